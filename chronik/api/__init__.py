@@ -1,0 +1,1 @@
+"""One module per Kafka request; the listing is what the node speaks."""

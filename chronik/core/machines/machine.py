@@ -1,0 +1,69 @@
+"""The shape of every state machine in the house: decide reads, apply writes.
+
+A machine is asked a command. It *decides*: from its state and the time it is told, it returns facts and
+answers, and changes nothing. The host appends the durable facts to the machine's log as one batch, *applies*
+all facts (the only thing that changes state), and lets the answers go when those facts are safe. Replaying
+the log through `apply` gives the durable state again.
+
+A fact that need not survive (a heartbeat, a join under way) is volatile: applied, never logged.
+An answer is addressed by the ticket of the command it belongs to, because one command may answer others: the
+last member to join answers everyone who was waiting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from chronik.core.errors import Refused
+
+
+class LogRecord(NamedTuple):
+    """A durable fact in the bytes of its log: key and value. A null value takes the key's fact back."""
+
+    key: bytes | None
+    value: bytes | None
+
+
+class Fact(Protocol):
+    """Something that has become true. `durable` facts go to the log; the others live as long as the machine."""
+
+    @property
+    def durable(self) -> bool: ...
+
+
+class Reply(NamedTuple):
+    """An answer (or a refusal) for the command that was given this ticket."""
+
+    ticket: int
+    answer: Any | Refused
+
+
+@dataclass(slots=True)
+class Decision:
+    """What follows from a command: facts to apply, in order, and answers to let go once they are safe."""
+
+    facts: list[Any] = field(default_factory=list)
+    replies: list[Reply] = field(default_factory=list)
+
+
+class Machine(Protocol):
+    """What a host needs of a machine."""
+
+    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        """What follows from `command`. Changes nothing. Raises Refused when the answer is no."""
+
+    def expire(self, now_ms: int) -> Decision:
+        """What follows from time having passed. Changes nothing."""
+
+    def next_deadline_ms(self) -> int | None:
+        """When `expire` is next worth calling; None when nothing waits for time."""
+
+    def apply(self, fact: Any) -> None:
+        """Make the fact true here. Must not fail for a fact that `decide` returned."""
+
+    def encode(self, fact: Any) -> LogRecord:
+        """A durable fact as it stands in the log."""
+
+    def replay(self, record: LogRecord) -> None:
+        """Apply what `encode` wrote. Unknown keys are passed over: a newer version may have written them."""

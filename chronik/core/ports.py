@@ -1,0 +1,106 @@
+"""The four doors: the only ways through which the house reaches the world.
+
+`shell/` has the real ones, `sim/` simulated ones. `core/` is handed files and told the time; it never
+waits, so of `Files` it uses only what answers at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Protocol
+
+from chronik.core.types import Buffer
+
+
+class Clock(Protocol):
+    """What time it is. Waiting is the event loop's business."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since 1970. May jump."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds since some start. Never goes back."""
+
+
+class File(Protocol):
+    """One file, written only at its end. It comes into being (with its directory) at the first append."""
+
+    @property
+    def path(self) -> str: ...
+
+    def size(self) -> int:
+        """Bytes in the file, 0 when it does not exist yet."""
+
+    def append(self, chunks: Sequence[Buffer]) -> None:
+        """Write all chunks at the end. On OSError nothing of them counts: the file is cut back to its old size."""
+
+    def read(self, position: int, length: int) -> bytes:
+        """Up to `length` bytes from `position`; shorter only at the end of the file."""
+
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        """As `read`, but None when it would have to wait for the disk."""
+
+    def truncate(self, size: int) -> None: ...
+
+    def sync(self) -> None:
+        """Make what was written survive a power cut. Blocks: for start-up and shutdown only."""
+
+    def close(self) -> None: ...
+
+
+class Files(Protocol):
+    """A tree of files below one data directory. Paths are relative to it, with '/' between parts."""
+
+    def open(self, path: str) -> File: ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def names(self, path: str) -> list[str]:
+        """The names in a directory, sorted; empty when there is no such directory."""
+
+    def read_all(self, path: str) -> bytes:
+        """The whole content. FileNotFoundError when there is none."""
+
+    def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
+        """Put `content` in place of what is there, all or nothing (write beside, sync, rename)."""
+
+    def rename(self, old: str, new: str) -> None: ...
+
+    def remove(self, path: str) -> None:
+        """Remove a file or a whole directory; nothing happens when it is not there."""
+
+    def free_bytes(self) -> int: ...
+
+    def sync_later(self, files: Sequence[File]) -> Awaitable[None]:
+        """Sync all of them off the event loop. Raises the first OSError."""
+
+    def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
+        """A read that may wait for the disk, off the event loop."""
+
+
+class Listener(Protocol):
+    """A listening port."""
+
+    @property
+    def address(self) -> tuple[str, int]: ...
+
+    async def close(self) -> None: ...
+
+
+class Network(Protocol):
+    """Connections in and out."""
+
+    async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> Listener: ...
+
+    async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport: ...
+
+
+class Chance(Protocol):
+    """Dice."""
+
+    def below(self, bound: int) -> int:
+        """A whole number from 0 up to but not including `bound`."""
+
+    def uuid(self) -> bytes:
+        """16 random bytes in the form of a version 4 UUID."""

@@ -1,0 +1,1 @@
+"""Record batches and the records of machines, as bytes."""

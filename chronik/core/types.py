@@ -1,0 +1,26 @@
+"""The nouns every room uses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, TypeAlias
+
+# Whatever holds bytes and can be sliced without copying (bytes, bytearray or a view of one).
+Buffer: TypeAlias = bytes | bytearray | memoryview
+Buffers: TypeAlias = Sequence[Buffer]
+
+NO_PRODUCER_ID = -1
+NO_SEQUENCE = -1
+UNKNOWN_OFFSET = -1
+NO_TIMESTAMP = -1
+NO_EPOCH = -1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic, by name."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"

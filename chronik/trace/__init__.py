@@ -1,0 +1,1 @@
+"""What happened, as typed events and numbers."""
