@@ -1,0 +1,100 @@
+# Chronik. `make help` lists what there is; every target does its own set-up on a fresh machine.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.chronik-setup
+LOCK   := requirements/lock.txt
+PYTEST := $(BIN)/python -m pytest
+ARGS   ?=
+
+##@ Use it
+
+.PHONY: demo
+demo: setup ## One node, a real client, 5,000 messages, and where each of them went
+	$(BIN)/python demo/seed_run.py $(ARGS)
+
+.PHONY: up
+up: setup ## A node that stays, on 127.0.0.1:9092 (Ctrl-C ends it)
+	$(BIN)/chronik serve $(ARGS)
+
+##@ Work on it
+
+.PHONY: setup
+setup: $(STAMP) ## Create .venv with the locked versions (quick the second time)
+
+$(STAMP): pyproject.toml $(LOCK)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "Chronik needs Python 3.11 or newer; try: make PYTHON=python3.11 setup" >&2; exit 2; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
+	@touch $@
+
+.PHONY: check
+check: setup ## Format, lint, types, imports, tidy, unit: under a minute
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) tests/tidy tests/unit -q --durations=5 $(ARGS)
+
+.PHONY: format
+format: setup ## Put the code in its standard form
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+.PHONY: test
+test: setup clients ## All set-up, then everything: checks, unit, scenarios, real clients, fuzz, recovery
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(PYTEST) --durations=25 $(ARGS)
+
+.PHONY: clients
+clients: setup ## Install the Kafka clients of other languages that the tests use
+	tests/clients/setup.sh
+
+.PHONY: test-clients
+test-clients: setup clients ## Only the tests with real Kafka clients
+	$(PYTEST) tests/clients --durations=25 $(ARGS)
+
+##@ Put it under strain
+
+.PHONY: fuzz
+fuzz: setup ## Broken and random requests against every API and version
+	$(PYTEST) tests/fuzz --durations=10 $(ARGS)
+
+.PHONY: mutants
+mutants: setup ## Put known faults in one by one: the tests must catch each
+	$(BIN)/python tests/mutants/run.py $(ARGS)
+
+.PHONY: bench
+bench: setup ## Measure start, memory, throughput and CPU; print and keep the figures
+	$(BIN)/python -m tests.bench $(ARGS)
+
+##@ House keeping
+
+.PHONY: lock
+lock: ## Bring requirements/lock.txt up to the newest versions that pyproject.toml allows (needs uv)
+	@{ echo '# Exact versions of everything, extras included, for every platform. Used as constraints: pip install -c.'; \
+	   echo '# Made by `make lock`.'; \
+	   uv pip compile --quiet --upgrade --universal --all-extras --python-version 3.11 --no-header --no-annotate \
+	     --no-emit-index-url --no-emit-find-links pyproject.toml; } > $(LOCK).new
+	@mv $(LOCK).new $(LOCK)
+
+.PHONY: clean
+clean: ## Remove .venv and everything that builds and runs leave behind
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN { FS = ":.*## " } \
+		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
+		/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo
+	@echo '  ARGS="..." is passed on, e.g. make check ARGS="-x -k watermark"'
