@@ -6,11 +6,13 @@ waits, so of `Files` it uses only what answers at once.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from chronik.core.types import Buffer
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Clock(Protocol):
