@@ -1,0 +1,79 @@
+"""What a handler may touch.
+
+A handler is `handle(request, caller, desk)`: it gets the newest version of its message whatever the client
+sent, and returns the newest response. It raises Refused for an answer other than the one hoped for; its module's
+`refuse(request, code, message)` gives that (or a fault) the shape of a response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from chronik.core.config.node import NodeConfig
+    from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.core.machines.metadata.image import MetadataImage
+    from chronik.core.ports import Chance, Clock
+    from chronik.core.replica.leader import LeaderReplica
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks, and in which version."""
+
+    client_id: str
+    client_host: str
+    version: int
+    connection_id: int
+
+
+class MetadataDesk(Protocol):
+    """The cluster's metadata: read the image, ask for changes."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def ask(self, command: Any) -> Awaitable[Any]:
+        """Decide, append, apply at once; the awaited answer comes when it is safe. Raises Refused."""
+
+
+class GroupsDesk(Protocol):
+    """The group coordinators on this node, one machine per partition of `__consumer_offsets`."""
+
+    def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
+        """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
+
+    def machines(self) -> Iterable[GroupsMachine]:
+        """All machines this node holds, for listing."""
+
+
+class ReplicaDesk(Protocol):
+    """The partitions on this node."""
+
+    def leader(self, topic: str, partition: int) -> LeaderReplica:
+        """The replica that leads here. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
+        KAFKA_STORAGE_ERROR when it is offline)."""
+
+    def held(self) -> Iterable[LeaderReplica]:
+        """Every replica on this node, by topic and partition."""
+
+    def log_directory(self) -> str: ...
+
+    def disk_bytes(self) -> tuple[int, int]:
+        """Total and free bytes of the disk below the data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    """Everything within a handler's reach."""
+
+    node_id: int
+    cluster_id: str
+    config: NodeConfig
+    clock: Clock
+    chance: Chance
+    metadata: MetadataDesk
+    groups: GroupsDesk
+    replicas: ReplicaDesk
