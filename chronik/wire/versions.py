@@ -1,0 +1,68 @@
+"""Every request we know by number: its name in kio, the versions we answer, and where its flexible encoding begins.
+
+The ranges are Kafka 4.x's. Produce is *advertised* from 0 though 0-2 are refused: older librdkafka switches
+compression off when it does not see version 0.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ApiVersion(NamedTuple):
+    """One request: what is advertised (`lowest`..`highest`) and what is answered (`supported`..`highest`)."""
+
+    key: int
+    name: str
+    lowest: int
+    highest: int
+    flexible_from: int
+    supported: int
+
+    def is_flexible(self, version: int) -> bool:
+        return version >= self.flexible_from
+
+
+def _api(key: int, name: str, lowest: int, highest: int, flexible_from: int, supported: int | None = None) -> ApiVersion:
+    return ApiVersion(key, name, lowest, highest, flexible_from, lowest if supported is None else supported)
+
+
+PRODUCE = 0
+FETCH = 1
+API_VERSIONS = 18
+
+_ALL = (
+    _api(PRODUCE, "produce", 0, 13, 9, supported=3),
+    _api(FETCH, "fetch", 4, 18, 12),
+    _api(2, "list_offsets", 1, 11, 6),
+    _api(3, "metadata", 0, 13, 9),
+    _api(8, "offset_commit", 2, 10, 8),
+    _api(9, "offset_fetch", 1, 10, 6),
+    _api(10, "find_coordinator", 0, 6, 3),
+    _api(11, "join_group", 0, 9, 6),
+    _api(12, "heartbeat", 0, 4, 4),
+    _api(13, "leave_group", 0, 5, 4),
+    _api(14, "sync_group", 0, 5, 4),
+    _api(15, "describe_groups", 0, 6, 5),
+    _api(16, "list_groups", 0, 5, 3),
+    _api(API_VERSIONS, "api_versions", 0, 4, 3),
+    _api(19, "create_topics", 2, 7, 5),
+    _api(20, "delete_topics", 1, 6, 4),
+    _api(21, "delete_records", 0, 2, 2),
+    _api(22, "init_producer_id", 0, 5, 2),
+    _api(23, "offset_for_leader_epoch", 2, 4, 4),
+    _api(32, "describe_configs", 1, 4, 4),
+    _api(33, "alter_configs", 0, 2, 2),
+    _api(35, "describe_log_dirs", 1, 5, 2),
+    _api(37, "create_partitions", 0, 3, 2),
+    _api(42, "delete_groups", 0, 2, 2),
+    _api(44, "incremental_alter_configs", 0, 1, 1),
+    _api(47, "offset_delete", 0, 0, 99),
+    _api(60, "describe_cluster", 0, 2, 0),
+    _api(61, "describe_producers", 0, 0, 0),
+    _api(68, "consumer_group_heartbeat", 0, 1, 0),
+    _api(69, "consumer_group_describe", 0, 1, 0),
+    _api(75, "describe_topic_partitions", 0, 0, 0),
+)
+
+APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}
