@@ -1,0 +1,58 @@
+#!/bin/sh
+# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client and Kafka's own tools.
+# Run it as often as you like: what is there is left alone. A client that cannot be installed is named, and its tests
+# are skipped by that name; with CHRONIK_REQUIRE_CLIENTS=1 it is an error instead.
+set -u
+
+here=$(cd "$(dirname "$0")" && pwd)
+cache=${CHRONIK_CLIENT_CACHE:-$here/../../.cache}
+missing=0
+
+not_available() {
+    echo "clients: $1 is not available: $2" >&2
+    missing=1
+}
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+install_kcat() {
+    command -v kcat >/dev/null && return
+    command -v apt-get >/dev/null || { not_available kcat "it comes as a Debian package, and there is no apt-get"; return; }
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq kcat >/dev/null 2>&1 ||
+        { as_root apt-get update -qq >/dev/null 2>&1 &&
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq kcat >/dev/null 2>&1; } ||
+        not_available kcat "apt-get install kcat failed"
+}
+
+install_kafkajs() {
+    command -v npm >/dev/null || { not_available kafkajs "there is no npm"; return; }
+    # The lock file is copied when the installation is whole, so a half one is done again.
+    cmp -s "$here/node/package-lock.json" "$here/node/node_modules/.installed" && return
+    (cd "$here/node" && npm ci --silent --no-audit --no-fund && cp package-lock.json node_modules/.installed) ||
+        not_available kafkajs "npm ci failed"
+}
+
+# install_jars NAME: the jars of java/NAME/pom.xml, into a folder that carries the version.
+install_jars() {
+    pom=$here/java/$1/pom.xml
+    version=$(sed -n 's:^  <version>\(.*\)</version>:\1:p' "$pom")
+    jars=$cache/kafka-$1-$version
+    [ -d "$jars" ] && return
+    command -v java >/dev/null || { not_available "kafka-$1" "there is no java"; return; }
+    command -v mvn >/dev/null || { not_available "kafka-$1" "there is no mvn"; return; }
+    rm -rf "$jars.part"
+    mvn -q -B -f "$pom" dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory="$jars.part" &&
+        mv "$jars.part" "$jars" || not_available "kafka-$1" "Maven could not fetch it"
+}
+
+mkdir -p "$cache"
+echo '*' >"$cache/.gitignore"
+install_kcat
+install_kafkajs
+install_jars client
+install_jars tools
+
+if [ "$missing" = 1 ] && [ "${CHRONIK_REQUIRE_CLIENTS:-0}" = 1 ]; then exit 1; fi
+exit 0
