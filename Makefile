@@ -3,7 +3,9 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
-PYTHON ?= python3
+# The first Python that is new enough.
+PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
+	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.chronik-setup
@@ -27,9 +29,9 @@ up: setup ## A node that stays, on 127.0.0.1:9092 (Ctrl-C ends it)
 setup: $(STAMP) ## Create .venv with the locked versions (quick the second time)
 
 $(STAMP): pyproject.toml $(LOCK)
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-		{ echo "Chronik needs Python 3.11 or newer; try: make PYTHON=python3.11 setup" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
+	@[ -n "$(PYTHON)" ] || { echo "Chronik needs Python 3.11 or newer, and found none" >&2; exit 2; }
+	@# Debian keeps venv in a package of its own.
+	$(PYTHON) -m venv $(VENV) || { apt-get install -y python3-venv && $(PYTHON) -m venv --clear $(VENV); }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev]'
 	@touch $@
 

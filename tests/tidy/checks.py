@@ -6,6 +6,7 @@ A check looks at one source at a time, so that tests can hand it a small bad sam
 from __future__ import annotations
 
 import ast
+import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -325,3 +326,34 @@ def untested_module(source: Source, test_paths: frozenset[str]) -> Iterator[str]
 def _does_something(function: FunctionNode) -> bool:
     """Not a protocol's method, and not `__str__` or its like on a plain value."""
     return not _says_no_more(function.body) and not function.name.startswith("__")
+
+
+def unlisted_handler(source: Source, table: Source) -> Iterator[str]:
+    """A module that handles a request and is not in the table: nobody could reach it."""
+    if not any(isinstance(node, FunctionNode) and node.name == "handle" for node in source.tree.body):
+        return
+    path = PurePosixPath(source.path)
+    module = ".".join((*path.parts[:-1], path.stem))
+    if module not in _imported_modules(table.tree):
+        yield f"{source.path}:1: {table.path} does not import it"
+
+
+def _imported_modules(tree: ast.Module) -> set[str]:
+    modules: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                modules |= {name.name for name in names}
+            case ast.ImportFrom(module=str(package), names=names):
+                modules |= {package} | {f"{package}.{name.name}" for name in names}
+    return modules
+
+
+def broken_link(source: Source, paths: frozenset[str]) -> Iterator[str]:
+    """A link in a page to a file or folder that is not there."""
+    here = PurePosixPath(source.path).parent
+    known = paths | {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    for number, line in enumerate(source.text.splitlines(), 1):
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
+            if posixpath.normpath(here / target) not in known:
+                yield f"{source.path}:{number}: no {target}"

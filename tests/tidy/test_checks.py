@@ -123,11 +123,29 @@ def test_a_module_of_declarations_needs_no_test_file() -> None:
     assert not list(checks.untested_module(module, test_paths=frozenset()))
 
 
+def test_a_request_handler_that_is_not_in_the_table_is_found() -> None:
+    handler = Source("chronik/api/fetch.py", "async def handle(request, caller, desk): ...")
+    other = Source("chronik/api/desk.py", "class Desk: ...")
+    table = Source("chronik/api/table.py", "from chronik.api import fetch")
+    empty_table = Source("chronik/api/table.py", "from chronik.api import produce")
+
+    assert list(checks.unlisted_handler(handler, empty_table))
+    assert not list(checks.unlisted_handler(handler, table))
+    assert not list(checks.unlisted_handler(other, empty_table))
+
+
+def test_a_link_to_a_missing_page_is_found() -> None:
+    page = Source("docs/a.md", "[one](b.md) [two](../README.md#top) [three](https://example.org/x) [four](decisions/)")
+
+    assert not list(checks.broken_link(page, frozenset({"docs/b.md", "README.md", "docs/decisions/1.md"})))
+    assert len(list(checks.broken_link(page, frozenset({"docs/c.md"})))) == 3
+
+
 def test_every_check_has_a_bad_sample_and_a_good_one() -> None:
     every = {
         value
         for name, value in vars(checks).items()
         if callable(value) and getattr(value, "__annotations__", {}).get("return") == "Iterator[str]" and name[0] != "_"
-    } - {checks.untested_module}
+    } - {checks.untested_module, checks.unlisted_handler, checks.broken_link}
 
     assert every == {check for check, _ in BAD} == {check for check, _ in GOOD}

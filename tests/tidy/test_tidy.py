@@ -109,6 +109,23 @@ def test_every_core_and_wire_module_has_its_test_file() -> None:
     assert_tidy(check, python_under("chronik/core/", "chronik/wire/"), "tests/unit mirrors chronik/.")
 
 
+def test_every_request_handler_is_in_the_table() -> None:
+    check = partial(checks.unlisted_handler, table=source("chronik/api/table.py"))
+    assert_tidy(check, python_under("chronik/api/"), "The table is the list of what the node speaks.")
+
+
 def test_no_file_names_a_machine_or_a_registry() -> None:
     sources = (source(path) for path in repository_paths() if not path.startswith(MAY_NAME_PATHS))
     assert_tidy(checks.machine_path, sources, "It must work on a machine that is not yours.")
+
+
+def test_every_link_between_pages_leads_somewhere() -> None:
+    check = partial(checks.broken_link, paths=frozenset(repository_paths()))
+    assert_tidy(check, (source(path) for path in repository_paths() if path.endswith(".md")), "Mend the link.")
+
+
+def test_every_decision_is_in_the_index() -> None:
+    index = source("docs/decisions/README.md").text
+    records = [Path(path).name for path in repository_paths() if path.startswith("docs/decisions/0")]
+
+    assert [name for name in records if f"({name})" not in index] == []
