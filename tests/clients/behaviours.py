@@ -36,7 +36,9 @@ def member_of(group: str, **settings: str | int) -> Settings:
 class ClientBehaviours:
     """Tests for any client library."""
 
-    def test_what_default_settings_produce_default_settings_consume(self, client: Client, make_topic: MakeTopic) -> None:
+    def test_what_default_settings_produce_default_settings_consume(
+        self, client: Client, make_topic: MakeTopic
+    ) -> None:
         topic = make_topic(partitions=3)
         sent = [Record(b"value %d" % number, b"key %d" % number) for number in range(50)]
         client.produce(topic, sent)
@@ -63,7 +65,9 @@ class ClientBehaviours:
         sent = [Record(b"%05d" % number, b"%d" % (number % 7)) for number in range(5000)]
         placed = client.produce(topic, sent, {"acks": "1"})
         received = read(client.consumer(topic, EARLIEST | {"group.id": topic}), 5000)
-        assert {(r.partition, r.offset, r.value) for r in received} == {(r.partition, r.offset, r.value) for r in placed}
+        assert {(r.partition, r.offset, r.value) for r in received} == {
+            (r.partition, r.offset, r.value) for r in placed
+        }
         for partition in range(3):
             values = [record.value or b"" for record in received if record.partition == partition]
             assert values == sorted(values)

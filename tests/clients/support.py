@@ -23,7 +23,7 @@ from tests.clients.jvm import CLIENTS, jars_of
 WAIT_SECONDS = 30.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
-Settings = Mapping[str, Any]
+Settings = dict[str, Any]
 """Client settings under Kafka's own (the Java client's) names."""
 NONE: Settings = {}
 
