@@ -72,10 +72,12 @@ class Files(Protocol):
     def remove(self, path: str) -> None:
         """Remove a file or a whole directory; nothing happens when it is not there."""
 
-    def free_bytes(self) -> int: ...
+    def disk_bytes(self) -> tuple[int, int]:
+        """Total and free bytes of the disk it is on."""
 
-    def sync_later(self, files: Sequence[File]) -> Awaitable[None]:
-        """Sync all of them off the event loop. Raises the first OSError."""
+    def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
+        """Sync all of them off the event loop; for each, what went wrong. A failed sync must never be tried again:
+        the kernel may have dropped the pages, and the second try would report success."""
 
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         """A read that may wait for the disk, off the event loop."""

@@ -1,0 +1,80 @@
+"""Everything on this node that waits for time, on one timer of the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+
+COMPACT_FROM = 1024  # below this, cancelled entries are not worth sweeping out
+
+
+class Deadline:
+    """Something to do at a time, unless it is cancelled first."""
+
+    __slots__ = ("action", "at", "order")
+
+    def __init__(self, at: float, order: int, action: Callable[[], None]) -> None:
+        self.at = at
+        self.order = order
+        self.action: Callable[[], None] | None = action
+
+    def __lt__(self, other: Deadline) -> bool:
+        return (self.at, self.order) < (other.at, other.order)
+
+
+class Deadlines:
+    """A heap of deadlines; the loop has one timer, for the earliest."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._heap: list[Deadline] = []
+        self._made = 0
+        self._cancelled = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
+
+    def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Deadline:
+        deadline = Deadline(self._loop.time() + max(0, delay_ms) / 1000, self._made, action)
+        self._made += 1
+        heapq.heappush(self._heap, deadline)
+        if self._timer is None or deadline.at < self._timer_at:
+            self._set_timer()
+        return deadline
+
+    def cancel(self, deadline: Deadline) -> None:
+        if deadline.action is None:
+            return
+        deadline.action = None
+        self._cancelled += 1
+        if self._cancelled > COMPACT_FROM and self._cancelled * 2 > len(self._heap):
+            self._heap = [entry for entry in self._heap if entry.action is not None]
+            heapq.heapify(self._heap)
+            self._cancelled = 0
+
+    def _set_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = self._heap[0].at
+        self._timer = self._loop.call_at(self._timer_at, self._fire)
+
+    def _fire(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        due: list[Callable[[], None]] = []
+        while self._heap and (self._heap[0].action is None or self._heap[0].at <= now):
+            deadline = heapq.heappop(self._heap)
+            if deadline.action is None:
+                self._cancelled -= 1
+            else:
+                due.append(deadline.action)
+                deadline.action = None
+        if self._heap:
+            self._set_timer()
+        for action in due:
+            action()
+
+    def close(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._heap.clear()

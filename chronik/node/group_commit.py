@@ -1,0 +1,67 @@
+"""Group commit: one sync to disk for everyone who waits.
+
+While a sync runs, further appends gather; the next sync takes them all. So an acknowledgement waits for one and a half
+syncs at the most, and a busy node does not sync more often than an idle one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+from chronik.core.ports import File, Files
+from chronik.core.replica.leader import LeaderReplica
+
+
+class GroupCommit:
+    """Syncs the logs that were written to, in rounds."""
+
+    def __init__(self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, OSError], None]) -> None:
+        self._files = files
+        self._moved = moved
+        self._failed = failed
+        self._dirty: dict[LeaderReplica, None] = {}
+        self._round: asyncio.Task[None] | None = None
+        self.rounds = 0
+
+    def due(self, replica: LeaderReplica) -> None:
+        """The replica's log was written to and someone will wait for it."""
+        self._dirty[replica] = None
+        if self._round is None:
+            self._round = asyncio.get_running_loop().create_task(self._run(), name="group-commit")
+
+    async def wait_until_idle(self) -> None:
+        """Until all that was due has been synced (or has failed)."""
+        while self._round is not None:
+            await asyncio.shield(self._round)
+
+    async def _run(self) -> None:
+        try:
+            while self._dirty:
+                dirty, self._dirty = list(self._dirty), {}
+                self.rounds += 1
+                await self._sync(dirty)
+        finally:
+            self._round = None
+
+    async def _sync(self, dirty: list[LeaderReplica]) -> None:
+        ends: list[tuple[LeaderReplica, int, int]] = []
+        wanted: list[File] = []
+        for replica in dirty:
+            files, end_offset = replica.log.unsynced()
+            ends.append((replica, end_offset, len(files)))
+            wanted += files
+        outcomes = iter(await self._files.sync_later(wanted))
+        for replica, end_offset, file_count in ends:
+            problems = [problem for problem in itertools.islice(outcomes, file_count) if problem is not None]
+            if problems:
+                self._failed(replica, problems[0])
+            elif replica.offline is None:
+                self._synced(replica, end_offset)
+
+    def _synced(self, replica: LeaderReplica, end_offset: int) -> None:
+        replica.log.mark_synced(end_offset)
+        if replica.is_synced:
+            replica.replica_safe(replica.node_id, end_offset)
+            self._moved(replica)

@@ -1,0 +1,117 @@
+"""Answers that are not due yet: producers until their batch is safe, consumers until there is something to read.
+
+Nobody has a task or a timer of his own. A producer stands in a line behind its partition, in the order of appending; a
+consumer leaves its name at each partition it reads. When a watermark moves, the line moves and the names are called.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable
+
+from chronik.core.errors import Code
+from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
+from chronik.node.deadlines import Deadline, Deadlines
+
+
+class SafeWait:
+    """A producer's wait for one partition: `done(code)` is called once."""
+
+    __slots__ = ("deadline", "done", "end_offset")
+
+    def __init__(self, end_offset: int, done: Callable[[Code], None]) -> None:
+        self.end_offset = end_offset
+        self.done: Callable[[Code], None] | None = done
+        self.deadline: Deadline | None = None
+
+
+class Waiting:
+    """Who waits for which partition."""
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._for_leader: dict[LeaderReplica, deque[SafeWait]] = {}
+        self._for_all: dict[LeaderReplica, deque[SafeWait]] = {}
+        self._readers: dict[LeaderReplica, dict[Callable[[], None], None]] = {}
+
+    def when_safe(self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]) -> None:
+        """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
+        reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
+        if end_offset <= reached:
+            done(Code.NONE)
+            return
+        wait = SafeWait(end_offset, done)
+        lines = self._for_all if acks == ACKS_ALL else self._for_leader
+        line = lines.get(replica)
+        if line is None:
+            line = lines[replica] = deque()
+        line.append(wait)
+        if timeout_ms >= 0:
+            wait.deadline = self._deadlines.after_ms(timeout_ms, lambda: self._give_up(wait))
+
+    def _give_up(self, wait: SafeWait) -> None:
+        done, wait.done = wait.done, None
+        if done is not None:
+            done(Code.REQUEST_TIMED_OUT)
+
+    def when_readable(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None:
+        """Call `wake` each time one of them has more to read, until `stop_reading`."""
+        for replica in replicas:
+            readers = self._readers.get(replica)
+            if readers is None:
+                readers = self._readers[replica] = {}
+            readers[wake] = None
+
+    def stop_reading(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None:
+        for replica in replicas:
+            readers = self._readers.get(replica)
+            if readers is not None:
+                readers.pop(wake, None)
+                if not readers:
+                    del self._readers[replica]
+
+    def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Deadline:
+        return self._deadlines.after_ms(delay_ms, action)
+
+    def cancel(self, deadline: Deadline) -> None:
+        self._deadlines.cancel(deadline)
+
+    def moved(self, replica: LeaderReplica) -> None:
+        """The replica is safe further than before: let go whom that concerns."""
+        self._release(self._for_leader, replica, replica.safe_end)
+        self._release(self._for_all, replica, replica.high_watermark)
+        self._wake_readers(replica)
+
+    def lost(self, replica: LeaderReplica, code: Code) -> None:
+        """The replica is no longer served here: nobody can be told that his batch is safe."""
+        for lines in (self._for_leader, self._for_all):
+            for wait in lines.pop(replica, ()):
+                self._finish(wait, code)
+        self._wake_readers(replica)
+
+    def _release(self, lines: dict[LeaderReplica, deque[SafeWait]], replica: LeaderReplica, reached: int) -> None:
+        line = lines.get(replica)
+        if line is None:
+            return
+        while line and line[0].end_offset <= reached:
+            self._finish(line.popleft(), Code.NONE)
+        if not line and lines.get(replica) is line:
+            del lines[replica]
+
+    def _finish(self, wait: SafeWait, code: Code) -> None:
+        if wait.deadline is not None:
+            self._deadlines.cancel(wait.deadline)
+        done, wait.done = wait.done, None
+        if done is not None:
+            done(code)
+
+    def _wake_readers(self, replica: LeaderReplica) -> None:
+        readers = self._readers.get(replica)
+        if readers:
+            for wake in list(readers):
+                wake()
+
+    def counts(self) -> tuple[int, int]:
+        """Producers and (partition, consumer) pairs that wait now, for the metrics."""
+        producers = sum(len(line) for lines in (self._for_leader, self._for_all) for line in lines.values())
+        return producers, sum(len(readers) for readers in self._readers.values())

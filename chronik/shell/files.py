@@ -1,0 +1,266 @@
+"""The Files door: files below one data directory, with a bounded number of them open.
+
+A file is opened when it is first read or written and closed again when too many are open, so 10,000 partitions need
+no more descriptors than the busiest few. Syncs, and reads that would wait for the disk, run on threads of this door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+from collections import OrderedDict
+from collections.abc import Awaitable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from chronik.core.ports import File
+from chronik.core.types import Buffer
+
+OPEN_FILES_MAX = 512
+THREADS = 4
+# What this process wrote within the last so many bytes of a file is taken to be in memory still.
+RECENT_BYTES = 64 * 1024 * 1024
+
+
+class RealFile:
+    """One file, written at its end only."""
+
+    __slots__ = ("_absolute", "_door", "_is_new", "_size", "descriptor", "path", "pins")
+
+    def __init__(self, door: RealFiles, path: str, absolute: str) -> None:
+        self._door = door
+        self.path = path
+        self._absolute = absolute
+        self._size = -1  # not looked up yet
+        self._is_new = False  # made by us and its directory entry not synced yet
+        self.descriptor = -1
+        self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
+
+    def size(self) -> int:
+        if self._size < 0:
+            try:
+                self._size = os.stat(self._absolute).st_size
+            except FileNotFoundError:
+                return 0
+        return self._size
+
+    def append(self, chunks: Sequence[Buffer]) -> None:
+        before = self.size()
+        descriptor = self._door.opened(self, create=True)
+        wanted = sum(map(len, chunks))
+        try:
+            written = os.pwritev(descriptor, chunks, before)
+            if written < wanted:
+                self._write_rest(descriptor, b"".join(chunks), before, written)
+        except OSError:
+            with contextlib.suppress(OSError):  # the size we remember is what counts; the next append writes over the rest
+                os.ftruncate(descriptor, before)
+            raise
+        self._size = before + wanted
+
+    def _write_rest(self, descriptor: int, content: bytes, before: int, written: int) -> None:
+        while written < len(content):
+            written += os.pwrite(descriptor, memoryview(content)[written:], before + written)
+
+    def read(self, position: int, length: int) -> bytes:
+        if self.size() == 0 and not os.path.exists(self._absolute):
+            return b""
+        content = os.pread(self._door.opened(self), length, position)
+        while len(content) < length and position + len(content) < self.size():
+            more = os.pread(self._door.opened(self), length - len(content), position + len(content))
+            if not more:
+                break
+            content += more
+        return content
+
+    def read_cached(self, position: int, length: int) -> bytes | None:
+        if position >= self.size() - RECENT_BYTES or not self._door.can_ask_for_cached:
+            return self.read(position, length)
+        content = bytearray(length)
+        try:
+            got = os.preadv(self._door.opened(self), [content], position, os.RWF_NOWAIT)
+        except BlockingIOError:
+            return None
+        except OSError:  # a file system that cannot tell: from now on plain reads
+            self._door.can_ask_for_cached = False
+            return self.read(position, length)
+        return bytes(content) if got == length else None
+
+    def truncate(self, size: int) -> None:
+        if self.size() != size:
+            os.ftruncate(self._door.opened(self, create=True), size)
+            self._size = size
+
+    def sync(self) -> None:
+        if self._size < 0 and not os.path.exists(self._absolute):
+            return
+        os.fdatasync(self._door.opened(self))
+        self._sync_directories()
+
+    def _sync_directories(self) -> None:
+        if self._is_new:
+            directory = os.path.dirname(self._absolute)
+            sync_directory(directory)
+            sync_directory(os.path.dirname(directory))
+            self._is_new = False
+
+    def sync_pinned(self) -> OSError | None:
+        """Called on a thread, with the descriptor pinned open."""
+        try:
+            os.fdatasync(self.descriptor)
+            self._sync_directories()
+        except OSError as problem:
+            return problem
+        return None
+
+    def close(self) -> None:
+        self._door.closed(self)
+
+    def open_descriptor(self, *, create: bool) -> int:
+        """Open the file itself; only the door calls this."""
+        if not create:
+            return os.open(self._absolute, os.O_RDWR)
+        try:
+            return os.open(self._absolute, os.O_RDWR)
+        except FileNotFoundError:
+            os.makedirs(os.path.dirname(self._absolute), exist_ok=True)
+            descriptor = os.open(self._absolute, os.O_RDWR | os.O_CREAT, 0o644)
+            self._is_new, self._size = True, 0
+            return descriptor
+
+
+def sync_directory(path: str) -> None:
+    """Make created, renamed and removed names in a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class RealFiles:
+    """The files below one directory."""
+
+    def __init__(self, root: str, open_files_max: int = OPEN_FILES_MAX) -> None:
+        self._root = os.path.abspath(root)
+        self._open_files_max = open_files_max
+        self._open: OrderedDict[RealFile, None] = OrderedDict()  # least recently used first
+        self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+        self.can_ask_for_cached = hasattr(os, "RWF_NOWAIT")
+
+    def _absolute(self, path: str) -> str:
+        return os.path.join(self._root, path)
+
+    def open(self, path: str) -> RealFile:
+        return RealFile(self, path, self._absolute(path))
+
+    def opened(self, file: RealFile, *, create: bool = False) -> int:
+        """The file's descriptor, opening it if need be and closing another if there are too many."""
+        if file.descriptor >= 0:
+            if len(self._open) * 2 > self._open_files_max:  # order matters only when closing is near
+                self._open.move_to_end(file)
+            return file.descriptor
+        if len(self._open) >= self._open_files_max:
+            self._close_least_used()
+        file.descriptor = file.open_descriptor(create=create)
+        self._open[file] = None
+        return file.descriptor
+
+    def _close_least_used(self) -> None:
+        for file in self._open:
+            if file.pins == 0:
+                self.closed(file)
+                return
+
+    def closed(self, file: RealFile) -> None:
+        if file.descriptor >= 0 and file.pins == 0:
+            del self._open[file]
+            os.close(file.descriptor)
+            file.descriptor = -1
+
+    def exists(self, path: str) -> bool:
+        return os.path.exists(self._absolute(path))
+
+    def names(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(self._absolute(path)))
+        except FileNotFoundError:
+            return []
+
+    def read_all(self, path: str) -> bytes:
+        with open(self._absolute(path), "rb") as source:
+            return source.read()
+
+    def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
+        absolute = self._absolute(path)
+        os.makedirs(os.path.dirname(absolute), exist_ok=True)
+        beside = absolute + ".tmp"
+        with open(beside, "wb") as target:
+            target.write(content)
+            target.flush()
+            if sync:
+                os.fdatasync(target.fileno())
+        os.replace(beside, absolute)
+        if sync:
+            sync_directory(os.path.dirname(absolute))
+
+    def rename(self, old: str, new: str) -> None:
+        os.rename(self._absolute(old), self._absolute(new))
+        sync_directory(os.path.dirname(self._absolute(new)))
+
+    def remove(self, path: str) -> None:
+        absolute = self._absolute(path)
+        if os.path.isdir(absolute):
+            shutil.rmtree(absolute)
+        else:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(absolute)
+
+    def disk_bytes(self) -> tuple[int, int]:
+        usage = shutil.disk_usage(self._root)
+        return usage.total, usage.free
+
+    def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
+        return self._sync_pinned([file for file in files if isinstance(file, RealFile)])
+
+    async def _sync_pinned(self, files: list[RealFile]) -> list[OSError | None]:
+        for file in files:
+            self.opened(file)
+            file.pins += 1
+        loop = asyncio.get_running_loop()
+        try:
+            if len(files) < THREADS:
+                return await loop.run_in_executor(self._threads, _sync_all, files)
+            # Several syncs at once share the file system's journal commits.
+            parts = [files[start::THREADS] for start in range(THREADS)]
+            done = await asyncio.gather(*(loop.run_in_executor(self._threads, _sync_all, part) for part in parts))
+            outcomes: list[OSError | None] = [None] * len(files)
+            for start, part_outcomes in enumerate(done):
+                outcomes[start::THREADS] = part_outcomes
+            return outcomes
+        finally:
+            for file in files:
+                file.pins -= 1
+
+    def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
+        assert isinstance(file, RealFile)  # every file of this door is one
+        return self._read_pinned(file, position, length)
+
+    async def _read_pinned(self, file: RealFile, position: int, length: int) -> bytes:
+        descriptor = self.opened(file)
+        file.pins += 1
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._threads, os.pread, descriptor, length, position)
+        finally:
+            file.pins -= 1
+
+    def close(self) -> None:
+        self._threads.shutdown(wait=True)
+        for file in list(self._open):
+            file.pins = 0
+            self.closed(file)
+
+
+def _sync_all(files: list[RealFile]) -> list[OSError | None]:
+    return [file.sync_pinned() for file in files]
