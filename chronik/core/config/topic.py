@@ -1,41 +1,146 @@
-"""A topic's settings as values. Names are Kafka's with underscores; `definitions` says what each may be."""
+"""A topic's settings. Names are Kafka's with underscores; each field says what it may be and what it defaults to."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-DAY_MS = 24 * 3600 * 1000
+from chronik.core.config.definitions import (
+    BOOLEAN,
+    DAY_MS,
+    DOUBLE,
+    HOUR_MS,
+    INT,
+    LIST,
+    LONG,
+    LONG_MAX,
+    STRING,
+    BadConfig,
+    Synonym,
+    at_least,
+    between,
+    one_of,
+    parse_known,
+    setting,
+    settings_of,
+    some_of,
+)
+
+if TYPE_CHECKING:
+    from chronik.core.config.node import NodeConfig
+
 UNLIMITED = -1
-FOREVER_MS = 2**63 - 1
+FOREVER_MS = LONG_MAX
+MINUTE_MS = 60_000
+
+COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+
+def _named(*names: str) -> tuple[Synonym, ...]:
+    return tuple(Synonym(name) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
     """The settings in force for one topic: its own, else the node's, else the default."""
 
-    cleanup_policy: tuple[str, ...] = ("delete",)
-    compression_type: str = "producer"
-    delete_retention_ms: int = DAY_MS
-    file_delete_delay_ms: int = 60_000
-    flush_messages: int = FOREVER_MS
-    flush_ms: int = FOREVER_MS
-    index_interval_bytes: int = 4096
-    max_compaction_lag_ms: int = FOREVER_MS
-    max_message_bytes: int = 1_048_588
-    message_timestamp_after_max_ms: int = 3_600_000
-    message_timestamp_before_max_ms: int = FOREVER_MS
-    message_timestamp_type: str = "CreateTime"
-    min_cleanable_dirty_ratio: float = 0.5
-    min_compaction_lag_ms: int = 0
-    min_insync_replicas: int = 1
-    preallocate: bool = False
-    retention_bytes: int = UNLIMITED
-    retention_ms: int = 7 * DAY_MS
-    segment_bytes: int = 1024 * 1024 * 1024
-    segment_index_bytes: int = 10 * 1024 * 1024
-    segment_jitter_ms: int = 0
-    segment_ms: int = 7 * DAY_MS
-    unclean_leader_election_enable: bool = False
+    cleanup_policy: tuple[str, ...] = setting(
+        LIST, ("delete",), "What happens to old segments: deleted, or compacted to the last record of each key.",
+        some_of("compact", "delete"), synonyms=_named("log.cleanup.policy"),
+    )  # fmt: skip
+    compression_type: str = setting(
+        STRING, "producer", "How batches are compressed. They are stored as the producer compressed them.",
+        one_of(*COMPRESSION_TYPES), synonyms=_named("compression.type"),
+    )  # fmt: skip
+    delete_retention_ms: int = setting(
+        LONG, DAY_MS, "How long a compacted topic keeps the mark of a deleted key.",
+        at_least(0), synonyms=_named("log.cleaner.delete.retention.ms"),
+    )  # fmt: skip
+    file_delete_delay_ms: int = setting(
+        LONG, 60_000, "How long a removed file stays on disk.",
+        at_least(0), synonyms=_named("log.segment.delete.delay.ms"),
+    )  # fmt: skip
+    flush_messages: int = setting(
+        LONG, LONG_MAX, "Sync to disk after this many records (without durability=sync).",
+        at_least(1), synonyms=_named("log.flush.interval.messages"),
+    )  # fmt: skip
+    flush_ms: int = setting(
+        LONG, LONG_MAX, "Sync to disk after this time (without durability=sync).",
+        at_least(0), synonyms=_named("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
+    )  # fmt: skip
+    index_interval_bytes: int = setting(
+        INT, 4096, "Bytes of log between two entries of the offset index.",
+        at_least(0), synonyms=_named("log.index.interval.bytes"),
+    )  # fmt: skip
+    max_compaction_lag_ms: int = setting(
+        LONG, LONG_MAX, "The longest a record of a compacted topic may stay uncompacted.",
+        at_least(1), synonyms=_named("log.cleaner.max.compaction.lag.ms"),
+    )  # fmt: skip
+    max_message_bytes: int = setting(
+        INT, 1_048_588, "The largest record batch that is taken, as it comes (compressed).",
+        at_least(0), synonyms=_named("message.max.bytes"),
+    )  # fmt: skip
+    message_timestamp_after_max_ms: int = setting(
+        LONG, HOUR_MS, "How far a producer's timestamp may lie ahead of the node's clock.",
+        at_least(0), synonyms=_named("log.message.timestamp.after.max.ms"),
+    )  # fmt: skip
+    message_timestamp_before_max_ms: int = setting(
+        LONG, LONG_MAX, "How far a producer's timestamp may lie behind the node's clock.",
+        at_least(0), synonyms=_named("log.message.timestamp.before.max.ms"),
+    )  # fmt: skip
+    message_timestamp_type: str = setting(
+        STRING, "CreateTime", "Whose clock stamps records: the producer's (CreateTime) or the node's (LogAppendTime).",
+        one_of("CreateTime", "LogAppendTime"), synonyms=_named("log.message.timestamp.type"),
+    )  # fmt: skip
+    min_cleanable_dirty_ratio: float = setting(
+        DOUBLE, 0.5, "The share of uncompacted log from which a compacted topic is cleaned.",
+        between(0, 1), synonyms=_named("log.cleaner.min.cleanable.ratio"),
+    )  # fmt: skip
+    min_compaction_lag_ms: int = setting(
+        LONG, 0, "The least time a record of a compacted topic stays uncompacted.",
+        at_least(0), synonyms=_named("log.cleaner.min.compaction.lag.ms"),
+    )  # fmt: skip
+    min_insync_replicas: int = setting(
+        INT, 1, "In-sync replicas without which acks=all is refused.",
+        at_least(1), synonyms=_named("min.insync.replicas"),
+    )  # fmt: skip
+    preallocate: bool = setting(
+        BOOLEAN, False, "Whether to take a segment's disk space when it is made.",
+        synonyms=_named("log.preallocate"),
+    )  # fmt: skip
+    retention_bytes: int = setting(
+        LONG, UNLIMITED, "How large a partition may grow before its oldest segments go; -1 for no limit.",
+        synonyms=_named("log.retention.bytes"),
+    )  # fmt: skip
+    retention_ms: int = setting(
+        LONG, 7 * DAY_MS, "How long records are kept; -1 for ever.", at_least(-1),
+        synonyms=(
+            Synonym("log.retention.ms"),
+            Synonym("log.retention.minutes", MINUTE_MS),
+            Synonym("log.retention.hours", HOUR_MS),
+        ),
+    )  # fmt: skip
+    segment_bytes: int = setting(
+        INT, 1024**3, "The size at which a segment is closed and the next begun.",
+        at_least(14), synonyms=_named("log.segment.bytes"),
+    )  # fmt: skip
+    segment_index_bytes: int = setting(
+        INT, 10 * 1024**2, "The size of the index at which a segment is closed.",
+        at_least(4), synonyms=_named("log.index.size.max.bytes"),
+    )  # fmt: skip
+    segment_jitter_ms: int = setting(
+        LONG, 0, "How much of segment.ms may be taken off by chance, so that not all segments close at once.",
+        at_least(0), synonyms=(Synonym("log.roll.jitter.ms"), Synonym("log.roll.jitter.hours", HOUR_MS)),
+    )  # fmt: skip
+    segment_ms: int = setting(
+        LONG, 7 * DAY_MS, "The age at which a segment is closed even if it is not full.",
+        at_least(1), synonyms=(Synonym("log.roll.ms"), Synonym("log.roll.hours", HOUR_MS)),
+    )  # fmt: skip
+    unclean_leader_election_enable: bool = setting(
+        BOOLEAN, False, "Whether a replica that is not in sync may lead when no other can, losing records.",
+        synonyms=_named("unclean.leader.election.enable"),
+    )  # fmt: skip
 
     @property
     def is_compacted(self) -> bool:
@@ -44,3 +149,22 @@ class TopicConfig:
     @property
     def is_timed_by_log(self) -> bool:
         return self.message_timestamp_type == "LogAppendTime"
+
+    @classmethod
+    def from_overrides(cls, node: NodeConfig, overrides: Mapping[str, str]) -> TopicConfig:
+        """The topic's own settings over the node's. Raises BadConfig for a key or value that is not allowed."""
+        values = {known.attribute: node.topic_default(known.name) for known in TOPIC_SETTINGS.values()}
+        for key, text in overrides.items():
+            values[key.replace(".", "_")] = parse_known(TOPIC_SETTINGS, key, text, "topic")
+        config = cls(**values)
+        if config.max_compaction_lag_ms < config.min_compaction_lag_ms:
+            # Kafka checks this pair and no other.
+            raise BadConfig(
+                "max.compaction.lag.ms",
+                f"max.compaction.lag.ms ({config.max_compaction_lag_ms}) must not be less than "
+                f"min.compaction.lag.ms ({config.min_compaction_lag_ms})",
+            )
+        return config
+
+
+TOPIC_SETTINGS = settings_of(TopicConfig)

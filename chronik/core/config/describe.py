@@ -1,0 +1,91 @@
+"""Settings as DescribeConfigs tells them: value, source, and the chain of places a value could have come from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from chronik.core.config.definitions import ConfigType, Setting, Source
+from chronik.core.config.node import NODE_SETTINGS, NodeConfig
+from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+
+
+class ShownSynonym(NamedTuple):
+    """One place a value is set in; the first of a chain is in force."""
+
+    name: str
+    value: str | None
+    source: Source
+
+
+class ShownConfig(NamedTuple):
+    """One setting with its value in force."""
+
+    name: str
+    value: str | None
+    source: Source
+    is_read_only: bool
+    synonyms: tuple[ShownSynonym, ...]
+    type: ConfigType
+    documentation: str
+
+
+def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[ShownConfig]:
+    """Every setting of a topic, by name."""
+    config = TopicConfig.from_overrides(node, overrides)
+    shown: list[ShownConfig] = []
+    for known in TOPIC_SETTINGS.values():
+        value = known.show(getattr(config, known.attribute))
+        chain = _chain(node, tuple(synonym.name for synonym in known.synonyms))
+        if known.name in overrides:
+            chain = (ShownSynonym(known.name, value, Source.TOPIC), *chain)
+        shown.append(_shown(known, value, chain, is_read_only=False))
+    return shown
+
+
+def describe_node(node: NodeConfig) -> list[ShownConfig]:
+    """Every setting of a node, by name."""
+    shown: list[ShownConfig] = []
+    for known in NODE_SETTINGS.values():
+        value = known.show(getattr(node, known.attribute))
+        shown.append(_shown(known, value, _chain(node, (known.name,)), is_read_only=not known.is_dynamic))
+    return shown
+
+
+def describe_cluster_wide(node: NodeConfig) -> list[ShownConfig]:
+    """What AlterConfigs set for all nodes: the broker resource without a name."""
+    shown: list[ShownConfig] = []
+    for name, text in sorted(node.cluster_wide.items()):
+        known = NODE_SETTINGS[name]
+        value = known.show(known.parse(text))
+        shown.append(_shown(known, value, (ShownSynonym(name, value, Source.DYNAMIC_CLUSTER),), is_read_only=False))
+    return shown
+
+
+def _shown(known: Setting, value: str | None, chain: tuple[ShownSynonym, ...], is_read_only: bool) -> ShownConfig:
+    source = chain[0].source if chain else Source.DEFAULT
+    return ShownConfig(known.name, value, source, is_read_only, chain, known.type, known.documentation)
+
+
+def _chain(node: NodeConfig, names: tuple[str, ...]) -> tuple[ShownSynonym, ...]:
+    """Layer by layer, the names that are set there. Kafka leaves the chain of retention.ms out unless log.retention.ms
+    itself is set; we show log.retention.hours too, since that is where the value comes from."""
+    chain: list[ShownSynonym] = []
+    layers = (
+        (node.own, Source.DYNAMIC_BROKER),
+        (node.cluster_wide, Source.DYNAMIC_CLUSTER),
+        (node.given, Source.STATIC_BROKER),
+    )
+    for layer, source in layers:
+        for name in names:
+            if name in layer:
+                chain.append(ShownSynonym(name, _as_shown(name, layer[name]), source))
+    for name in names:
+        default: Any = NODE_SETTINGS[name].default
+        if default is not None:
+            chain.append(ShownSynonym(name, NODE_SETTINGS[name].show(default), Source.DEFAULT))
+    return tuple(chain)
+
+
+def _as_shown(name: str, text: str) -> str | None:
+    return NODE_SETTINGS[name].show(NODE_SETTINGS[name].parse(text))

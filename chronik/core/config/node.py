@@ -1,0 +1,295 @@
+"""A node's settings. Names are Kafka's with underscores where Kafka has them; ours are `durability` and `http.address`.
+
+`NodeConfig.from_settings` reads what a file or the command line says; `with_dynamic` lays on top what AlterConfigs
+set while the cluster runs. The three layers are kept, because DescribeConfigs tells where each value comes from.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from chronik.core.config.definitions import (
+    BOOLEAN,
+    DAY_MS,
+    DOUBLE,
+    HOUR_MS,
+    INT,
+    INT_MAX,
+    LIST,
+    LONG,
+    LONG_MAX,
+    SHORT,
+    STRING,
+    BadConfig,
+    Setting,
+    at_least,
+    between,
+    one_of,
+    parse_known,
+    setting,
+    settings_of,
+    some_of,
+    unknown_key,
+)
+from chronik.core.config.topic import COMPRESSION_TYPES, TOPIC_SETTINGS
+
+# Names that mean the same.
+ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
+
+# In a Kafka broker's server.properties, and without meaning here: passed over, so that such a file can be used.
+PASSED_OVER = frozenset(
+    (
+        "background.threads", "broker.id.generation.enable", "controlled.shutdown.enable", "controller.listener.names",
+        "controller.quorum.bootstrap.servers", "controller.quorum.voters", "group.coordinator.threads",
+        "group.share.enable", "inter.broker.listener.name", "listener.security.protocol.map", "log.cleaner.enable",
+        "log.cleaner.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir",
+        "num.replica.fetchers", "process.roles", "security.inter.broker.protocol",
+        "share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor",
+        "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "transaction.state.log.min.isr",
+        "transaction.state.log.replication.factor", "zookeeper.connect",
+    )
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """The settings in force on one node."""
+
+    # Who and where
+    node_id: int = setting(INT, 1, "This node's number in the cluster.", at_least(0))
+    listeners: str = setting(STRING, "PLAINTEXT://127.0.0.1:9092", "Where clients are listened for.")
+    advertised_listeners: str | None = setting(
+        STRING, None, "The address clients are told; that of listeners if not set."
+    )
+    log_dirs: str = setting(STRING, "chronik-data", "The data directory.")
+    http_address: str = setting(STRING, "127.0.0.1:9644", "Where metrics and health are served; empty for nowhere.")
+    broker_rack: str | None = setting(STRING, None, "The rack of this node: replicas are spread over racks.")
+    inter_broker_protocol_version: str = setting(
+        STRING, "4.1-IV1", "The Kafka version whose protocol this node speaks.", one_of("4.1-IV1")
+    )
+    durability: str = setting(
+        STRING, "sync", "When a write counts as safe: once synced to disk, or once the operating system has it.",
+        one_of("sync", "os"),
+    )  # fmt: skip
+
+    # Connections
+    socket_request_max_bytes: int = setting(INT, 100 * 1024**2, "The largest request that is read.", at_least(1))
+    connections_max_idle_ms: int = setting(LONG, 600_000, "An idle connection is closed after this time; -1 for never.")
+    max_connections: int = setting(INT, INT_MAX, "Connections at the same time.", at_least(0), dynamic=True)
+    queued_max_requests: int = setting(
+        INT, 500, "Requests of one connection under way before it is read no further.", at_least(1)
+    )
+    fetch_max_bytes: int = setting(INT, 55 * 1024**2, "The most bytes one fetch is answered with.", at_least(1024))
+    max_incremental_fetch_session_cache_slots: int = setting(INT, 1000, "Incremental fetch sessions kept.", at_least(0))
+
+    # Topics
+    num_partitions: int = setting(INT, 1, "Partitions of a topic created without a number.", at_least(1))
+    default_replication_factor: int = setting(INT, 1, "Replicas of a topic created without a number.", at_least(1))
+    auto_create_topics_enable: bool = setting(BOOLEAN, True, "Whether asking for a topic creates it.")
+    delete_topic_enable: bool = setting(BOOLEAN, True, "Whether topics can be deleted.")
+    replica_lag_time_max_ms: int = setting(
+        LONG, 30_000, "A replica that lags longer than this is not in sync.", at_least(1)
+    )
+    producer_id_expiration_ms: int = setting(
+        INT, DAY_MS, "An idempotent producer silent for this long is forgotten.", at_least(1), dynamic=True
+    )
+    transaction_max_timeout_ms: int = setting(
+        INT, 900_000, "The longest timeout a transaction may ask for.", at_least(1)
+    )
+    log_retention_check_interval_ms: int = setting(LONG, 300_000, "How often old segments are looked for.", at_least(1))
+
+    # Groups
+    group_initial_rebalance_delay_ms: int = setting(
+        INT, 3_000, "How long a new group waits for more members.", at_least(0)
+    )
+    group_min_session_timeout_ms: int = setting(INT, 6_000, "The shortest session timeout of a member.", at_least(0))
+    group_max_session_timeout_ms: int = setting(INT, 1_800_000, "The longest session timeout of a member.", at_least(0))
+    group_max_size: int = setting(INT, INT_MAX, "The most members of a group.", at_least(1))
+    group_consumer_assignors: tuple[str, ...] = setting(
+        LIST, ("uniform", "range"), "Server-side assignors; the first is the default.", some_of("uniform", "range")
+    )
+    group_consumer_heartbeat_interval_ms: int = setting(
+        INT, 5_000, "How often a consumer is told to report.", at_least(1)
+    )
+    group_consumer_min_heartbeat_interval_ms: int = setting(INT, 5_000, "Least heartbeat interval.", at_least(1))
+    group_consumer_max_heartbeat_interval_ms: int = setting(INT, 15_000, "Largest heartbeat interval.", at_least(1))
+    group_consumer_session_timeout_ms: int = setting(
+        INT, 45_000, "A consumer silent for this long is out.", at_least(1)
+    )
+    group_consumer_min_session_timeout_ms: int = setting(INT, 45_000, "Least session timeout.", at_least(1))
+    group_consumer_max_session_timeout_ms: int = setting(INT, 60_000, "Largest session timeout.", at_least(1))
+    group_consumer_max_size: int = setting(INT, INT_MAX, "The most members of a consumer group.", at_least(1))
+    offset_metadata_max_bytes: int = setting(INT, 4_096, "The longest note on a committed offset.")
+    offsets_retention_minutes: int = setting(INT, 10_080, "How long offsets of an empty group are kept.", at_least(1))
+    offsets_retention_check_interval_ms: int = setting(
+        LONG, 600_000, "How often old offsets are looked for.", at_least(1)
+    )
+    offsets_topic_num_partitions: int = setting(INT, 50, "Partitions of __consumer_offsets.", between(1, 10_000))
+    # Kafka refuses to make the topic with fewer nodes than this; here it gets as many replicas as there are nodes, so
+    # that a single node works without any setting.
+    offsets_topic_replication_factor: int = setting(SHORT, 3, "Replicas of __consumer_offsets, at most.", at_least(1))
+    offsets_topic_segment_bytes: int = setting(INT, 100 * 1024**2, "Segment size of __consumer_offsets.", at_least(1))
+
+    # Defaults of topics: TOPIC_SETTINGS says which of these stands behind which topic setting
+    compression_type: str = setting(
+        STRING, "producer", "Default of compression.type.", one_of(*COMPRESSION_TYPES), dynamic=True
+    )
+    log_cleaner_delete_retention_ms: int = setting(
+        LONG, DAY_MS, "Default of delete.retention.ms.", at_least(0), dynamic=True
+    )
+    log_cleaner_max_compaction_lag_ms: int = setting(
+        LONG, LONG_MAX, "Default of max.compaction.lag.ms.", at_least(1), dynamic=True
+    )
+    log_cleaner_min_cleanable_ratio: float = setting(
+        DOUBLE, 0.5, "Default of min.cleanable.dirty.ratio.", between(0, 1), dynamic=True
+    )
+    log_cleaner_min_compaction_lag_ms: int = setting(
+        LONG, 0, "Default of min.compaction.lag.ms.", at_least(0), dynamic=True
+    )
+    log_cleanup_policy: tuple[str, ...] = setting(
+        LIST, ("delete",), "Default of cleanup.policy.", some_of("compact", "delete"), dynamic=True
+    )
+    log_flush_interval_messages: int = setting(LONG, LONG_MAX, "Default of flush.messages.", at_least(1), dynamic=True)
+    log_flush_interval_ms: int | None = setting(LONG, None, "Default of flush.ms.", dynamic=True)
+    log_flush_scheduler_interval_ms: int = setting(
+        LONG, LONG_MAX, "Default of flush.ms, if log.flush.interval.ms is not set."
+    )
+    log_index_interval_bytes: int = setting(INT, 4_096, "Default of index.interval.bytes.", at_least(0), dynamic=True)
+    log_index_size_max_bytes: int = setting(
+        INT, 10 * 1024**2, "Default of segment.index.bytes.", at_least(4), dynamic=True
+    )
+    log_message_timestamp_after_max_ms: int = setting(
+        LONG, HOUR_MS, "Default of message.timestamp.after.max.ms.", at_least(0), dynamic=True
+    )
+    log_message_timestamp_before_max_ms: int = setting(
+        LONG, LONG_MAX, "Default of message.timestamp.before.max.ms.", at_least(0), dynamic=True
+    )
+    log_message_timestamp_type: str = setting(
+        STRING, "CreateTime", "Default of message.timestamp.type.", one_of("CreateTime", "LogAppendTime"), dynamic=True
+    )
+    log_preallocate: bool = setting(BOOLEAN, False, "Default of preallocate.", dynamic=True)
+    log_retention_bytes: int = setting(LONG, -1, "Default of retention.bytes.", dynamic=True)
+    log_retention_hours: int = setting(INT, 168, "Default of retention.ms, in hours, if no finer one is set.")
+    log_retention_minutes: int | None = setting(
+        INT, None, "Default of retention.ms, in minutes, before log.retention.hours."
+    )
+    log_retention_ms: int | None = setting(LONG, None, "Default of retention.ms, before the two others.", dynamic=True)
+    log_roll_hours: int = setting(INT, 168, "Default of segment.ms, in hours, if log.roll.ms is not set.", at_least(1))
+    log_roll_jitter_hours: int = setting(INT, 0, "Default of segment.jitter.ms, in hours.", at_least(0))
+    log_roll_jitter_ms: int | None = setting(LONG, None, "Default of segment.jitter.ms.", at_least(0), dynamic=True)
+    log_roll_ms: int | None = setting(LONG, None, "Default of segment.ms.", at_least(1), dynamic=True)
+    log_segment_bytes: int = setting(INT, 1024**3, "Default of segment.bytes.", at_least(14), dynamic=True)
+    log_segment_delete_delay_ms: int = setting(
+        LONG, 60_000, "Default of file.delete.delay.ms.", at_least(0), dynamic=True
+    )
+    message_max_bytes: int = setting(INT, 1_048_588, "Default of max.message.bytes.", at_least(0), dynamic=True)
+    min_insync_replicas: int = setting(
+        INT, 1, "In-sync replicas without which acks=all is refused.", at_least(1), dynamic=True
+    )
+    unclean_leader_election_enable: bool = setting(
+        BOOLEAN, False, "Default of unclean.leader.election.enable.", dynamic=True
+    )
+
+    # The layers these values come from, as text by Kafka's name
+    given: Mapping[str, str] = field(default_factory=dict)
+    cluster_wide: Mapping[str, str] = field(default_factory=dict)
+    own: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def from_settings(cls, values: Mapping[str, str]) -> NodeConfig:
+        """The config a file or command line describes. Raises BadConfig."""
+        given: dict[str, str] = {}
+        for key, text in values.items():
+            name = ALIASES.get(key, key)
+            if name not in NODE_SETTINGS and name not in PASSED_OVER:
+                raise unknown_key(key, [*NODE_SETTINGS, *ALIASES], "node")
+            if name in NODE_SETTINGS:
+                given[name] = text
+        return cls(given=given, **_parsed(given))._checked()
+
+    def with_dynamic(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
+        """This node, as it was started, with what AlterConfigs set for all nodes and, before that, for this one.
+        Raises BadConfig."""
+        values = _parsed({**self.given, **cluster_wide, **own})
+        return dataclasses.replace(self, **values, cluster_wide=dict(cluster_wide), own=dict(own))._checked()
+
+    def topic_default(self, topic_key: str) -> Any:
+        """What a topic has that does not set `topic_key` itself: the first of Kafka's synonyms that has a value."""
+        known = TOPIC_SETTINGS[topic_key]
+        for synonym in known.synonyms:
+            value = getattr(self, NODE_SETTINGS[synonym.name].attribute)
+            if value is not None:
+                # A negative number of hours is still 'for ever', not so many milliseconds.
+                return value if synonym.factor == 1 else max(value * synonym.factor, -1)
+        return known.default
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port to listen on."""
+        return _client_listener("listeners", self.listeners)
+
+    @property
+    def advertised_address(self) -> tuple[str, int]:
+        """Host and port that clients are told. 0.0.0.0 is no address to go to, so it becomes localhost."""
+        if self.advertised_listeners:
+            return _client_listener("advertised.listeners", self.advertised_listeners)
+        host, port = self.address
+        return ("localhost" if host in ("", "0.0.0.0", "::") else host), port
+
+    @property
+    def http_host_and_port(self) -> tuple[str, int] | None:
+        return _host_and_port("http.address", self.http_address) if self.http_address else None
+
+    def _checked(self) -> NodeConfig:
+        """Itself, when its settings go together."""
+        pairs = (
+            ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
+            ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),
+            ("group.consumer.heartbeat.interval.ms", "group.consumer.max.heartbeat.interval.ms"),
+            ("group.consumer.min.session.timeout.ms", "group.consumer.session.timeout.ms"),
+            ("group.consumer.session.timeout.ms", "group.consumer.max.session.timeout.ms"),
+            ("log.cleaner.min.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms"),
+        )
+        for low, high in pairs:
+            low_value, high_value = (getattr(self, NODE_SETTINGS[name].attribute) for name in (low, high))
+            if low_value > high_value:
+                raise BadConfig(low, f"{low} ({low_value}) must not be larger than {high} ({high_value})")
+        _ = self.address, self.advertised_address, self.http_host_and_port
+        return self
+
+
+def passed_over(values: Mapping[str, str]) -> list[str]:
+    """Keys of a Kafka broker that have no meaning here: worth a line in the log, no reason to stop."""
+    return sorted(key for key in values if key in PASSED_OVER)
+
+
+def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:
+    return {key.replace(".", "_"): parse_known(NODE_SETTINGS, key, text, "node") for key, text in texts.items()}
+
+
+def _client_listener(key: str, text: str) -> tuple[str, int]:
+    """The one listener for clients in `PLAINTEXT://host:port,CONTROLLER://...`, or just `host:port`."""
+    found: list[tuple[str, int]] = []
+    for item in text.split(","):
+        protocol, separator, rest = item.strip().rpartition("://")
+        if protocol.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
+            raise BadConfig(key, f"Invalid value '{text}' for {key}: only PLAINTEXT is supported, not {protocol}")
+        if separator and protocol.upper() == "CONTROLLER":
+            continue  # the quorum speaks over the same port
+        found.append(_host_and_port(key, rest))
+    if len(found) != 1:
+        raise BadConfig(key, f"Invalid value '{text}' for {key}: exactly one listener for clients is wanted")
+    return found[0]
+
+
+def _host_and_port(key: str, text: str) -> tuple[str, int]:
+    host, separator, port = text.rpartition(":")
+    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
+        raise BadConfig(key, f"Invalid value '{text}' for {key}: must be HOST:PORT with a port below 65536")
+    return host.removeprefix("[").removesuffix("]"), int(port)
+
+
+NODE_SETTINGS: dict[str, Setting] = settings_of(NodeConfig)
