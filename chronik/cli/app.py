@@ -1,0 +1,42 @@
+"""The whole command line as one typer application: every command, its help and the shell's completion."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chronik import __version__
+from chronik.cli import consume, group, produce, topic
+from chronik.cli import serve_command as serve
+
+app = typer.Typer(
+    name="chronik",
+    help="Chronik: a Kafka-compatible event log that can tell where every message is.",
+    epilog="[bold]Start here[/bold]\n\n  chronik serve\n\n  chronik topic create orders --partitions 3\n\n"
+    "  echo hello | chronik produce orders\n\n  chronik consume orders --from-beginning --max-messages 1",
+    rich_markup_mode="rich",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.add_typer(topic.app)
+app.add_typer(group.app)
+app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
+app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
+
+
+def _print_version(is_asked: bool) -> None:
+    if is_asked:
+        print(f"chronik {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and end.")
+    ] = False,
+) -> None:
+    """Chronik: a Kafka-compatible event log that can tell where every message is."""

@@ -1,0 +1,32 @@
+"""The options that many commands share, declared once so that they look the same everywhere."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from chronik.cli.connect import DEFAULT_BOOTSTRAP, complete_topic
+
+__all__ = ["DEFAULT_BOOTSTRAP", "AsJson", "Bootstrap", "TopicName", "Yes"]
+
+Bootstrap = Annotated[
+    str,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        envvar="CHRONIK_BOOTSTRAP",
+        metavar="HOST:PORT",
+        help="Any node of the cluster, or several with commas.",
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, and nothing else, on standard output.")]
+TopicName = Annotated[str, typer.Argument(metavar="TOPIC", autocompletion=complete_topic)]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def example(*lines: str) -> str:
+    """The epilog of a command's help: commands that can be pasted."""
+    return "\n\n".join(
+        ["[bold]Example[/bold]" if len(lines) == 1 else "[bold]Examples[/bold]", *(f"  {line}" for line in lines)]
+    )

@@ -1,0 +1,104 @@
+"""How commands speak: tables and JSON on standard output, progress and notes on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+# Piped output is cut by nobody: a table there is as wide as what it holds.
+UNBOUNDED_COLUMNS = 10_000
+
+
+def print_json(value: object) -> None:
+    print(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def print_line(text: str = "") -> None:
+    print(text)
+
+
+def print_note(text: str) -> None:
+    """A remark for a person; scripts that read standard output do not see it."""
+    print(text, file=sys.stderr)
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:
+    """A table for people. A column of numbers is set to the right, None is shown as '-'."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    body = [list(row) for row in rows]
+    table = Table(
+        box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, header_style="bold"
+    )
+    for position, column in enumerate(columns):
+        values = [row[position] for row in body if row[position] is not None]
+        is_numeric = bool(values) and all(isinstance(value, int) for value in values)
+        table.add_column(column, justify="right" if is_numeric else "left", overflow="fold")
+    for row in body:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    _console().print(table)
+
+
+def count(number: int) -> str:
+    return f"{number:,}"
+
+
+def counted(number: int, noun: str) -> str:
+    """'1 message', '5,000 messages'."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def byte_size(size: float) -> str:
+    """Bytes in the unit that keeps it short, by thousands as disks and networks count."""
+    for unit in ("B", "kB", "MB"):
+        if size < 1000:
+            return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
+        size /= 1000
+    return f"{size:,.1f} GB"
+
+
+@contextmanager
+def progress(description: str, total: int | None, unit: str = "messages") -> Iterator[Callable[[int], None]]:
+    """A bar on the terminal, which the caller moves by calling what it is given; nothing when nobody looks."""
+    if not sys.stderr.isatty():
+        yield lambda step: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn(unit),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda step: bar.update(task, advance=step)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return count(value)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(part) for part in value) or "-"
+    return str(value)
+
+
+def _console() -> Console:
+    from rich.console import Console
+
+    return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=UNBOUNDED_COLUMNS)

@@ -1,0 +1,228 @@
+"""`chronik produce`: lines of text, or a generated load, into a topic, with a report of what became of them."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from chronik.cli.cluster import Cluster
+from chronik.cli.connect import client_settings, plain_errors, reason
+from chronik.cli.delivery import Tally
+from chronik.cli.errors import CliError
+from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
+from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
+from chronik.cli.values import parse_pairs
+
+if TYPE_CHECKING:
+    from confluent_kafka import KafkaError, Message, Producer
+
+EXAMPLE = example(
+    "echo 'k1:hello' | chronik produce orders --key-separator :",
+    "chronik produce orders --count 100000 --size 1000 --acks 1",
+)
+EXIT_NOT_ACKNOWLEDGED = 1
+
+
+class Acks(StrEnum):
+    """How many replicas must have a message before it counts as taken."""
+
+    NONE = "0"
+    LEADER = "1"
+    ALL = "all"
+
+
+class Compression(StrEnum):
+    NONE = "none"
+    GZIP = "gzip"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    ZSTD = "zstd"
+
+
+def produce(
+    topic: TopicName,
+    key_separator: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="What is before it in a line is the key.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="For every message; repeat for more.")
+    ] = None,
+    partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only to this partition.")] = None,
+    acks: Annotated[Acks, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")] = Acks.ALL,
+    compression: Annotated[Compression, typer.Option(help="How batches are packed.")] = Compression.NONE,
+    file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Read lines from it instead of standard input.")
+    ] = None,
+    count: Annotated[int | None, typer.Option(min=1, metavar="N", help="Generate so many messages instead.")] = None,
+    size: Annotated[int, typer.Option(min=1, metavar="BYTES", help="Size of a generated message.")] = 100,
+    timeout: Annotated[
+        float, typer.Option(min=0.1, metavar="S", help="Give a message up after so many seconds.")
+    ] = 30.0,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Produce each line as a message. Reports the offsets, and what was not acknowledged and why (then exit code 1)."""
+    if count is not None and (file is not None or key_separator is not None):
+        raise CliError("--count generates messages and reads no lines", "leave out --file and --key-separator")
+    headers = [(key, value.encode()) for key, value in parse_pairs("--header", header or []).items()]
+    lines = None if count is not None else _open_lines(file)
+    _check_topic(bootstrap, topic, partition)
+    sender = _Sender(bootstrap, topic, partition, headers, acks, compression, timeout)
+    started = time.monotonic()
+    try:
+        if lines is None:
+            sender.send_generated(count or 0, size)
+        else:
+            sender.send_lines(lines, key_separator)
+    except KeyboardInterrupt:
+        print_note("stopped; waiting for what is under way")
+    sender.finish(timeout)
+    _report(topic, sender.tally, time.monotonic() - started, acks, as_json)
+    if sender.tally.failed:
+        raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)
+
+
+def _open_lines(file: Path | None) -> BinaryIO:
+    if file is None:
+        if sys.stdin.isatty():
+            print_note("type messages, one a line; Ctrl-D ends")
+        return sys.stdin.buffer
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise CliError(f"cannot read {file}: {error.strerror}", "check --file") from None
+
+
+def _check_topic(bootstrap: str, topic: str, partition: int | None) -> None:
+    partitions = len(Cluster(bootstrap).topic(topic).partitions)
+    if partition is not None and partition >= partitions:
+        raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
+
+
+class _Sender:
+    """Hands messages to librdkafka and notes what becomes of each."""
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topic: str,
+        partition: int | None,
+        headers: list[tuple[str, bytes]],
+        acks: Acks,
+        compression: Compression,
+        timeout_s: float,
+    ) -> None:
+        self.tally = Tally()
+        self._has_offsets = acks is not Acks.NONE
+        self._destination: dict[str, Any] = {"topic": topic, "headers": headers or None}
+        if partition is not None:
+            self._destination["partition"] = partition
+        settings = client_settings(bootstrap) | {
+            "acks": acks.value,
+            # A retry after a lost answer must not write twice; with fewer acks Kafka does not offer that.
+            "enable.idempotence": acks is Acks.ALL,
+            "compression.type": compression.value,
+            "linger.ms": 5,
+            "message.timeout.ms": round(timeout_s * 1000),
+            # Let the node decide what is too large: its limit is the topic's, the client's would only be a guess.
+            "message.max.bytes": 1_000_000_000,
+        }
+        self._producer = _new_producer(bootstrap, settings)
+
+    def send_lines(self, lines: BinaryIO, key_separator: str | None) -> None:
+        separator = None if key_separator is None else key_separator.encode()
+        with progress("produced", None) as advance:
+            for number, line in enumerate(lines, start=1):
+                value = line.rstrip(b"\r\n")
+                if separator is None:
+                    self._send(number, None, value)
+                else:
+                    key, found, rest = value.partition(separator)
+                    if found:
+                        self._send(number, key, rest)
+                    else:
+                        self.tally.sent += 1
+                        self.tally.lost(number, f"no {key_separator!r} in the line")
+                advance(1)
+
+    def send_generated(self, count: int, size: int) -> None:
+        with progress("produced", count) as advance:
+            for number, value in enumerate(generated(count, size), start=1):
+                self._send(number, None, value)
+                if number % 1000 == 0:
+                    advance(1000)
+            advance(count % 1000)
+
+    def finish(self, timeout_s: float) -> None:
+        """Waits until every message is acknowledged or given up, which librdkafka does after its own timeout."""
+        with progress("waiting for acknowledgements", len(self._producer)) as advance:
+            before = len(self._producer)
+            deadline = time.monotonic() + timeout_s + 5
+            while len(self._producer) and time.monotonic() < deadline:
+                self._producer.flush(0.2)
+                advance(before - len(self._producer))
+                before = len(self._producer)
+        unheard = self.tally.sent - self.tally.acknowledged - self.tally.failed
+        for _ in range(unheard):
+            self.tally.lost(0, "no answer")
+
+    def _send(self, position: int, key: bytes | None, value: bytes) -> None:
+        self.tally.sent += 1
+        self.tally.sent_bytes += len(value) + len(key or b"")
+        while True:
+            try:
+                self._producer.produce(key=key, value=value, on_delivery=self._noting(position), **self._destination)
+                break
+            except BufferError:  # the client's queue is full: let it send
+                self._producer.poll(0.1)
+        self._producer.poll(0)
+
+    def _noting(self, position: int) -> Callable[[KafkaError | None, Message], None]:
+        def note(error: KafkaError | None, message: Message) -> None:
+            if error is not None:
+                self.tally.lost(position, reason(error))
+            else:
+                offset = message.offset() if self._has_offsets else None
+                self.tally.took(message.partition() or 0, offset)
+
+        return note
+
+
+def generated(count: int, size: int) -> Iterator[bytes]:
+    """Numbered messages of one size, so that a reader can tell which are missing; a tiny size keeps the last digits."""
+    filler = (b"chronik " * (size // 8 + 1))[:size]
+    for number in range(count):
+        label = b"%d " % number
+        yield (label + filler)[:size] if len(label) <= size else (b"%d" % number)[-size:]
+
+
+def _new_producer(bootstrap: str, settings: dict[str, Any]) -> Producer:
+    from confluent_kafka import Producer
+
+    with plain_errors(bootstrap):
+        return Producer(settings)
+
+
+def _report(topic: str, tally: Tally, seconds: float, acks: Acks, as_json: bool) -> None:
+    if as_json:
+        print_json({"topic": topic, "seconds": round(seconds, 3)} | tally.as_json())
+        return
+    word = "sent" if acks is Acks.NONE else "acknowledged"
+    if tally.partitions:
+        rows = [
+            (number, part.acknowledged, str(part.offsets) or "unknown: acks=0 asks for no answer")
+            for number, part in sorted(tally.partitions.items())
+        ]
+        print_table(["partition", word, "offsets"], rows)
+    speed = f"{tally.acknowledged / seconds:,.0f} messages/s, {byte_size(tally.sent_bytes / seconds)}/s"
+    print_line(f"{tally.acknowledged:,} of {counted(tally.sent, 'message')} {word} in {seconds:.2f} s ({speed})")
+    for failure in tally.failures.values():
+        where = ", ".join(f"{position:,}" for position in failure.first_positions)
+        more = ", ..." if failure.messages > len(failure.first_positions) else ""
+        print_line(f"{counted(failure.messages, 'message')} not acknowledged: {failure.reason} (message {where}{more})")

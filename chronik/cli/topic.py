@@ -1,0 +1,254 @@
+"""`chronik topic`: create, list, describe, alter and delete topics."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from chronik.cli import suggest
+from chronik.cli.cluster import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
+from chronik.cli.errors import CliError, RefusedByNode
+from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
+from chronik.cli.output import counted, print_json, print_line, print_table
+from chronik.cli.values import parse_pairs
+
+app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
+
+ConfigPairs = Annotated[
+    list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="A topic setting; repeat for more.")
+]
+
+
+@app.command(epilog=example("chronik topic create orders --partitions 3 --config retention.ms=86400000"))
+def create(
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Annotated[int | None, typer.Option(min=1, help="How many; the node's default if not given.")] = None,
+    replication: Annotated[
+        int | None, typer.Option(min=1, help="Copies of each partition; the node's default if not given.")
+    ] = None,
+    config: ConfigPairs = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Leave a topic of that name as it is.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Create a topic."""
+    from confluent_kafka import KafkaError
+    from confluent_kafka.admin import NewTopic
+
+    settings = parse_pairs("--config", config or [])
+    cluster = Cluster(bootstrap)
+    wanted = NewTopic(name, partitions or -1, replication or -1, config=settings)
+    is_new = True
+    try:
+        cluster.answer(lambda: cluster.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S))
+    except RefusedByNode as refused:
+        if refused.code == KafkaError.TOPIC_ALREADY_EXISTS:
+            if not if_not_exists:
+                raise CliError(f"topic {name} already exists", "see it with `chronik topic describe`") from None
+            is_new = False
+        else:
+            raise _better(refused, dict(settings)) from None
+    topic = cluster.topic(name)
+    if as_json:
+        print_json(_as_json(topic) | {"created": is_new})
+    else:
+        verb = "created" if is_new else "exists already:"
+        print_line(
+            f"{verb} topic {name}: {counted(len(topic.partitions), 'partition')}, replication {topic.replication}"
+        )
+
+
+@app.command("list", epilog=example("chronik topic list"))
+def list_topics(
+    internal: Annotated[
+        bool, typer.Option("--internal", help="Also topics that the cluster keeps for itself.")
+    ] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """List the topics, and which of them have partitions in trouble."""
+    topics = [topic for topic in Cluster(bootstrap).topics() if internal or not topic.is_internal]
+    if as_json:
+        print_json(
+            [
+                {
+                    "topic": topic.name,
+                    "partitions": len(topic.partitions),
+                    "replication": topic.replication,
+                    "state": _trouble(topic) or "ok",
+                }
+                for topic in topics
+            ]
+        )
+    elif topics:
+        print_table(
+            ["topic", "partitions", "replication", "state"],
+            [(topic.name, len(topic.partitions), topic.replication, _trouble(topic) or "ok") for topic in topics],
+        )
+    else:
+        print_line("no topics; create one with `chronik topic create NAME`")
+
+
+@app.command(epilog=example("chronik topic describe orders"))
+def describe(
+    name: TopicName,
+    every: Annotated[bool, typer.Option("--all", help="All settings, also those left at their default.")] = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Show a topic's partitions with leader, replicas and offsets, and its settings that differ from the default."""
+    cluster = Cluster(bootstrap)
+    topic = cluster.topic(name)
+    keys = [(name, partition.partition) for partition in topic.partitions]
+    starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
+    configs = {key: value for key, value in cluster.configs(name).items() if every or value.source != "default"}
+    partitions = [
+        _partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)))
+        for part in topic.partitions
+    ]
+    if as_json:
+        settings = {key: {"value": config.value, "set_by": config.source} for key, config in configs.items()}
+        print_json(_as_json(topic) | {"id": topic.id, "partitions": partitions, "config": settings})
+        return
+    print_line(f"topic {name}: {counted(len(partitions), 'partition')}, replication {topic.replication}, id {topic.id}")
+    if trouble := _trouble(topic):
+        print_line(trouble)
+    print_table(
+        ["partition", "leader", "replicas", "in sync", "start offset", "end offset", "messages"],
+        [list(row.values()) for row in partitions],
+    )
+    if configs:
+        print_table(
+            ["setting", "value", "set by"], [(key, config.value, config.source) for key, config in configs.items()]
+        )
+    else:
+        print_line("all settings are at their default (--all shows them)")
+
+
+@app.command(epilog=example("chronik topic alter orders --config retention.ms=3600000 --partitions 6"))
+def alter(
+    name: TopicName,
+    config: ConfigPairs = None,
+    delete_config: Annotated[
+        list[str] | None, typer.Option(metavar="KEY", help="Back to the default; repeat for more.")
+    ] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, help="The new number of partitions: only more than now.")
+    ] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Change a topic's settings, or give it more partitions."""
+    settings: dict[str, str | None] = {**parse_pairs("--config", config or []), **dict.fromkeys(delete_config or [])}
+    if not settings and partitions is None:
+        raise CliError("nothing to alter", "give --config, --delete-config or --partitions")
+    cluster = Cluster(bootstrap)
+    before = len(cluster.topic(name).partitions)
+    if partitions is not None and partitions <= before:
+        raise CliError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
+    if settings:
+        _alter_config(cluster, name, settings)
+    if partitions is not None:
+        _add_partitions(cluster, name, partitions)
+    if as_json:
+        print_json({"topic": name, "partitions": partitions or before, "config": settings})
+        return
+    for key, value in settings.items():
+        print_line(f"{key} is back at its default" if value is None else f"{key} is now {value}")
+    if partitions is not None:
+        print_line(f"topic {name} has {partitions} partitions now, it had {before}")
+
+
+@app.command(epilog=example("chronik topic delete orders --yes"))
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...")],
+    yes: Yes = False,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Delete topics and all their messages."""
+    cluster = Cluster(bootstrap)
+    topics = [cluster.topic(name) for name in dict.fromkeys(names)]
+    if not yes:
+        _confirm(cluster, topics)
+    for topic in topics:
+        cluster.delete_topic(topic.name)
+        if not as_json:
+            print_line(f"deleted topic {topic.name}")
+    if as_json:
+        print_json({"deleted": [topic.name for topic in topics]})
+
+
+def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
+    if not sys.stdin.isatty():
+        raise CliError("nothing deleted: there is no terminal to ask", "say --yes")
+    for topic in topics:
+        keys = [(topic.name, partition.partition) for partition in topic.partitions]
+        starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
+        messages = sum((ends[key] or 0) - (starts[key] or 0) for key in keys)
+        print_line(f"{topic.name}: {counted(len(keys), 'partition')}, about {counted(messages, 'message')}")
+    if not typer.confirm("Delete for good?"):
+        raise CliError("nothing deleted")
+
+
+def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) -> None:
+    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+    entries = [
+        ConfigEntry(
+            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+        )
+        for key, value in settings.items()
+    ]
+    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+    try:
+        cluster.answer(lambda: cluster.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
+    except RefusedByNode as refused:
+        raise _better(refused, settings) from None
+    # Kafka takes the deletion of a setting that does not exist as done; a typing error should not look like success.
+    if wrong := suggest.unknown_topic_config({key: value for key, value in settings.items() if value is None}):
+        raise wrong
+
+
+def _add_partitions(cluster: Cluster, name: str, partitions: int) -> None:
+    from confluent_kafka.admin import NewPartitions
+
+    wanted = NewPartitions(name, partitions)
+    cluster.answer(lambda: cluster.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
+
+
+def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> CliError:
+    """A refusal over settings becomes the name of the wrong one and its nearest right name, where that is the cause."""
+    from confluent_kafka import KafkaError
+
+    if refused.code not in (KafkaError.INVALID_CONFIG, KafkaError.INVALID_REQUEST):
+        return refused
+    return suggest.unknown_topic_config(settings) or refused
+
+
+def _partition_row(state: PartitionState, start: int | None, end: int | None) -> dict[str, Any]:
+    return {
+        "partition": state.partition,
+        "leader": state.leader,
+        "replicas": state.replicas,
+        "in_sync": state.in_sync,
+        "start_offset": start,
+        "end_offset": end,
+        "messages": None if start is None or end is None else end - start,
+    }
+
+
+def _as_json(topic: TopicState) -> dict[str, Any]:
+    return {"topic": topic.name, "partitions": len(topic.partitions), "replication": topic.replication}
+
+
+def _trouble(topic: TopicState) -> str | None:
+    leaderless = sum(partition.leader is None for partition in topic.partitions)
+    behind = sum(len(partition.in_sync) < len(partition.replicas) for partition in topic.partitions)
+    parts = [f"{leaderless} without leader"] if leaderless else []
+    parts += [f"{behind} with replicas behind"] if behind else []
+    return "; ".join(parts) or None

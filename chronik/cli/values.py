@@ -1,0 +1,42 @@
+"""What users type into options, read strictly: pairs, times, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from chronik.cli.errors import CliError
+
+
+def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
+    """`KEY=VALUE` texts as a mapping; the value may hold further `=`."""
+    pairs: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise CliError(f"{option} {text} is not KEY=VALUE", f"write it as {option} {key.strip() or 'KEY'}=VALUE")
+        pairs[key.strip()] = value
+    return pairs
+
+
+def parse_time_ms(text: str) -> int:
+    """A moment in milliseconds since 1970: ISO 8601 (local time unless it names a zone), or such a number itself."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise CliError(
+            f"{text} is not a time", "write it as 2026-01-31T12:30:00, with Z or +01:00 for a zone"
+        ) from None
+
+
+def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
+    """`orders` is all of a topic, `orders:0,2` some of its partitions."""
+    topic, colon, numbers = text.partition(":")
+    if not colon:
+        return topic, None
+    parts = numbers.split(",")
+    if not topic or not all(part.isdecimal() for part in parts):
+        raise CliError(f"{text} is not a topic with partitions", "write it as TOPIC or TOPIC:0,1")
+    return topic, [int(part) for part in parts]
