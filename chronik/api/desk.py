@@ -7,12 +7,16 @@ sent, and returns the newest response. It raises Refused for an answer other tha
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from chronik.core.errors import Code
+
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
+    from chronik.core.fetch_sessions import FetchSessions
+    from chronik.core.log.log import Appended, Slice
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock
@@ -56,6 +60,15 @@ class ReplicaDesk(Protocol):
         """The replica that leads here. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
         KAFKA_STORAGE_ERROR when it is offline)."""
 
+    def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
+        """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR when the disk does not take it)."""
+
+    def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
+        """Bytes that are not in memory."""
+
+    def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
+        """NONE when the bytes are what was written; else the replica goes offline and this is what to answer."""
+
     def held(self) -> Iterable[LeaderReplica]:
         """Every replica on this node, by topic and partition."""
 
@@ -63,6 +76,20 @@ class ReplicaDesk(Protocol):
 
     def disk_bytes(self) -> tuple[int, int]:
         """Total and free bytes of the disk below the data directory."""
+
+
+class WaitingDesk(Protocol):
+    """Answers that are not due yet (node/waiting.py)."""
+
+    def when_safe(self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]) -> None: ...
+
+    def when_readable(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None: ...
+
+    def stop_reading(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None: ...
+
+    def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Any: ...
+
+    def cancel(self, deadline: Any) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,3 +104,6 @@ class Desk:
     metadata: MetadataDesk
     groups: GroupsDesk
     replicas: ReplicaDesk
+    waiting: WaitingDesk
+    sessions: FetchSessions
+    start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node

@@ -226,22 +226,26 @@ class RealFiles:
 
     async def _sync_pinned(self, files: list[RealFile]) -> list[OSError | None]:
         for file in files:
-            self.opened(file)
+            with contextlib.suppress(OSError):  # cannot be opened: the sync of it will say so
+                self.opened(file)
             file.pins += 1
-        loop = asyncio.get_running_loop()
         try:
-            if len(files) < THREADS:
-                return await loop.run_in_executor(self._threads, _sync_all, files)
-            # Several syncs at once share the file system's journal commits.
-            parts = [files[start::THREADS] for start in range(THREADS)]
-            done = await asyncio.gather(*(loop.run_in_executor(self._threads, _sync_all, part) for part in parts))
-            outcomes: list[OSError | None] = [None] * len(files)
-            for start, part_outcomes in enumerate(done):
-                outcomes[start::THREADS] = part_outcomes
-            return outcomes
+            return await self._sync_on_threads(files)
         finally:
             for file in files:
                 file.pins -= 1
+
+    async def _sync_on_threads(self, files: list[RealFile]) -> list[OSError | None]:
+        loop = asyncio.get_running_loop()
+        if len(files) < THREADS:
+            return await loop.run_in_executor(self._threads, _sync_all, files)
+        # Several syncs at once share the file system's journal commits.
+        parts = [files[start::THREADS] for start in range(THREADS)]
+        done = await asyncio.gather(*(loop.run_in_executor(self._threads, _sync_all, part) for part in parts))
+        outcomes: list[OSError | None] = [None] * len(files)
+        for start, part_outcomes in enumerate(done):
+            outcomes[start::THREADS] = part_outcomes
+        return outcomes
 
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         assert isinstance(file, RealFile)  # every file of this door is one

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from chronik.core.errors import Code
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
@@ -16,6 +17,7 @@ from chronik.wire.framing import response_head
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
+SUPPORTED_FROM = 3
 FLEXIBLE_FROM = 9
 TOPIC_IDS_FROM = 13
 
@@ -69,6 +71,10 @@ def _parse_classic(frame: memoryview, position: int) -> ProduceRequest:
     if size >= 0:
         transactional_id = str(frame[position : position + size], "utf-8")
         position += size
+    return _parse_classic_topics(frame, position, transactional_id)
+
+
+def _parse_classic_topics(frame: memoryview, position: int, transactional_id: str | None) -> ProduceRequest:
     acks, timeout_ms = _ACKS_TIMEOUT.unpack_from(frame, position)
     (topic_count,) = _INT32.unpack_from(frame, position + 6)
     position += 10
@@ -132,6 +138,27 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
         topics.append((topic, partitions))
         position = skip_tags(frame, position)
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
+
+
+def refuse_old(frame: memoryview, position: int, version: int, correlation_id: int) -> bytes:
+    """The answer to versions 0-2, which carry message formats that brokers no longer take: UNSUPPORTED_VERSION."""
+    try:
+        request = _parse_classic_topics(frame, position, None)
+    except (struct.error, IndexError, UnicodeDecodeError) as problem:
+        raise Malformed(f"produce request: {problem}") from problem
+    out = bytearray(4)
+    out += _INT32.pack(correlation_id)
+    out += _INT32.pack(len(request.topics))
+    for topic, partitions in request.topics:
+        assert isinstance(topic, str)  # ids come with version 13
+        name = topic.encode()
+        out += _INT16.pack(len(name)) + name + _INT32.pack(len(partitions))
+        for partition, _ in partitions:
+            out += _PARTITION.pack(partition, Code.UNSUPPORTED_VERSION, -1, -1)[: 22 if version == 2 else 14]
+    if version >= 1:
+        out += b"\x00\x00\x00\x00"  # throttle time
+    _INT32.pack_into(out, 0, len(out) - 4)
+    return bytes(out)
 
 
 def encode(version: int, correlation_id: int, topics: list[tuple[str | bytes, list[PartitionAnswer]]]) -> bytes:

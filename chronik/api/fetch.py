@@ -1,0 +1,189 @@
+"""Fetch (1), versions 4-18. From 7 with incremental sessions (KIP-227), from 13 by topic id.
+
+Three steps: *plan* which bytes of which files each partition gives, within the limits and in turn; *park* when that is less
+than the client wants to wait for; *read* and answer. A waiting fetch is planned anew when a watermark of its partitions
+moves. Records are whole batches exactly as they were produced; the first batch comes even when it is larger than the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeAlias
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code, Refused
+from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
+from chronik.core.log.log import Slice
+from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import Buffers
+from chronik.wire import fetch as wire
+from chronik.wire.fetch import FetchAnswer, FetchRequest
+from chronik.wire.framing import RequestHeader
+
+Answer: TypeAlias = Callable[[Buffers | None], None]
+
+CONSUMER = -1
+SESSION_IDS = 2**31 - 1
+
+
+class Part(NamedTuple):
+    """What one partition will give: an error, or a slice of its log, or nothing yet."""
+
+    key: Key
+    code: Code
+    replica: LeaderReplica | None
+    slice: Slice | None
+
+
+class Plan(NamedTuple):
+    parts: list[Part]
+    size_bytes: int
+    has_error: bool
+
+
+def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer) -> None:
+    """Answer with what there is, now or when there is enough."""
+    request = wire.parse(frame, header.body, header.version)
+    try:
+        session, partitions = _partitions(request, header, desk)
+    except Refused as refusal:
+        answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
+        return
+    _Fetch(request, header, session, partitions, desk, answer).attempt()
+
+
+def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
+    """The partitions this request is about, those of its session included, the one to serve first in front."""
+    now_ms = desk.clock.monotonic_ms()
+    session: FetchSession | None = None
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        if request.session_id != NO_SESSION:
+            desk.sessions.close(request.session_id)
+        if request.session_epoch == INITIAL_EPOCH and request.partitions:
+            session = desk.sessions.create(1 + desk.chance.below(SESSION_IDS), now_ms)
+    else:
+        session = desk.sessions.resume(request.session_id, request.session_epoch, now_ms)
+    if session is None:
+        asked = [SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch) for p in request.partitions]
+        # Correlation ids count up, so each request begins with another partition: none is starved by those before it.
+        first = header.correlation_id % len(asked) if asked else 0
+        return None, asked[first:] + asked[:first]
+    for asked_of in request.partitions:
+        session.put((asked_of.topic, asked_of.partition), asked_of.fetch_offset, asked_of.max_bytes, asked_of.leader_epoch)
+    for key in request.forgotten:
+        session.forget(key)
+    return session, session.partitions.values()
+
+
+class _Fetch:
+    """One fetch from plan to answer."""
+
+    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_parked_at", "_partitions", "_request", "_session", "_wake")
+
+    def __init__(
+        self,
+        request: FetchRequest,
+        header: RequestHeader,
+        session: FetchSession | None,
+        partitions: Iterable[SessionPartition],
+        desk: Desk,
+        answer: Answer,
+    ) -> None:
+        self._request = request
+        self._header = header
+        self._session = session
+        self._partitions = partitions
+        self._desk = desk
+        self._answer = answer
+        self._deadline: object | None = None
+        self._parked_at: list[LeaderReplica] = []
+        self._is_done = False
+        self._wake = self.attempt  # one object, so that it can be taken back
+
+    def attempt(self) -> None:
+        """Answer if there is enough; else wait, if that has not begun yet."""
+        if self._is_done:
+            return
+        plan = self._plan()
+        request = self._request
+        if plan.size_bytes >= request.min_bytes or plan.has_error or request.max_wait_ms <= 0 or not plan.parts:
+            self._finish(plan)
+        elif self._deadline is None:
+            self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
+            self._desk.waiting.when_readable(self._parked_at, self._wake)
+            self._deadline = self._desk.waiting.after_ms(request.max_wait_ms, self._time_is_up)
+
+    def _time_is_up(self) -> None:
+        if not self._is_done:
+            self._finish(self._plan())
+
+    def _plan(self) -> Plan:
+        parts: list[Part] = []
+        request, size_bytes, has_error = self._request, 0, False
+        for asked in self._partitions:
+            replica: LeaderReplica | None = None
+            part_slice: Slice | None = None
+            code = Code.NONE
+            try:
+                replica = self._replica(asked)
+                room = min(asked.max_bytes, request.max_bytes - size_bytes)
+                if room > 0 or size_bytes == 0:
+                    part_slice = replica.read(asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0)
+            except Refused as refusal:
+                code, has_error = refusal.code, True
+            if part_slice is not None:
+                size_bytes += part_slice.length
+            parts.append(Part(asked.key, code, replica, part_slice))
+        return Plan(parts, size_bytes, has_error)
+
+    def _replica(self, asked: SessionPartition) -> LeaderReplica:
+        topic, partition = asked.key
+        if isinstance(topic, bytes):
+            known = self._desk.metadata.image.topic_by_id(topic)
+            if known is None:
+                raise Refused(Code.UNKNOWN_TOPIC_ID)
+            topic = known.name
+        replica = self._desk.replicas.leader(topic, partition)
+        replica.check_epoch(asked.leader_epoch)
+        return replica
+
+    def _finish(self, plan: Plan) -> None:
+        self._is_done = True
+        if self._deadline is not None:
+            self._desk.waiting.cancel(self._deadline)
+            self._desk.waiting.stop_reading(self._parked_at, self._wake)
+        contents: list[bytes | None] = []
+        for part in plan.parts:
+            content = b"" if part.slice is None else part.slice.file.read_cached(part.slice.position, part.slice.length)
+            contents.append(content)
+        if None in contents:
+            self._desk.start(self._read_cold(plan, contents))
+        else:
+            self._send(plan, contents)
+
+    async def _read_cold(self, plan: Plan, contents: list[bytes | None]) -> None:
+        """Some of it is not in memory: wait for the disk without holding up anyone else."""
+        for index, part in enumerate(plan.parts):
+            if contents[index] is None and part.slice is not None:
+                contents[index] = await self._desk.replicas.wait_for_read(part.slice)
+        self._send(plan, contents)
+
+    def _send(self, plan: Plan, contents: list[bytes | None]) -> None:
+        session = self._session
+        answers: list[FetchAnswer] = []
+        for part, content in zip(plan.parts, contents, strict=True):
+            answer = self._partition_answer(part, content or b"")
+            if session is None or session.is_news(part.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)):
+                answers.append(answer)
+        session_id = NO_SESSION if session is None else session.session_id
+        self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers))
+
+    def _partition_answer(self, part: Part, content: bytes) -> FetchAnswer:
+        topic, partition = part.key
+        replica = part.replica
+        code = part.code
+        if replica is not None and part.slice is not None:
+            code = self._desk.replicas.check_read(replica, part.slice, content)
+        if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
+            return FetchAnswer(topic, partition, code, -1, -1, -1)
+        return FetchAnswer(topic, partition, code, replica.high_watermark, replica.last_stable_offset, replica.log.start_offset, content)
