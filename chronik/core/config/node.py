@@ -208,13 +208,13 @@ class NodeConfig:
                 raise unknown_key(key, [*NODE_SETTINGS, *ALIASES], "node")
             if name in NODE_SETTINGS:
                 given[name] = text
-        return cls(given=given, **_parsed(given))._checked()
+        return cls(given=given, **_parsed(given)).checked()
 
     def with_dynamic(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
         """This node, as it was started, with what AlterConfigs set for all nodes and, before that, for this one.
         Raises BadConfig."""
         values = _parsed({**self.given, **cluster_wide, **own})
-        return dataclasses.replace(self, **values, cluster_wide=dict(cluster_wide), own=dict(own))._checked()
+        return dataclasses.replace(self, **values, cluster_wide=dict(cluster_wide), own=dict(own))
 
     def topic_default(self, topic_key: str) -> Any:
         """What a topic has that does not set `topic_key` itself: the first of Kafka's synonyms that has a value."""
@@ -243,8 +243,8 @@ class NodeConfig:
     def http_host_and_port(self) -> tuple[str, int] | None:
         return _host_and_port("http.address", self.http_address) if self.http_address else None
 
-    def _checked(self) -> NodeConfig:
-        """Itself, when its settings go together."""
+    def checked(self) -> NodeConfig:
+        """Itself, when its settings go together. Raises BadConfig."""
         pairs = (
             ("group.min.session.timeout.ms", "group.max.session.timeout.ms"),
             ("group.consumer.min.heartbeat.interval.ms", "group.consumer.heartbeat.interval.ms"),

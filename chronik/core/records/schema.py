@@ -126,7 +126,8 @@ def _fixed(code: str) -> FieldType:
     return FieldType(write, read)
 
 
-INT8, INT16, INT32, INT64, FLOAT64, BOOL = _fixed("b"), _fixed("h"), _fixed("i"), _fixed("q"), _fixed("d"), _fixed("?")
+INT8, INT16, INT32, INT64 = _fixed("b"), _fixed("h"), _fixed("i"), _fixed("q")
+UINT16, FLOAT64, BOOL = _fixed("H"), _fixed("d"), _fixed("?")
 
 
 def _take(buffer: Buffer, position: int, size: int) -> bytes:

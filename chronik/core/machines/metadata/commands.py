@@ -1,0 +1,166 @@
+"""What the metadata machine can be asked, and what it answers.
+
+Commands about several things (topics, resources) answer with one result for each, in the order asked: one that
+is refused does not hold back the others. Whatever is random (ids) comes in with the command.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from chronik.core.errors import Code
+
+USE_DEFAULT = -1
+
+
+class ResourceType(IntEnum):
+    """What settings can belong to, in Kafka's numbers."""
+
+    TOPIC = 2
+    BROKER = 4
+
+
+class ConfigOperation(IntEnum):
+    """What IncrementalAlterConfigs can do to a key."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How it went with one thing asked for."""
+
+    code: Code = Code.NONE
+    message: str | None = None
+
+
+DONE = Outcome()
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBroker:
+    """A node is there, under this address. Answer: its broker epoch."""
+
+    broker_id: int
+    incarnation_id: bytes
+    host: str
+    port: int
+    rack: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic wanted. `assignments` are (partition, replicas) pairs chosen by hand; without them we place it."""
+
+    name: str
+    topic_id: bytes
+    partition_count: int = USE_DEFAULT
+    replication_factor: int = USE_DEFAULT
+    assignments: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    configs: tuple[tuple[str, str | None], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTopics:
+    """Answer: a tuple of CreatedTopic."""
+
+    topics: tuple[NewTopic, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CreateInternalTopic:
+    """A topic of our own (`__consumer_offsets`) is needed. Answer: its Topic, also when it was there already."""
+
+    name: str
+    topic_id: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """What became of a NewTopic. `overrides` are the settings it was given."""
+
+    name: str
+    outcome: Outcome
+    topic_id: bytes = bytes(16)
+    partition_count: int = -1
+    replication_factor: int = -1
+    overrides: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicToDelete:
+    """By name or by id, not both."""
+
+    name: str | None = None
+    topic_id: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteTopics:
+    """Answer: a tuple of DeletedTopic."""
+
+    topics: tuple[TopicToDelete, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeletedTopic:
+    """What became of a TopicToDelete, with the name or id that was not asked by where we know it."""
+
+    name: str | None
+    topic_id: bytes | None
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class MorePartitions:
+    """A topic is to have `count` partitions; `assignments` are the replicas of each new one, or None: we place them."""
+
+    name: str
+    count: int
+    assignments: tuple[tuple[int, ...], ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatePartitions:
+    """Answer: a tuple of Outcome."""
+
+    topics: tuple[MorePartitions, ...]
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigChange:
+    """Changes to the settings of one topic or broker; broker "" means all. The type may be one we do not know."""
+
+    resource_type: int
+    resource_name: str
+    operations: tuple[tuple[str, int, str | None], ...]  # key, ConfigOperation, value
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigs:
+    """`replace_all`: keys that are not named go back to their default. Answer: a tuple of Outcome."""
+
+    changes: tuple[ConfigChange, ...]
+    replace_all: bool = False
+    validate_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AllocateProducerIds:
+    """A node has run out of producer ids. Answer: a ProducerIdBlock."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdBlock:
+    """Ids that nobody else gives out."""
+
+    start_id: int
+    end_id: int

@@ -1,0 +1,142 @@
+"""What follows from altering settings: records, and how it went with each topic or broker.
+
+One resource changes as a whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from chronik.core.config.definitions import LIST, BadConfig, Setting, unknown_key
+from chronik.core.config.node import NODE_SETTINGS
+from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import (
+    DONE,
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    Outcome,
+    ResourceType,
+)
+from chronik.core.machines.metadata.image import ALL_BROKERS, MetadataImage
+from chronik.core.machines.metadata.names import problem_with
+from chronik.core.machines.metadata.records import ConfigRecord
+
+
+def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
+    """Records for the resources whose change is right, and how it went with each."""
+    times_named = Counter((change.resource_type, change.resource_name) for change in command.changes)
+    records: list[Any] = []
+    results: list[Outcome] = []
+    for change in command.changes:
+        try:
+            if times_named[change.resource_type, change.resource_name] > 1:
+                raise Refused(Code.INVALID_REQUEST, "Each resource must appear at most once.")
+            records += _altered(image, change, command.replace_all)
+        except Refused as refused:
+            results.append(Outcome(refused.code, refused.message))
+        else:
+            results.append(DONE)
+    return ([] if command.validate_only else records), tuple(results)
+
+
+def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> list[ConfigRecord]:
+    present, settings = _resource(image, change)
+    wanted: dict[str, str] = {} if replace_all else dict(present)
+    named: dict[str, None] = {}
+    for key, operation, value in change.operations:
+        if key in named:
+            raise Refused(Code.INVALID_REQUEST, f"Error due to duplicate config keys: {key}")
+        named[key] = None
+        new_value = _operated(image, change, settings, wanted.get(key), key, operation, value)
+        if new_value is None:
+            wanted.pop(key, None)
+        else:
+            wanted[key] = new_value
+    if change.resource_type == ResourceType.TOPIC:
+        _check_topic(image, wanted)
+    else:
+        _check_broker(image, change.resource_name, wanted, named)
+    changed = [key for key in sorted({**present, **wanted}) if present.get(key) != wanted.get(key)]
+    return [ConfigRecord(change.resource_type, change.resource_name, key, wanted.get(key)) for key in changed]
+
+
+def _resource(image: MetadataImage, change: ConfigChange) -> tuple[Mapping[str, str], Mapping[str, Setting]]:
+    """The settings a resource has of its own now, and the table of those it may have. Raises Refused."""
+    name = change.resource_name
+    if change.resource_type == ResourceType.TOPIC:
+        problem = problem_with(name)
+        if problem is not None:
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, problem)
+        if image.topic(name) is None:
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return image.topic_overrides(name), TOPIC_SETTINGS
+    if change.resource_type == ResourceType.BROKER:
+        if name != ALL_BROKERS:
+            if not (name.isascii() and name.isdigit()):
+                raise Refused(Code.INVALID_REQUEST, f"Node id must be an integer, but it is: {name}")
+            if int(name) not in image.brokers:
+                raise Refused(Code.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
+        return image.broker_overrides(name), NODE_SETTINGS
+    raise Refused(Code.INVALID_REQUEST, f"Unsupported resource type {change.resource_type}.")
+
+
+def _operated(
+    image: MetadataImage,
+    change: ConfigChange,
+    settings: Mapping[str, Setting],
+    present: str | None,
+    key: str,
+    operation: int,
+    value: str | None,
+) -> str | None:
+    """The value of one key after one operation; None when it goes back to its default."""
+    if operation == ConfigOperation.DELETE:
+        return None
+    if value is None:
+        raise Refused(Code.INVALID_REQUEST, f"Null value not supported for : {key}")
+    if operation == ConfigOperation.SET:
+        return value
+    if operation not in (ConfigOperation.APPEND, ConfigOperation.SUBTRACT):
+        raise Refused(Code.INVALID_REQUEST, f"Unknown operation type {operation}.")
+    known = settings.get(key)
+    if known is None or known.type is not LIST:
+        message = f"Can't {ConfigOperation(operation).name} to key {key} because its type is not LIST."
+        raise Refused(Code.INVALID_CONFIG, message)
+    if present is None:
+        is_topic = change.resource_type == ResourceType.TOPIC
+        node = image.node_config
+        in_force = node.topic_default(key) if is_topic else getattr(node, known.attribute)
+        present = known.show(in_force) or ""
+    parts = [part for part in present.split(",") if part]
+    for item in value.split(","):
+        if operation == ConfigOperation.SUBTRACT and item in parts:
+            parts.remove(item)
+        elif operation == ConfigOperation.APPEND and item not in parts:
+            parts.append(item)
+    return ",".join(parts)
+
+
+def _check_topic(image: MetadataImage, wanted: Mapping[str, str]) -> None:
+    try:
+        TopicConfig.from_overrides(image.node_config, wanted).checked()
+    except BadConfig as problem:
+        raise Refused(Code.INVALID_CONFIG, problem.message) from problem
+
+
+def _check_broker(image: MetadataImage, name: str, wanted: Mapping[str, str], named: Mapping[str, None]) -> None:
+    """A broker's bad setting is INVALID_REQUEST, as in Kafka (KAFKA-13609)."""
+    try:
+        for key in named:
+            if key not in NODE_SETTINGS:
+                raise unknown_key(key, NODE_SETTINGS, "broker")
+            if not NODE_SETTINGS[key].is_dynamic:
+                raise BadConfig(key, f"Cannot update these configs dynamically: {key}")
+        for_all = wanted if name == ALL_BROKERS else image.broker_overrides(ALL_BROKERS)
+        own = {} if name == ALL_BROKERS else wanted
+        image.node_config.with_dynamic(for_all, own).checked()
+    except BadConfig as problem:
+        raise Refused(Code.INVALID_REQUEST, problem.message) from problem

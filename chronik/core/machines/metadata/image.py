@@ -1,0 +1,238 @@
+"""The cluster as its metadata log describes it: brokers, topics, partitions, settings.
+
+One image lives in each node. It is changed only by `apply`, one record after the other, and read by everybody. It
+is small: a partition is one object of five slots, and replicas and in-sync set share a tuple while they are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import singledispatchmethod
+from typing import Any
+
+from chronik.core.config.node import NODE_SETTINGS, NodeConfig
+from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+from chronik.core.machines.metadata.commands import ResourceType
+from chronik.core.machines.metadata.names import collision_key, is_internal
+from chronik.core.machines.metadata.records import (
+    LEADER_UNCHANGED,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+
+ALL_BROKERS = ""
+_NOTHING: Mapping[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Broker:
+    """A node that has registered. A fenced one leads nothing and is not shown to clients."""
+
+    id: int
+    epoch: int
+    incarnation_id: bytes
+    host: str
+    port: int
+    rack: str | None
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """Who has a partition, and who leads it. `leader` is -1 when nobody does."""
+
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    partition_epoch: int
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic; its partitions by number."""
+
+    name: str
+    id: bytes
+    partitions: list[Partition] = field(default_factory=list)
+
+    @property
+    def is_internal(self) -> bool:
+        return is_internal(self.name)
+
+    @property
+    def replication_factor(self) -> int:
+        return len(self.partitions[0].replicas) if self.partitions else 0
+
+
+class MetadataImage:
+    """What the metadata log says, up to the last record applied."""
+
+    def __init__(self, cluster_id: str, node: NodeConfig) -> None:
+        self.cluster_id = cluster_id
+        self.brokers: dict[int, Broker] = {}
+        self.topics: dict[str, Topic] = {}
+        self.features: dict[str, int] = {}
+        self.next_producer_id = 0
+        self.version = 0  # records applied: whoever remembers it can tell whether anything changed
+        self._topics_by_id: dict[bytes, Topic] = {}
+        self._names_by_collision_key: dict[str, str] = {}
+        self._topic_overrides: dict[str, dict[str, str]] = {}
+        self._broker_overrides: dict[str, dict[str, str]] = {}
+        self._started_with = node
+        self._node_config = node
+        self._topic_configs: dict[str, TopicConfig] = {}  # made when asked for, dropped when a setting changes
+        self._default_topic_config: TopicConfig | None = None  # one for all topics that set nothing
+
+    def topic(self, name: str) -> Topic | None:
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> Topic | None:
+        return self._topics_by_id.get(topic_id)
+
+    def colliding(self, name: str) -> str | None:
+        """The topic whose name differs from this one only in '.' and '_'."""
+        key = collision_key(name)
+        return None if key is None else self._names_by_collision_key.get(key)
+
+    def partition(self, name: str, number: int) -> Partition | None:
+        topic = self.topics.get(name)
+        if topic is None or not 0 <= number < len(topic.partitions):
+            return None
+        return topic.partitions[number]
+
+    def live_brokers(self) -> Iterator[Broker]:
+        """Those that are not fenced, by id."""
+        return (broker for _, broker in sorted(self.brokers.items()) if not broker.is_fenced)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    @property
+    def node_config(self) -> NodeConfig:
+        """This node's settings as they are now: those it was started with, and what was altered since."""
+        return self._node_config
+
+    def topic_overrides(self, name: str) -> Mapping[str, str]:
+        """The settings a topic has of its own, as text."""
+        return self._topic_overrides.get(name, _NOTHING)
+
+    def broker_overrides(self, name: str) -> Mapping[str, str]:
+        """What was altered for one broker, or for all of them (`ALL_BROKERS`)."""
+        return self._broker_overrides.get(name, _NOTHING)
+
+    def topic_config(self, name: str) -> TopicConfig:
+        """The settings in force for a topic on this node."""
+        if name not in self._topic_overrides:
+            if self._default_topic_config is None:
+                self._default_topic_config = TopicConfig.from_overrides(self._node_config, _NOTHING)
+            return self._default_topic_config
+        config = self._topic_configs.get(name)
+        if config is None:
+            config = TopicConfig.from_overrides(self._node_config, self._topic_overrides[name])
+            self._topic_configs[name] = config
+        return config
+
+    def apply(self, record: Any) -> None:
+        """The only thing that changes an image."""
+        self._apply(record)
+        self.version += 1
+
+    @singledispatchmethod
+    def _apply(self, record: Any) -> None:
+        raise TypeError(f"no metadata record: {record!r}")
+
+    @_apply.register
+    def _(self, record: RegisterBrokerRecord) -> None:
+        end_point = record.end_points[0]
+        self.brokers[record.broker_id] = Broker(
+            id=record.broker_id,
+            epoch=record.broker_epoch,
+            incarnation_id=record.incarnation_id,
+            host=end_point.host,
+            port=end_point.port,
+            rack=record.rack,
+            is_fenced=record.fenced,
+        )
+
+    @_apply.register
+    def _(self, record: TopicRecord) -> None:
+        topic = Topic(record.name, record.topic_id)
+        self.topics[record.name] = topic
+        self._topics_by_id[record.topic_id] = topic
+        key = collision_key(record.name)
+        if key is not None:
+            self._names_by_collision_key[key] = record.name
+
+    @_apply.register
+    def _(self, record: PartitionRecord) -> None:
+        partitions = self._topics_by_id[record.topic_id].partitions
+        in_sync = record.replicas if record.isr == record.replicas else record.isr
+        partition = Partition(record.leader, record.leader_epoch, record.replicas, in_sync, record.partition_epoch)
+        if record.partition_id == len(partitions):
+            partitions.append(partition)
+        else:
+            partitions[record.partition_id] = partition
+
+    @_apply.register
+    def _(self, record: PartitionChangeRecord) -> None:
+        partitions = self._topics_by_id[record.topic_id].partitions
+        partition = partitions[record.partition_id]
+        partition = replace(partition, partition_epoch=partition.partition_epoch + 1)
+        if record.replicas is not None:
+            partition = replace(partition, replicas=record.replicas)
+        if record.isr is not None:
+            partition = replace(partition, in_sync=record.isr)
+        if record.leader != LEADER_UNCHANGED:
+            partition = replace(partition, leader=record.leader, leader_epoch=partition.leader_epoch + 1)
+        partitions[record.partition_id] = partition
+
+    @_apply.register
+    def _(self, record: RemoveTopicRecord) -> None:
+        topic = self._topics_by_id.pop(record.topic_id)
+        del self.topics[topic.name]
+        key = collision_key(topic.name)
+        if key is not None:
+            self._names_by_collision_key.pop(key, None)
+        self._topic_overrides.pop(topic.name, None)
+        self._topic_configs.pop(topic.name, None)
+
+    @_apply.register
+    def _(self, record: FeatureLevelRecord) -> None:
+        self.features[record.name] = record.feature_level
+
+    @_apply.register
+    def _(self, record: ProducerIdsRecord) -> None:
+        self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: ConfigRecord) -> None:
+        is_topic = record.resource_type == ResourceType.TOPIC
+        if record.name not in (TOPIC_SETTINGS if is_topic else NODE_SETTINGS):
+            return  # a newer version knows what this is
+        all_overrides = self._topic_overrides if is_topic else self._broker_overrides
+        overrides = all_overrides.setdefault(record.resource_name, {})
+        if record.value is None:
+            overrides.pop(record.name, None)
+        else:
+            overrides[record.name] = record.value
+        if not overrides:
+            del all_overrides[record.resource_name]
+        if is_topic:
+            self._topic_configs.pop(record.resource_name, None)
+        else:
+            self._broker_configs_changed()
+
+    def _broker_configs_changed(self) -> None:
+        own = self.broker_overrides(str(self._started_with.node_id))
+        self._node_config = self._started_with.with_dynamic(self.broker_overrides(ALL_BROKERS), own)
+        self._topic_configs.clear()
+        self._default_topic_config = None

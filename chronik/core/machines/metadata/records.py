@@ -1,0 +1,177 @@
+"""The records of the metadata log, in Kafka's own bytes: its `kafka-dump-log --cluster-metadata-decoder` reads them.
+
+Each record has the schema of the Kafka message of the same name. A value in the log is a frame version, the
+record's key and version, and the record, the first three as varints. Records are written in the versions of
+metadata.version 7 (Kafka 3.3, the oldest that Kafka 4 reads).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from chronik.core.errors import Corrupt
+from chronik.core.records.schema import (
+    BOOL,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    NULLABLE_STRING,
+    STRING,
+    UINT16,
+    UUID,
+    Schema,
+    array_of,
+    field_of,
+    read_uvarint,
+    write_uvarint,
+)
+from chronik.core.types import Buffer
+
+FRAME_VERSION = 1
+METADATA_VERSION = 7
+NO_LEADER = -1
+LEADER_UNCHANGED = -2
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerEndpoint:
+    name: str = field_of(STRING)
+    host: str = field_of(STRING)
+    port: int = field_of(UINT16)
+    security_protocol: int = field_of(INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFeature:
+    name: str = field_of(STRING)
+    min_supported_version: int = field_of(INT16)
+    max_supported_version: int = field_of(INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterBrokerRecord:
+    durable: ClassVar[bool] = True
+    broker_id: int = field_of(INT32)
+    incarnation_id: bytes = field_of(UUID)
+    broker_epoch: int = field_of(INT64)
+    end_points: tuple[BrokerEndpoint, ...] = field_of(array_of(Schema(BrokerEndpoint, flexible=True)))
+    features: tuple[BrokerFeature, ...] = field_of(array_of(Schema(BrokerFeature, flexible=True)))
+    rack: str | None = field_of(NULLABLE_STRING)
+    fenced: bool = field_of(BOOL)
+    in_controlled_shutdown: bool = field_of(BOOL)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRecord:
+    durable: ClassVar[bool] = True
+    name: str = field_of(STRING)
+    topic_id: bytes = field_of(UUID)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionRecord:
+    durable: ClassVar[bool] = True
+    partition_id: int = field_of(INT32)
+    topic_id: bytes = field_of(UUID)
+    replicas: tuple[int, ...] = field_of(array_of(INT32))
+    isr: tuple[int, ...] = field_of(array_of(INT32))
+    removing_replicas: tuple[int, ...] = field_of(array_of(INT32))
+    adding_replicas: tuple[int, ...] = field_of(array_of(INT32))
+    leader: int = field_of(INT32)
+    leader_epoch: int = field_of(INT32)
+    partition_epoch: int = field_of(INT32)
+    leader_recovery_state: int = field_of(INT8, tag=0, default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigRecord:
+    """A null value takes the setting back."""
+
+    durable: ClassVar[bool] = True
+    resource_type: int = field_of(INT8)
+    resource_name: str = field_of(STRING)
+    name: str = field_of(STRING)
+    value: str | None = field_of(NULLABLE_STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChangeRecord:
+    """What is null (for the leader: -2) stays as it is. A leader given, even the same one, begins a leader epoch."""
+
+    durable: ClassVar[bool] = True
+    partition_id: int = field_of(INT32)
+    topic_id: bytes = field_of(UUID)
+    isr: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=0, default=None)
+    leader: int = field_of(INT32, tag=1, default=LEADER_UNCHANGED)
+    replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=2, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveTopicRecord:
+    durable: ClassVar[bool] = True
+    topic_id: bytes = field_of(UUID)
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureLevelRecord:
+    durable: ClassVar[bool] = True
+    name: str = field_of(STRING)
+    feature_level: int = field_of(INT16)
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerIdsRecord:
+    """Ids below `next_producer_id` have been handed out in blocks."""
+
+    durable: ClassVar[bool] = True
+    broker_id: int = field_of(INT32)
+    broker_epoch: int = field_of(INT64)
+    next_producer_id: int = field_of(INT64)
+
+
+# Key and version of each record, as Kafka numbers them.
+_WRITTEN: dict[type, tuple[int, int]] = {
+    RegisterBrokerRecord: (0, 1),
+    TopicRecord: (2, 0),
+    PartitionRecord: (3, 0),
+    ConfigRecord: (4, 0),
+    PartitionChangeRecord: (5, 0),
+    RemoveTopicRecord: (9, 0),
+    FeatureLevelRecord: (12, 0),
+    ProducerIdsRecord: (15, 0),
+}
+_SCHEMAS: dict[type, Schema[Any]] = {record: Schema(record, flexible=True) for record in _WRITTEN}
+_BY_KEY = {key: record for record, (key, _) in _WRITTEN.items()}
+
+
+def encode(record: Any) -> bytes:
+    """A record as it stands in the log."""
+    key, version = _WRITTEN[type(record)]
+    out = bytearray()
+    for number in (FRAME_VERSION, key, version):
+        write_uvarint(out, number)
+    _SCHEMAS[type(record)].write(out, record)
+    return bytes(out)
+
+
+def decode(value: Buffer) -> Any | None:
+    """The record in a value of the log; None for a kind of record we do not know. Raises Corrupt."""
+    position = 0
+    numbers: list[int] = []
+    try:
+        for _ in range(3):
+            number, position = read_uvarint(value, position)
+            numbers.append(number)
+    except (IndexError, ValueError) as problem:
+        raise Corrupt("metadata record", f"no frame: {problem}") from problem
+    frame_version, key, version = numbers
+    if frame_version != FRAME_VERSION:
+        raise Corrupt("metadata record", f"unknown frame version {frame_version}")
+    record = _BY_KEY.get(key)
+    if record is None:
+        return None
+    if version != _WRITTEN[record][1]:
+        raise Corrupt("metadata record", f"{record.__name__} of version {version}, which we do not write")
+    return _SCHEMAS[record].decode(value, position)

@@ -1,0 +1,309 @@
+"""What follows from wanting topics and partitions, or wanting them gone: records and a result for each.
+
+The checks and their order are those of Kafka's controller, so that clients see the same refusals.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from chronik.core.config.definitions import BadConfig
+from chronik.core.config.topic import TopicConfig
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import (
+    DONE,
+    USE_DEFAULT,
+    CreatedTopic,
+    CreateInternalTopic,
+    CreatePartitions,
+    CreateTopics,
+    DeletedTopic,
+    DeleteTopics,
+    MorePartitions,
+    NewTopic,
+    Outcome,
+    ResourceType,
+    TopicToDelete,
+)
+from chronik.core.machines.metadata.image import MetadataImage, Topic
+from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC, is_internal, problem_with
+from chronik.core.machines.metadata.placement import place
+from chronik.core.machines.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+
+# One command may add so many: an absurd number must not take all memory. Kafka has the same limit.
+PARTITIONS_PER_COMMAND_MAX = 10_000
+
+Replicas = tuple[int, ...]
+
+
+def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any], tuple[CreatedTopic, ...]]:
+    """Records for every topic that can be created, and what became of each one asked for."""
+    times_named = Counter(wanted.name for wanted in command.topics)
+    records: list[Any] = []
+    results: dict[str, CreatedTopic] = {}
+    creation = _Creation(image)
+    for wanted in command.topics:
+        if times_named[wanted.name] > 1:
+            outcome = Outcome(Code.INVALID_REQUEST, "Duplicate topic name.")
+            results[wanted.name] = CreatedTopic(wanted.name, outcome)
+            continue
+        try:
+            new_records, created = creation.create(wanted)
+        except Refused as refused:
+            results[wanted.name] = CreatedTopic(wanted.name, Outcome(refused.code, refused.message))
+        else:
+            records += new_records
+            results[wanted.name] = created
+    return ([] if command.validate_only else records), tuple(results.values())
+
+
+def create_internal_topic(image: MetadataImage, command: CreateInternalTopic) -> tuple[list[Any], CreatedTopic]:
+    """As `create_topics`, with the settings that topic has to have; done already is as good. Raises Refused."""
+    existing = image.topic(command.name)
+    if existing is not None:
+        count = len(existing.partitions)
+        return [], CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
+    if command.name != OFFSETS_TOPIC:
+        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
+    node = image.node_config
+    wanted = NewTopic(
+        name=command.name,
+        topic_id=command.topic_id,
+        partition_count=node.offsets_topic_num_partitions,
+        replication_factor=min(node.offsets_topic_replication_factor, max(1, len(list(image.live_brokers())))),
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "producer"),
+            ("segment.bytes", str(node.offsets_topic_segment_bytes)),
+        ),
+    )
+    return _Creation(image).create(wanted)
+
+
+class _Creation:
+    """One command's worth of new topics: later ones see the names and partitions of the earlier ones."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self._image = image
+        self._collisions: dict[str, str] = {}
+        self._partitions_added = 0
+
+    def create(self, wanted: NewTopic) -> tuple[list[Any], CreatedTopic]:
+        """The records of one topic. Raises Refused."""
+        self._check_name(wanted.name)
+        overrides = self._checked_overrides(wanted)
+        replicas = self._by_hand(wanted) if wanted.assignments else self._placed(wanted)
+        self._partitions_added += len(replicas)
+        self._collisions[wanted.name.replace(".", "_")] = wanted.name
+        records: list[Any] = [TopicRecord(wanted.name, wanted.topic_id)]
+        records += [ConfigRecord(ResourceType.TOPIC, wanted.name, key, value) for key, value in overrides]
+        records += _partition_records(self._image, wanted.topic_id, 0, replicas)
+        factor = len(replicas[0])
+        return records, CreatedTopic(wanted.name, DONE, wanted.topic_id, len(replicas), factor, overrides)
+
+    def _check_name(self, name: str) -> None:
+        problem = problem_with(name)
+        if problem is not None:
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, problem)
+        if name == METADATA_TOPIC:
+            raise Refused(Code.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited.")
+        if self._image.topic(name) is not None:
+            raise Refused(Code.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        colliding = self._image.colliding(name) or self._collisions.get(name.replace(".", "_"))
+        if colliding is not None:
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"Topic '{name}' collides with existing topic: {colliding}")
+
+    def _checked_overrides(self, wanted: NewTopic) -> tuple[tuple[str, str], ...]:
+        without_value = [key for key, value in wanted.configs if value is None]
+        if without_value:
+            raise Refused(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}")
+        overrides = {key: value for key, value in wanted.configs if value is not None}
+        try:
+            TopicConfig.from_overrides(self._image.node_config, overrides).checked()
+        except BadConfig as problem:
+            raise Refused(Code.INVALID_CONFIG, problem.message) from problem
+        return tuple(overrides.items())
+
+    def _by_hand(self, wanted: NewTopic) -> list[Replicas]:
+        if wanted.replication_factor != USE_DEFAULT or wanted.partition_count != USE_DEFAULT:
+            raise Refused(
+                Code.INVALID_REQUEST,
+                "A manual partition assignment was specified, but replication factor or partition count was not -1.",
+            )
+        by_number: dict[int, Replicas] = {}
+        factor: int | None = None
+        for number, replicas in wanted.assignments:
+            if number in by_number:
+                message = f"Found multiple manual partition assignments for partition {number}"
+                raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, message)
+            _check_assignment(self._image, number, replicas, factor)
+            factor = len(replicas)
+            by_number[number] = replicas
+        if sorted(by_number) != list(range(len(by_number))):
+            message = "partitions should be a consecutive 0-based integer sequence"
+            raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, message)
+        self._check_count(len(by_number))
+        return [by_number[number] for number in range(len(by_number))]
+
+    def _placed(self, wanted: NewTopic) -> list[Replicas]:
+        node = self._image.node_config
+        count, factor = wanted.partition_count, wanted.replication_factor
+        if factor < USE_DEFAULT or factor == 0:
+            message = "Replication factor must be larger than 0, or -1 to use the default value."
+            raise Refused(Code.INVALID_REPLICATION_FACTOR, message)
+        if count < USE_DEFAULT or count == 0:
+            message = "Number of partitions was set to an invalid non-positive value."
+            raise Refused(Code.INVALID_PARTITIONS, message)
+        count = node.num_partitions if count == USE_DEFAULT else count
+        factor = node.default_replication_factor if factor == USE_DEFAULT else factor
+        self._check_count(count)
+        return _placed(self._image, count, factor, self._image.partition_count + self._partitions_added)
+
+    def _check_count(self, count: int) -> None:
+        if self._partitions_added + count > PARTITIONS_PER_COMMAND_MAX:
+            raise Refused(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+
+
+def delete_topics(image: MetadataImage, command: DeleteTopics) -> tuple[list[Any], tuple[DeletedTopic, ...]]:
+    """Records for every topic that goes. Our own topics stay: groups would be lost with them (Kafka lets them go)."""
+    records: list[Any] = []
+    results: list[DeletedTopic] = []
+    gone: dict[bytes, None] = {}
+    for wanted in command.topics:
+        try:
+            topic = _topic_to_delete(image, wanted, gone)
+        except Refused as refused:
+            results.append(DeletedTopic(wanted.name, wanted.topic_id, Outcome(refused.code, refused.message)))
+            continue
+        gone[topic.id] = None
+        records.append(RemoveTopicRecord(topic.id))
+        results.append(DeletedTopic(topic.name, topic.id, DONE))
+    return records, tuple(results)
+
+
+def _topic_to_delete(image: MetadataImage, wanted: TopicToDelete, gone: dict[bytes, None]) -> Topic:
+    if wanted.name is not None and wanted.topic_id is not None:
+        raise Refused(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if wanted.name is not None:
+        topic = image.topic(wanted.name)
+        if topic is None:
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
+    elif wanted.topic_id is not None:
+        topic = image.topic_by_id(wanted.topic_id)
+        if topic is None:
+            raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
+    else:
+        raise Refused(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if topic.id in gone:
+        raise Refused(Code.INVALID_REQUEST, "The topic is named twice.")
+    if topic.is_internal:
+        raise Refused(Code.INVALID_REQUEST, f"Topic '{topic.name}' is internal and is not deleted.")
+    return topic
+
+
+def create_partitions(image: MetadataImage, command: CreatePartitions) -> tuple[list[Any], tuple[Outcome, ...]]:
+    """Records for the partitions that come to be, and how it went with each topic."""
+    times_named = Counter(wanted.name for wanted in command.topics)
+    records: list[Any] = []
+    results: list[Outcome] = []
+    for wanted in command.topics:
+        try:
+            if times_named[wanted.name] > 1:
+                raise Refused(Code.INVALID_REQUEST, "Duplicate topic name.")
+            added = _more_partitions(image, wanted, len(records))
+        except Refused as refused:
+            results.append(Outcome(refused.code, refused.message))
+            continue
+        records += added
+        results.append(DONE)
+    return ([] if command.validate_only else records), tuple(results)
+
+
+def _more_partitions(image: MetadataImage, wanted: MorePartitions, already_added: int) -> list[PartitionRecord]:
+    topic = image.topic(wanted.name)
+    if topic is None:
+        raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{wanted.name}' does not exist.")
+    present = len(topic.partitions)
+    if wanted.count == present:
+        raise Refused(Code.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+    if wanted.count < present:
+        message = (
+            f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase."
+        )
+        raise Refused(Code.INVALID_PARTITIONS, message)
+    if is_internal(wanted.name):
+        # A group lives in the partition its name hashes to: with another count, it would be looked for elsewhere.
+        raise Refused(Code.INVALID_PARTITIONS, f"The number of partitions of {wanted.name} is fixed.")
+    added = wanted.count - present
+    if already_added + added > PARTITIONS_PER_COMMAND_MAX:
+        raise Refused(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
+    if wanted.assignments is None:
+        start = image.partition_count + already_added
+        replicas = _placed(image, added, topic.replication_factor, start)
+    else:
+        if len(wanted.assignments) != added:
+            raise Refused(
+                Code.INVALID_REPLICA_ASSIGNMENT,
+                f"Attempted to add {added} additional partition(s), but {len(wanted.assignments)} assignment(s) "
+                "were specified.",
+            )
+        for number, by_hand in enumerate(wanted.assignments, start=present):
+            _check_assignment(image, number, by_hand, topic.replication_factor)
+        replicas = list(wanted.assignments)
+    return _partition_records(image, topic.id, present, replicas)
+
+
+def _placed(image: MetadataImage, count: int, factor: int, start: int) -> list[Replicas]:
+    brokers = list(image.live_brokers())
+    if factor > len(brokers):
+        raise Refused(
+            Code.INVALID_REPLICATION_FACTOR,
+            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            f"reached because only {len(brokers)} broker(s) are registered.",
+        )
+    return place(brokers, count, factor, start)
+
+
+def _check_assignment(image: MetadataImage, number: int, replicas: Replicas, factor: int | None) -> None:
+    """Raises Refused when these replicas, given by hand, cannot be."""
+    problem: str | None = None
+    unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
+    if not replicas:
+        problem = "The manual partition assignment includes an empty replica list."
+    elif unknown:
+        problem = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+    elif len(frozenset(replicas)) < len(replicas):
+        problem = f"The manual partition assignment includes a broker more than once: {list(replicas)}."
+    elif factor is not None and len(replicas) != factor:
+        problem = (
+            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
+            f"consistent with previous partitions, which have {factor} replica(s)."
+        )
+    elif all(image.brokers[broker_id].is_fenced for broker_id in replicas):
+        problem = f"All brokers specified in the manual partition assignment for partition {number} are fenced."
+    if problem is not None:
+        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, problem)
+
+
+def _partition_records(
+    image: MetadataImage, topic_id: bytes, first: int, all_replicas: Sequence[Replicas]
+) -> list[PartitionRecord]:
+    records: list[PartitionRecord] = []
+    for number, replicas in enumerate(all_replicas, start=first):
+        in_sync = tuple(broker_id for broker_id in replicas if not image.brokers[broker_id].is_fenced)
+        records.append(
+            PartitionRecord(
+                partition_id=number,
+                topic_id=topic_id,
+                replicas=replicas,
+                isr=in_sync,
+                removing_replicas=(),
+                adding_replicas=(),
+                leader=in_sync[0],
+                leader_epoch=0,
+                partition_epoch=0,
+            )
+        )
+    return records
