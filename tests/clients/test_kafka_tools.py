@@ -1,0 +1,227 @@
+"""Kafka's own command-line tools against the node under test."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.clients.behaviours import member_of
+from tests.clients.jvm import jars_of, java_command
+from tests.clients.librdkafka import Librdkafka
+from tests.clients.support import Client, Record, needs, read
+
+needs("kafka tools")
+
+MakeTopic = Callable[..., str]
+Tool = Callable[..., str]
+TOOL_SECONDS_MAX = 60.0
+
+CLASSES = {
+    "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+    "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-delete-records": "org.apache.kafka.tools.DeleteRecordsCommand",
+    "kafka-dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "kafka-get-offsets": "org.apache.kafka.tools.GetOffsetShell",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-log-dirs": "org.apache.kafka.tools.LogDirsCommand",
+    "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
+}
+
+
+def run_tool(name: str, *arguments: str, stdin: str = "") -> str:
+    """Runs a tool to its end and gives what it printed; a failure is an error that carries what it said."""
+    command = [*java_command(jars_of("tools"), CLASSES[name]), *arguments]
+    done = subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=TOOL_SECONDS_MAX, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(done.stdout + done.stderr)
+    return done.stdout
+
+
+@pytest.fixture
+def tool(bootstrap: str) -> Tool:
+    """A tool that is told where the node is: tool("kafka-topics", "--list")."""
+    return lambda name, *arguments, stdin="": run_tool(name, "--bootstrap-server", bootstrap, *arguments, stdin=stdin)
+
+
+@pytest.fixture
+def client(bootstrap: str) -> Iterator[Client]:
+    """To prepare what a tool is to see."""
+    library = Librdkafka(bootstrap)
+    yield library
+    library.close()
+
+
+def rows(table: str) -> list[dict[str, str]]:
+    """The rows of a table that a tool printed, by column name."""
+    lines = [line.split() for line in table.splitlines() if line.strip()]
+    return [dict(zip(lines[0], line, strict=False)) for line in lines[1:]]
+
+
+def test_kafka_topics_creates_lists_describes_alters_and_deletes(tool: Tool, name: str) -> None:
+    create = ["--create", "--topic", name, "--partitions", "2", "--config", "retention.ms=100000"]
+    assert f"Created topic {name}." in tool("kafka-topics", *create)
+    assert name in tool("kafka-topics", "--list").splitlines()
+    tool("kafka-topics", "--alter", "--topic", name, "--partitions", "3")
+    described = tool("kafka-topics", "--describe", "--topic", name)
+    assert "PartitionCount: 3\tReplicationFactor: 1" in described
+    assert "retention.ms=100000" in described
+    assert len(re.findall(r"Partition: \d\tLeader: (\d+)\tReplicas: \1\tIsr: \1", described)) == 3
+    with pytest.raises(RuntimeError, match="already exists"):
+        tool("kafka-topics", *create)
+    assert name not in tool("kafka-topics", "--describe", "--under-replicated-partitions")
+    tool("kafka-topics", "--delete", "--topic", name)
+    assert name not in tool("kafka-topics", "--list").splitlines()
+    with pytest.raises(RuntimeError, match="does not exist"):
+        tool("kafka-topics", "--describe", "--topic", name)
+
+
+def test_the_console_producer_and_consumer_pass_keys_headers_and_nulls(tool: Tool, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2)
+    reader = ["parse.headers=true", "parse.key=true", "null.marker=NULL"]
+    lines = "a:1,b:2\tkey\tvalue\na:3\tdeleted\tNULL\na:4\tNULL\tno key\n"
+    options = [option for one in reader for option in ("--reader-property", one)]
+    tool("kafka-console-producer", "--topic", topic, *options, stdin=lines)
+    printed = ["print.headers=true", "print.key=true", "null.literal=NULL"]
+    options = [option for one in printed for option in ("--formatter-property", one)]
+    consumed = tool("kafka-console-consumer", "--topic", topic, "--from-beginning", "--max-messages", "3", *options)
+    assert sorted(consumed.splitlines()) == sorted(lines.splitlines())
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+def test_kafka_consumer_groups_shows_lag_resets_offsets_and_deletes(
+    tool: Tool, client: Client, make_topic: MakeTopic, protocol: str
+) -> None:
+    topic = make_topic(partitions=1)
+    client.produce(topic, [Record(b"%d" % number) for number in range(10)])
+    console = ["--topic", topic, "--group", topic, "--from-beginning"]
+    protocol_option = ["--command-property", f"group.protocol={protocol}"]
+    tool("kafka-console-consumer", *console, *protocol_option, "--max-messages", "4")
+
+    def described() -> tuple[str, str, str]:
+        [row] = rows(tool("kafka-consumer-groups", "--describe", "--group", topic))
+        return row["CURRENT-OFFSET"], row["LOG-END-OFFSET"], row["LAG"]
+
+    def reset(*where: str) -> None:
+        execute = ["--reset-offsets", "--group", topic, "--topic", topic, "--execute", *where]
+        tool("kafka-consumer-groups", *execute)
+
+    assert described() == ("4", "10", "6")
+    assert topic in tool("kafka-consumer-groups", "--list").splitlines()
+    reset("--to-offset", "7")
+    assert described() == ("7", "10", "3")
+    reset("--to-earliest")
+    assert described() == ("0", "10", "10")
+    consumed = tool("kafka-console-consumer", *console, *protocol_option, "--max-messages", "10")
+    assert consumed.splitlines() == [str(number) for number in range(10)]
+    tool("kafka-consumer-groups", "--delete", "--group", topic)
+    assert topic not in tool("kafka-consumer-groups", "--list").splitlines()
+
+
+def test_kafka_consumer_groups_shows_members_and_state(tool: Tool, client: Client, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=2)
+    client.produce(topic, [Record(b"x")])
+    read(client.consumer(topic, member_of(topic)), 1)
+    [member] = rows(tool("kafka-consumer-groups", "--describe", "--group", topic, "--members"))
+    assert member["#PARTITIONS"] == "2"
+    state = tool("kafka-consumer-groups", "--describe", "--group", topic, "--state")
+    assert re.search(rf"{topic} .*\srange\s+Stable\s+1", state)
+    assert re.search(rf"{topic}\s+Classic\s+consumer", tool("kafka-groups", "--list"))
+    assert "GroupNotEmptyException" in tool("kafka-consumer-groups", "--delete", "--group", topic)
+
+
+def test_kafka_configs_describes_and_alters_topics(tool: Tool, make_topic: MakeTopic) -> None:
+    topic = make_topic()
+    alter = ["--alter", "--topic", topic]
+    tool("kafka-configs", *alter, "--add-config", "retention.ms=5000,cleanup.policy=[compact,delete]")
+    described = tool("kafka-configs", "--describe", "--topic", topic)
+    assert "retention.ms=5000" in described
+    assert "cleanup.policy=compact,delete" in described
+    tool("kafka-configs", *alter, "--delete-config", "retention.ms")
+    assert "retention.ms=5000" not in tool("kafka-configs", "--describe", "--topic", topic)
+    everything = tool("kafka-configs", "--describe", "--topic", topic, "--all")
+    assert "max.message.bytes=1048588 sensitive=false" in everything
+    with pytest.raises(RuntimeError, match="InvalidConfigurationException"):
+        tool("kafka-configs", *alter, "--add-config", "retention.ms=soon")
+
+
+def test_kafka_configs_describes_the_broker(tool: Tool, bootstrap: str) -> None:
+    versions = tool("kafka-broker-api-versions")
+    [(address, node_id)] = re.findall(r"^(\S+) \(id: (\d+)", versions, re.MULTILINE)
+    assert address == bootstrap
+    described = tool("kafka-configs", "--describe", "--entity-type", "brokers", "--entity-name", node_id, "--all")
+    assert "auto.create.topics.enable=true" in described
+
+
+def test_kafka_broker_api_versions_finds_what_clients_need(tool: Tool) -> None:
+    usable = dict(re.findall(r"(\w+)\(\d+\): .*\[usable: (\d+)\]", tool("kafka-broker-api-versions")))
+    for api in ("Produce", "Fetch", "Metadata", "JoinGroup", "InitProducerId", "ConsumerGroupHeartbeat"):
+        assert api in usable, f"{api} is not usable by the tools"
+
+
+def test_kafka_get_offsets_and_delete_records(
+    tool: Tool, client: Client, make_topic: MakeTopic, tmp_path: Path
+) -> None:
+    topic = make_topic(partitions=2)
+    client.produce(topic, [Record(b"x", partition=number % 2, timestamp_ms=1_000_000 + number) for number in range(20)])
+
+    def offsets(when: str) -> list[str]:
+        return tool("kafka-get-offsets", "--topic", topic, "--time", when).split()
+
+    assert offsets("latest") == [f"{topic}:0:10", f"{topic}:1:10"]
+    assert offsets("max-timestamp") == [f"{topic}:0:9", f"{topic}:1:9"]
+    assert offsets("1000010") == [f"{topic}:0:5", f"{topic}:1:5"]
+    wanted = tmp_path / "delete.json"
+    wanted.write_text(json.dumps({"partitions": [{"topic": topic, "partition": 0, "offset": 4}], "version": 1}))
+    assert "low_watermark: 4" in tool("kafka-delete-records", "--offset-json-file", str(wanted))
+    assert offsets("earliest") == [f"{topic}:0:4", f"{topic}:1:0"]
+
+
+def test_the_perf_tests_send_and_receive_every_record(bootstrap: str, tool: Tool, make_topic: MakeTopic) -> None:
+    topic = make_topic(partitions=3)
+    size = ["--num-records", "20000", "--record-size", "100", "--throughput", "-1"]
+    server = ["--command-property", f"bootstrap.servers={bootstrap}"]
+    sent = run_tool("kafka-producer-perf-test", "--topic", topic, *size, *server)
+    assert "20000 records sent" in sent
+    received = tool("kafka-consumer-perf-test", "--topic", topic, "--num-records", "20000", "--timeout", "20000")
+    assert received.splitlines()[-1].split(", ")[4] == "20000"
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_kafka_log_dirs_finds_the_log_and_kafka_dump_log_reads_it(
+    tool: Tool, client: Client, make_topic: MakeTopic, codec: str
+) -> None:
+    topic = make_topic()
+    records = [Record(b"value %d" % number, b"key %d" % number, (("h", b"x"),)) for number in range(10)]
+    client.produce(topic, records, {"compression.type": codec, "enable.idempotence": True})
+    [line] = [one for one in tool("kafka-log-dirs", "--describe", "--topic-list", topic).splitlines() if one[:1] == "{"]
+    [broker] = json.loads(line)["brokers"]
+    [found] = [log_dir for log_dir in broker["logDirs"] if log_dir["partitions"]]
+    log = Path(found["logDir"]) / f"{topic}-0" / "00000000000000000000.log"
+    assert found["partitions"][0]["size"] == log.stat().st_size
+    dumped = run_tool("kafka-dump-log", "--files", str(log), "--print-data-log")
+    assert re.findall(r"payload: (.*)", dumped) == [f"value {number}" for number in range(10)]
+    assert "isvalid: true" in dumped
+    assert "isvalid: false" not in dumped
+    indexes = [str(log.with_suffix(suffix)) for suffix in (".index", ".timeindex")]
+    sane = run_tool("kafka-dump-log", "--files", ",".join(indexes), "--index-sanity-check")
+    assert sane.count("passed sanity check") == 2
+
+
+def test_kafka_transactions_describes_the_producers_of_a_partition(
+    tool: Tool, client: Client, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    client.produce(topic, [Record(b"x") for _ in range(5)], {"enable.idempotence": True})
+    [producer] = rows(tool("kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0"))
+    assert producer["LastSequence"] == "4"
