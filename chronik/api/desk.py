@@ -49,6 +49,9 @@ class GroupsDesk(Protocol):
     def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
 
+    def coordinator(self, group_id: str) -> tuple[int, str, int]:
+        """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+
     def machines(self) -> Iterable[GroupsMachine]:
         """All machines this node holds, for listing."""
 

@@ -17,7 +17,7 @@ SETTING_OF_OPTION: Mapping[str, str] = {
     "--listen": "listeners",
     "--advertise": "advertised.listeners",
     "--data-dir": "log.dirs",
-    "--http": "http.listener",
+    "--http": "http.address",
 }
 
 

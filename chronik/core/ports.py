@@ -79,6 +79,9 @@ class Files(Protocol):
         """Sync all of them off the event loop; for each, what went wrong. A failed sync must never be tried again:
         the kernel may have dropped the pages, and the second try would report success."""
 
+    def remove_later(self, path: str) -> Awaitable[None]:
+        """As `remove`, off the event loop: large files take a while."""
+
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         """A read that may wait for the disk, off the event loop."""
 

@@ -247,6 +247,9 @@ class RealFiles:
             outcomes[start::THREADS] = part_outcomes
         return outcomes
 
+    def remove_later(self, path: str) -> Awaitable[None]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, self.remove, path)
+
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         assert isinstance(file, RealFile)  # every file of this door is one
         return self._read_pinned(file, position, length)

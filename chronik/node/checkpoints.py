@@ -1,0 +1,95 @@
+"""What a node remembers of its logs over a restart, in Kafka's checkpoint files.
+
+`recovery-point-offset-checkpoint`: up to where each log was synced; recovery scans from there, and below it a bad batch is
+damage, not a torn tail. `replication-offset-checkpoint`: high watermarks. `log-start-offset-checkpoint`: log starts moved by
+DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chronik.core.errors import Corrupt
+from chronik.core.ports import Files
+from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import TopicPartition
+
+SYNCED = "recovery-point-offset-checkpoint"
+WATERMARKS = "replication-offset-checkpoint"
+STARTS = "log-start-offset-checkpoint"
+CLEAN = ".kafka_cleanshutdown"
+VERSION = 0
+
+
+def encode(offsets: dict[TopicPartition, int]) -> bytes:
+    lines = [str(VERSION), str(len(offsets))]
+    lines += (f"{topic} {partition} {offset}" for (topic, partition), offset in sorted(offsets.items()))
+    return ("\n".join(lines) + "\n").encode()
+
+
+def decode(name: str, content: bytes) -> dict[TopicPartition, int]:
+    """Raises Corrupt."""
+    try:
+        version, count, *lines = content.decode("ascii").splitlines()
+        if int(version) != VERSION:
+            raise Corrupt(name, f"version {version} is not known")
+        if int(count) != len(lines):
+            raise Corrupt(name, f"{count} entries announced, {len(lines)} there")
+        offsets: dict[TopicPartition, int] = {}
+        for line in lines:
+            topic, partition, offset = line.split(" ")
+            offsets[TopicPartition(topic, int(partition))] = int(offset)
+    except ValueError as problem:
+        raise Corrupt(name, f"is no checkpoint: {problem}") from problem
+    if any(offset < 0 for offset in offsets.values()):
+        raise Corrupt(name, "holds a negative offset")
+    return offsets
+
+
+class Checkpoints:
+    """The three files, and the mark of an orderly stop."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._written: dict[str, bytes] = {}
+        self.damaged: list[str] = []  # what could not be read; the logs are then scanned from their start
+        self.synced = self._read(SYNCED)
+        self.watermarks = self._read(WATERMARKS)
+        self.starts = self._read(STARTS)
+        # With a damaged checkpoint nothing is known, so every log is looked at.
+        self.was_clean = files.exists(CLEAN) and not self.damaged
+
+    def _read(self, name: str) -> dict[TopicPartition, int]:
+        try:
+            return decode(name, self._files.read_all(name))
+        except FileNotFoundError:
+            return {}
+        except Corrupt:
+            self.damaged.append(name)
+            return {}
+
+    def started(self) -> None:
+        """From now on a stop is only orderly if it says so."""
+        self._files.remove(CLEAN)
+
+    def write(self, replicas: Iterable[LeaderReplica]) -> None:
+        synced: dict[TopicPartition, int] = {}
+        watermarks: dict[TopicPartition, int] = {}
+        starts: dict[TopicPartition, int] = {}
+        for replica in replicas:
+            key = TopicPartition(replica.topic, replica.partition)
+            if replica.log.end_offset == 0:
+                continue
+            synced[key] = replica.log.synced_offset
+            watermarks[key] = replica.high_watermark
+            if replica.log.start_offset > 0:
+                starts[key] = replica.log.start_offset
+        for name, offsets in ((SYNCED, synced), (WATERMARKS, watermarks), (STARTS, starts)):
+            content = encode(offsets)
+            if self._written.get(name) != content:
+                self._files.replace(name, content)
+                self._written[name] = content
+
+    def stopped(self) -> None:
+        """Everything is closed and synced: the next start need not look."""
+        self._files.replace(CLEAN, b"")

@@ -1,0 +1,192 @@
+"""One client's connection: requests in, answers out in the order of the requests.
+
+Several requests may be under way: each has a slot in a line, and an answer leaves when all before it have left. A client
+that sends faster than it reads is read no further until it has caught up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from typing import Protocol
+
+from chronik.core.types import Buffers
+from chronik.wire.errors import Malformed
+from chronik.wire.framing import Inbox
+
+log = logging.getLogger(__name__)
+
+
+class Slot:
+    """An answer's place in the line. Called with the answer: buffers, `()` for none, or None to hang up."""
+
+    __slots__ = ("_connection", "buffers", "is_filled")
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.buffers: Buffers | None = None
+        self.is_filled = False
+
+    def __call__(self, buffers: Buffers | None) -> None:
+        if self.is_filled:  # a fault was answered already
+            return
+        self.buffers = buffers
+        self.is_filled = True
+        self._connection.slot_filled(self)
+
+
+class Peer:
+    """Who is at the other end."""
+
+    __slots__ = ("connection_id", "host")
+
+    def __init__(self, connection_id: int, host: str) -> None:
+        self.connection_id = connection_id
+        self.host = host
+
+
+class Starter(Protocol):
+    """What a connection needs of dispatch."""
+
+    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
+        """Begin with a request; True when the next one may begin before this one is answered. Raises Malformed."""
+
+
+class Connections:
+    """All connections of a node."""
+
+    def __init__(self, starter: Starter, *, frame_bytes_max: int, under_way_max: int) -> None:
+        self.starter = starter
+        self.frame_bytes_max = frame_bytes_max
+        self.under_way_max = under_way_max
+        self.open: dict[int, Connection] = {}
+        self._made = 0
+        self.malformed_total = 0
+
+    def accept(self) -> Connection:
+        self._made += 1
+        return Connection(self, self._made)
+
+    def close_idle(self, idle_s: float) -> None:
+        now = asyncio.get_running_loop().time()
+        for connection in list(self.open.values()):
+            if now - connection.used_at > idle_s and not connection.is_busy:
+                connection.close()
+
+    async def close_all(self) -> None:
+        for connection in list(self.open.values()):
+            connection.close()
+        await asyncio.sleep(0)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's TCP connection."""
+
+    __slots__ = ("_all", "_backlog", "_blocked_by", "_inbox", "_is_paused", "_line", "_loop", "_peer", "_transport", "used_at")
+
+    def __init__(self, everyone: Connections, connection_id: int) -> None:
+        self._all = everyone
+        self._peer = Peer(connection_id, "")
+        self._inbox = Inbox(everyone.frame_bytes_max)
+        self._line: deque[Slot] = deque()
+        self._backlog: deque[memoryview] = deque()  # requests that wait for `_blocked_by` to be answered
+        self._blocked_by: Slot | None = None
+        self._is_paused = False  # the client does not read its answers
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self.used_at = self._loop.time()
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self._line)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)  # TCP gives a two-way transport
+        self._transport = transport
+        address = transport.get_extra_info("peername")
+        self._peer.host = str(address[0]) if address else ""
+        self._all.open[self._peer.connection_id] = self
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._line.clear()
+        self._backlog.clear()
+        self._all.open.pop(self._peer.connection_id, None)
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.used_at = self._loop.time()
+        try:
+            for frame in self._inbox.filled(nbytes):
+                if self._blocked_by is not None:
+                    self._backlog.append(frame)
+                else:
+                    self._start(frame)
+        except Malformed as problem:
+            self._hang_up(problem)
+        self._adjust_reading()
+
+    def _start(self, frame: memoryview) -> None:
+        slot = Slot(self)
+        self._line.append(slot)
+        may_overlap = self._all.starter.start(frame, self._peer, slot)
+        if not may_overlap and not slot.is_filled:
+            self._blocked_by = slot
+
+    def _hang_up(self, problem: Malformed) -> None:
+        """Where the next request begins is not known any more, so the connection ends."""
+        self._all.malformed_total += 1
+        log.warning("closing the connection of %s: %s", self._peer.host, problem)
+        self.close()
+
+    def slot_filled(self, slot: Slot) -> None:
+        """An answer is there: send it and those behind it that only waited for it."""
+        line = self._line
+        while line and line[0].is_filled:
+            buffers = line.popleft().buffers
+            if self._transport is None:
+                return
+            if buffers is None:
+                self.close()
+                return
+            if len(buffers) == 1:
+                self._transport.write(buffers[0])
+            elif buffers:
+                self._transport.writelines(buffers)
+        if slot is self._blocked_by:
+            self._blocked_by = None
+            self._work_off_backlog()
+        self._adjust_reading()
+
+    def _work_off_backlog(self) -> None:
+        try:
+            while self._backlog and self._blocked_by is None:
+                self._start(self._backlog.popleft())
+        except Malformed as problem:
+            self._hang_up(problem)
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        self._adjust_reading()
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._adjust_reading()
+
+    def _adjust_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        must_wait = self._is_paused or len(self._line) + len(self._backlog) >= self._all.under_way_max
+        if must_wait == transport.is_reading():
+            if must_wait:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def close(self) -> None:
+        if self._transport is not None:
+            self._transport.close()

@@ -1,0 +1,113 @@
+"""The group coordinators of this node: a machine for each partition of `__consumer_offsets` that it leads."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
+
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.machine import GroupsMachine
+from chronik.core.machines.metadata.commands import CreateInternalTopic
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.ports import Chance
+from chronik.core.replica.leader import LeaderReplica
+from chronik.node.machine_host import MachineHost
+from chronik.node.replicas import Replicas
+from chronik.node.steady_time import SteadyTime
+from chronik.node.waiting import Waiting
+
+
+def partition_of(group_id: str, partition_count: int) -> int:
+    """Where a group lives: Java's string hash, as Kafka has it, so that tools look in the right place."""
+    value = 0
+    encoded = group_id.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        value = (31 * value + int.from_bytes(encoded[index : index + 2], "big")) & 0xFFFFFFFF
+    return (value & 0x7FFFFFFF) % partition_count
+
+
+class Coordinators:
+    """Finds the machine of a group, starting it when it is first needed."""
+
+    def __init__(
+        self, image: MetadataImage, ask_metadata: Callable[[Any], Awaitable[Any]], replicas: Replicas, waiting: Waiting, time: SteadyTime, chance: Chance, config: GroupConfig
+    ) -> None:
+        self._image = image
+        self._ask_metadata = ask_metadata
+        self._replicas = replicas
+        self._waiting = waiting
+        self._time = time
+        self._chance = chance
+        self._config = config
+        self._hosts: dict[int, MachineHost] = {}
+        replicas.on_offline.append(self._lost)
+
+    def start_all_on_disk(self) -> None:
+        """Start every machine whose log has something in it."""
+        for replica in list(self._replicas.held()):
+            if replica.topic == OFFSETS_TOPIC and replica.offline is None:
+                self._start(replica)
+
+    def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
+        return self._host(group_id).ask(command)
+
+    def ask_all(self, command: Any) -> list[Awaitable[Any]]:
+        """The same command to every machine."""
+        return [host.ask(command) for host in self._hosts.values()]
+
+    def machines(self) -> Iterator[GroupsMachine]:
+        for _, host in sorted(self._hosts.items()):
+            assert isinstance(host.machine, GroupsMachine)  # only those are started here
+            yield host.machine
+
+    def coordinator(self, group_id: str) -> tuple[int, str, int]:
+        """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+        topic = self._offsets_topic()
+        placed = topic.partitions[partition_of(group_id, len(topic.partitions))]
+        broker = self._image.brokers.get(placed.leader)
+        if broker is None:
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE)
+        return broker.id, broker.host, broker.port
+
+    def _offsets_topic(self) -> Any:
+        topic = self._image.topic(OFFSETS_TOPIC)
+        if topic is None:
+            # Applied when `ask` returns; that it is safe is waited for by whatever is asked of the machine next.
+            self._ask_metadata(CreateInternalTopic(OFFSETS_TOPIC, self._chance.uuid()))
+            topic = self._image.topic(OFFSETS_TOPIC)
+        if topic is None:
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE)
+        return topic
+
+    def _host(self, group_id: str) -> MachineHost:
+        partition = partition_of(group_id, len(self._offsets_topic().partitions))
+        host = self._hosts.get(partition)
+        if host is None:
+            host = self._start(self._leader(partition))
+        return host
+
+    def _leader(self, partition: int) -> LeaderReplica:
+        try:
+            return self._replicas.leader(OFFSETS_TOPIC, partition)
+        except Refused as refusal:
+            if refusal.code == Code.NOT_LEADER_OR_FOLLOWER:
+                raise Refused(Code.NOT_COORDINATOR) from refusal
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
+
+    def _start(self, replica: LeaderReplica) -> MachineHost:
+        host = MachineHost(GroupsMachine(replica.partition, self._config), replica, self._replicas, self._waiting, self._time)
+        host.replay()
+        self._hosts[replica.partition] = host
+        return host
+
+    def _lost(self, replica: LeaderReplica) -> None:
+        if replica.topic == OFFSETS_TOPIC:
+            host = self._hosts.pop(replica.partition, None)
+            if host is not None:
+                host.close()
+
+    def close(self) -> None:
+        for host in self._hosts.values():
+            host.close()

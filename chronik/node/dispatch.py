@@ -1,0 +1,129 @@
+"""From a frame to its handler and back to a frame.
+
+What a handler raises decides the answer: Refused becomes an error code in the response; anything else is a fault, answered
+UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end the connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from types import ModuleType
+from typing import Any
+
+from chronik.api.desk import Caller, Desk
+from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
+from chronik.core.errors import Code, Refused
+from chronik.node.connection import Peer, Slot
+from chronik.trace.metrics import Metrics
+from chronik.wire.codec import decode_request, encode_response
+from chronik.wire.errors import Malformed
+from chronik.wire.framing import RequestHeader, read_header
+
+log = logging.getLogger(__name__)
+
+
+class Dispatch:
+    """Begins requests and sees that each gets its answer."""
+
+    def __init__(self, desk: Desk, metrics: Metrics) -> None:
+        self._desk = desk
+        self._metrics = metrics
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
+        header = read_header(frame)
+        api = APIS.get(header.api_key)
+        if api is None or not api.lowest <= header.version <= api.highest:
+            return self._unknown(header, answer)
+        self._metrics.requests[header.api_key] += 1
+        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id)
+        module = module_of(header.api_key)
+        if header.api_key in DIRECT:
+            try:
+                module.start(frame, header, caller, self._desk, answer)
+            except Malformed:
+                raise
+            except Exception:
+                self._fault(header, caller)
+                answer(None)  # parts of it may have been appended: only hanging up is true
+        else:
+            request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
+            self._handle(module, request, header, caller, answer)
+        return header.api_key in OVERLAPS
+
+    def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
+        if header.api_key != API_VERSIONS:
+            raise Malformed(f"request {header.api_key} version {header.version} is not spoken here")
+        response = module_of(API_VERSIONS).answer(Code.UNSUPPORTED_VERSION)
+        answer((encode_response(API_VERSIONS, 0, header.correlation_id, response),))
+        return True
+
+    def _handle(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot) -> None:
+        try:
+            response = module.handle(request, caller, self._desk)
+        except Exception as problem:
+            self._answer_problem(module, request, header, caller, answer, problem)
+            return
+        if asyncio.iscoroutine(response):
+            self.watch(self._wait_for_response(module, request, header, caller, answer, response))
+        else:
+            self._answer(module, request, header, caller, answer, response)
+
+    async def _wait_for_response(
+        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, handling: Coroutine[Any, Any, Any]
+    ) -> None:
+        try:
+            response = await handling
+        except Exception as problem:
+            self._answer_problem(module, request, header, caller, answer, problem)
+            return
+        self._answer(module, request, header, caller, answer, response)
+
+    def _answer(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, response: Any) -> None:
+        try:
+            frame = encode_response(header.api_key, header.version, header.correlation_id, response)
+        except Exception as problem:
+            self._answer_problem(module, request, header, caller, answer, problem)
+            return
+        answer((frame,))
+
+    def _answer_problem(
+        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, problem: Exception
+    ) -> None:
+        code, message = Code.UNKNOWN_SERVER_ERROR, None
+        if isinstance(problem, Refused):
+            code, message = problem.code, problem.message
+        else:
+            self._fault(header, caller, problem)
+        try:
+            response = module.refuse(request, code, message)
+            answer((encode_response(header.api_key, header.version, header.correlation_id, response),))
+        except Exception as second:
+            self._fault(header, caller, second)
+            answer(None)
+
+    def _fault(self, header: RequestHeader, caller: Caller, problem: Exception | None = None) -> None:
+        self._metrics.faults += 1
+        name = APIS[header.api_key].name
+        log.error(
+            "fault in %s v%d of client %r at %s", name, header.version, caller.client_id, caller.client_host, exc_info=problem or True
+        )
+
+    def watch(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it as a task that is kept until it is done and whose fault is not lost."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._watched)
+
+    def _watched(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self._metrics.faults += 1
+            log.error("fault in background work", exc_info=task.exception())
+
+    async def close(self) -> None:
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,0 +1,68 @@
+"""What a node does by itself, now and then: checkpoints, old segments, forgotten producers, idle connections."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+from chronik.core.ports import Clock
+from chronik.node.checkpoints import Checkpoints
+
+if TYPE_CHECKING:
+    from chronik.node.node import Node
+
+log = logging.getLogger(__name__)
+
+CHECKPOINT_S = 5.0
+SLICE = 200  # replicas looked at before others get their turn
+
+
+class Housekeeping:
+    """One task for all of it."""
+
+    def __init__(self, node: Node, checkpoints: Checkpoints, clock: Clock) -> None:
+        self._node = node
+        self._checkpoints = checkpoints
+        self._clock = clock
+        self._task: asyncio.Task[None] | None = None
+        self._cleaned_ms = clock.monotonic_ms()
+
+    def start(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="housekeeping")
+
+    def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(CHECKPOINT_S)
+            try:
+                await self._once()
+            except OSError as problem:  # a full disk: it is tried again in a few seconds
+                log.warning("housekeeping: %s", problem)
+
+    async def _once(self) -> None:
+        self._checkpoints.write(self._node.replicas.held())
+        config = self._node.image.node_config
+        if config.connections_max_idle_ms >= 0:
+            self._node.connections.close_idle(config.connections_max_idle_ms / 1000)
+        now_ms = self._clock.monotonic_ms()
+        if now_ms - self._cleaned_ms >= config.log_retention_check_interval_ms:
+            self._cleaned_ms = now_ms
+            await self.clean()
+
+    async def clean(self) -> None:
+        """Delete what retention says, forget producers that fell silent."""
+        expiration_ms = self._node.image.node_config.producer_id_expiration_ms
+        for count, replica in enumerate(list(self._node.replicas.held())):
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+            if replica.offline is not None or replica.log.end_offset == 0:
+                continue
+            now_ms = self._clock.now_ms()
+            deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
+            if deleted:
+                log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(deleted))
+            replica.log.expire_producers(now_ms, expiration_ms)

@@ -1,0 +1,148 @@
+"""Runs a machine over its log: decide, append, apply, with no wait between; then the answers, when that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.log.log import Log, check_slice
+from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
+from chronik.core.records.batch import read_size
+from chronik.core.records.payload import KeyValue, build, walk
+from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
+from chronik.node.deadlines import Deadline
+from chronik.node.replicas import Replicas
+from chronik.node.steady_time import SteadyTime
+from chronik.node.waiting import Waiting
+
+READ_BYTES = 1024 * 1024
+RETRY_MS = 1000
+
+
+class MachineHost:
+    """One machine, the replica that holds its log, and who waits for its answers."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        replica: LeaderReplica,
+        replicas: Replicas,
+        waiting: Waiting,
+        time: SteadyTime,
+        applied: Callable[[list[Any]], None] | None = None,
+    ) -> None:
+        self.machine = machine
+        self.replica = replica
+        self._replicas = replicas
+        self._waiting = waiting
+        self._time = time
+        self._applied = applied
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._next_ticket = 0
+        self._deadline: Deadline | None = None
+        self._deadline_ms: int | None = None
+
+    def replay(self) -> int:
+        """Bring the machine to where its log ends. Returns how many records that took."""
+        count = 0
+        for record in records_of(self.replica.log):
+            self.machine.replay(record)
+            count += 1
+        self._set_deadline()
+        return count
+
+    def ask(self, command: Any) -> asyncio.Future[Any]:
+        """What follows from the command has happened when this returns; the future has the answer when it is safe."""
+        ticket = self._next_ticket
+        self._next_ticket += 1
+        decision = self.machine.decide(ticket, command, self._time.now_ms())
+        future = asyncio.get_running_loop().create_future()
+        self._asked[ticket] = future
+        try:
+            self._carry_out(decision)
+        except Refused:
+            del self._asked[ticket]
+            raise
+        return future
+
+    def _carry_out(self, decision: Decision) -> None:
+        machine = self.machine
+        durable = [KeyValue(*machine.encode(fact)) for fact in decision.facts if fact.durable]
+        if durable:
+            now_ms = self._time.now_ms()
+            self._replicas.append(self.replica, bytearray(build(durable, now_ms)), ACKS_ALL)
+        for fact in decision.facts:
+            machine.apply(fact)
+        if self._applied is not None and decision.facts:
+            self._applied(decision.facts)
+        if decision.replies:
+            # Even a mere reading waits for what it may have read to be safe.
+            end_offset = self.replica.log.end_offset
+            self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, -1, partial(self._release, decision.replies))
+        self._set_deadline()
+
+    def _release(self, replies: list[Reply], code: Code) -> None:
+        for ticket, answer in replies:
+            future = self._asked.pop(ticket, None)
+            if future is None or future.done():
+                continue
+            if code:
+                future.set_exception(Refused(code))
+            elif isinstance(answer, Refused):
+                future.set_exception(answer)
+            else:
+                future.set_result(answer)
+
+    def _set_deadline(self) -> None:
+        due_ms = self.machine.next_deadline_ms()
+        if due_ms == self._deadline_ms:
+            return
+        if self._deadline is not None:
+            self._waiting.cancel(self._deadline)
+            self._deadline = None
+        self._deadline_ms = due_ms
+        if due_ms is not None:
+            self._deadline = self._waiting.after_ms(due_ms - self._time.now_ms(), self._expire)
+
+    def _expire(self) -> None:
+        self._deadline = self._deadline_ms = None
+        decision = self.machine.expire(self._time.now_ms())
+        try:
+            self._carry_out(decision)
+        except Refused as refusal:  # the disk does not take it: nothing was applied, and it is due again later
+            for ticket, _ in decision.replies:
+                future = self._asked.pop(ticket, None)
+                if future is not None and not future.done():
+                    future.set_exception(refusal)
+            self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
+
+    def close(self) -> None:
+        """Stop: whoever still waits is told that this is no longer the place to ask."""
+        if self._deadline is not None:
+            self._waiting.cancel(self._deadline)
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(Refused(Code.NOT_COORDINATOR))
+        self._asked.clear()
+
+
+
+def records_of(log: Log) -> Iterator[LogRecord]:
+    """All records of a log from its start to its end, as key and value. Raises Corrupt."""
+    offset = log.start_offset
+    while offset < log.end_offset:
+        plan = log.read(offset, log.end_offset, READ_BYTES, at_least_one=True)
+        if plan is None:
+            raise Corrupt(log.directory, f"nothing at offset {offset}, though the log ends at {log.end_offset}")
+        content = memoryview(plan.file.read(plan.position, plan.length))
+        check_slice(content)
+        position = 0
+        while position < len(content):
+            _, size = read_size(content, position)
+            for record in walk(content[position : position + size]):
+                yield LogRecord(record.key, record.value)
+            position += size
+        offset = plan.next_offset

@@ -1,0 +1,265 @@
+"""The partitions this node has: opened from disk or on first use, appended to, and taken out of service when they fail.
+
+A disk that is full refuses a batch and goes on when there is room. A write, sync or read that fails, and bytes that are not
+what was written, take that one replica offline; the node and every other partition go on.
+"""
+
+from __future__ import annotations
+
+import base64
+import errno
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+from chronik.core.config.topic import TopicConfig
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.log.log import Appended, Log, Slice, check_slice
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.ports import Clock, Files
+from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import TopicPartition
+from chronik.node.checkpoints import Checkpoints
+from chronik.node.group_commit import GroupCommit
+from chronik.node.waiting import Waiting
+from chronik.trace.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+PARTITION_METADATA = "partition.metadata"
+DELETED_SUFFIX = "-delete"
+STRAY_SUFFIX = "-stray"
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Replicas:
+    """This node's replicas by topic and partition."""
+
+    def __init__(
+        self, files: Files, checkpoints: Checkpoints, waiting: Waiting, clock: Clock, metrics: Metrics, *, node_id: int, is_synced: bool, data_dir: str
+    ) -> None:
+        self._files = files
+        self._checkpoints = checkpoints
+        self._waiting = waiting
+        self._clock = clock
+        self._metrics = metrics
+        self._node_id = node_id
+        self._is_synced = is_synced
+        self._data_dir = data_dir
+        self._held: dict[tuple[str, int], LeaderReplica] = {}
+        self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
+        self._image: MetadataImage | None = None
+        self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
+        self.on_offline: list[Callable[[LeaderReplica], None]] = []
+
+    # --- which there are
+
+    def follow(self, image: MetadataImage) -> None:
+        """From now on the image says which partitions there are."""
+        self._image = image
+
+    def leader(self, topic: str, partition: int) -> LeaderReplica:
+        replica = self._held.get((topic, partition))
+        if replica is None:
+            return self._open_known(topic, partition)
+        if replica.offline is not None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
+        return replica
+
+    def _open_known(self, topic: str, partition: int) -> LeaderReplica:
+        image = self._image
+        known = image.topic(topic) if image is not None else None
+        if image is None or known is None or not 0 <= partition < len(known.partitions):
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if (topic, partition) in self._failed:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
+        placed = known.partitions[partition]
+        if placed.leader != self._node_id:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+        replica = self.open(topic, partition, known.id, image.topic_config(topic), placed.leader_epoch, placed.in_sync)
+        if replica is None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
+        return replica
+
+    def open(
+        self, topic: str, partition: int, topic_id: bytes, config: TopicConfig, leader_epoch: int = 0, in_sync: tuple[int, ...] | None = None
+    ) -> LeaderReplica | None:
+        """Open (and recover) a partition's log. None when it cannot be: it is then offline, with the reason kept."""
+        name = TopicPartition(topic, partition)
+        checkpoints = self._checkpoints
+        try:
+            self._move_stray_aside(str(name), topic_id)
+            opened = Log.open(
+                self._files,
+                str(name),
+                config,
+                self._clock.now_ms(),
+                was_clean=checkpoints.was_clean,
+                synced_offset=checkpoints.synced.get(name, 0),
+                log_start_offset=checkpoints.starts.get(name, 0),
+            )
+            self._sync_recovered(opened)
+        except (Corrupt, OSError) as problem:
+            self._failed[topic, partition] = str(problem)
+            log.error("%s is offline: %s", name, problem)
+            return None
+        if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
+            log.warning("%s was recovered: %s", name, opened.recovery)
+        replica = LeaderReplica(
+            topic,
+            partition,
+            topic_id,
+            opened,
+            node_id=self._node_id,
+            leader_epoch=leader_epoch,
+            in_sync=in_sync or (self._node_id,),
+            is_synced=self._is_synced,
+        )
+        self._held[topic, partition] = replica
+        return replica
+
+    def _sync_recovered(self, opened: Log) -> None:
+        """What was found after a crash may be in memory only; it counts as safe once it has been synced."""
+        files, end_offset = opened.unsynced()
+        for file in files:
+            file.sync()
+        opened.mark_synced(end_offset)
+
+    def _move_stray_aside(self, directory: str, topic_id: bytes) -> None:
+        """A directory left by an earlier topic of the same name must never be served as this one's."""
+        if PARTITION_METADATA not in self._files.names(directory):
+            return
+        expected = f"topic_id: {encode_id(topic_id)}"
+        if expected not in self._files.read_all(f"{directory}/{PARTITION_METADATA}").decode("ascii", "replace").splitlines():
+            aside = f"{directory}.{encode_id(topic_id)}{STRAY_SUFFIX}"
+            log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
+            self._files.rename(directory, aside)
+
+    def open_all_on_disk(self) -> None:
+        """Open every partition that has something on disk, so that what needs recovery is recovered before clients come."""
+        on_disk = set(self._files.names(""))
+        assert self._image is not None  # follow() comes first
+        for topic in self._image.topics.values():
+            for partition, placed in enumerate(topic.partitions):
+                if f"{topic.name}-{partition}" in on_disk and placed.leader == self._node_id:
+                    self.open(topic.name, partition, topic.id, self._image.topic_config(topic.name), placed.leader_epoch, placed.in_sync)
+        for name in sorted(on_disk):
+            if name.endswith(DELETED_SUFFIX):
+                self._files.remove(name)
+
+    def held(self) -> Iterator[LeaderReplica]:
+        for _, replica in sorted(self._held.items()):
+            yield replica
+
+    def log_directory(self) -> str:
+        return self._data_dir
+
+    def disk_bytes(self) -> tuple[int, int]:
+        return self._files.disk_bytes()
+
+    def offline(self) -> dict[tuple[str, int], str]:
+        """What is not served, and why."""
+        reasons = dict(self._failed)
+        reasons.update({key: replica.offline for key, replica in self._held.items() if replica.offline is not None})
+        return reasons
+
+    # --- writing and reading
+
+    def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
+        log_of = replica.log
+        is_first = log_of.end_offset == 0
+        try:
+            appended = replica.append(records, acks, self._clock.now_ms())
+            if is_first:
+                self._mark_directory(replica)
+        except OSError as problem:
+            if problem.errno in _DISK_IS_FULL:
+                raise Refused(Code.KAFKA_STORAGE_ERROR, "the disk is full") from problem
+            self.take_offline(replica, f"write failed: {problem}")
+            raise Refused(Code.KAFKA_STORAGE_ERROR, f"write failed: {problem}") from problem
+        metrics = self._metrics
+        metrics.produced_batches += 1
+        metrics.bytes_in += len(records)
+        if replica.is_synced:
+            self.commits.due(replica)
+        elif appended.is_new:
+            self._waiting.moved(replica)
+        return appended
+
+    def _mark_directory(self, replica: LeaderReplica) -> None:
+        content = f"version: 0\ntopic_id: {encode_id(replica.topic_id)}\n".encode()
+        self._files.replace(f"{replica.log.directory}/{PARTITION_METADATA}", content, sync=False)
+
+    def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
+        return self._files.read_later(plan.file, plan.position, plan.length)
+
+    def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
+        try:
+            if len(content) != plan.length:
+                raise Corrupt(plan.file.path, f"{plan.length} bytes wanted at {plan.position}, {len(content)} are there")
+            if plan.needs_check:
+                check_slice(content)
+        except Corrupt as problem:
+            self.take_offline(replica, str(problem))
+            return Code.KAFKA_STORAGE_ERROR
+        self._metrics.bytes_out += plan.length
+        return Code.NONE
+
+    # --- out of service
+
+    def _sync_failed(self, replica: LeaderReplica, problem: OSError) -> None:
+        self.take_offline(replica, f"sync failed: {problem}")
+
+    def take_offline(self, replica: LeaderReplica, reason: str) -> None:
+        if replica.offline is not None:
+            return
+        log.error("%s-%d is offline: %s", replica.topic, replica.partition, reason)
+        replica.take_offline(reason)
+        self._waiting.lost(replica, Code.KAFKA_STORAGE_ERROR)
+        for told in self.on_offline:
+            told(replica)
+
+    def metadata_changed(self) -> Iterable[str]:
+        """The image changed: drop the partitions of topics that are gone, give the others their settings."""
+        assert self._image is not None  # follow() comes first
+        removed: list[str] = []
+        for (topic, partition), replica in list(self._held.items()):
+            known = self._image.topic(topic)
+            if known is None and self._is_own(topic):
+                continue
+            if known is None or known.id != replica.topic_id:
+                del self._held[topic, partition]
+                removed += self._remove(replica)
+                continue
+            config = self._image.topic_config(topic)
+            if replica.log.config is not config:
+                replica.log.config = config
+        for key in [key for key in self._failed if self._image.topic(key[0]) is None and not self._is_own(key[0])]:
+            del self._failed[key]
+        return removed
+
+    def _is_own(self, topic: str) -> bool:
+        return topic == "__cluster_metadata"
+
+    def _remove(self, replica: LeaderReplica) -> list[str]:
+        """Close it and rename its directory, so that a crash now does not bring it back. Returns what is left to delete."""
+        replica.take_offline("the topic was deleted")
+        self._waiting.lost(replica, Code.UNKNOWN_TOPIC_OR_PARTITION)
+        replica.log.close()
+        directory = replica.log.directory
+        if not self._files.exists(directory):
+            return []
+        gone = f"{directory}.{replica.topic_id.hex()}{DELETED_SUFFIX}"
+        self._files.rename(directory, gone)
+        return [gone]
+
+    def close(self) -> None:
+        """After the last append: sync and close every log."""
+        for replica in self._held.values():
+            if replica.offline is None:
+                self._sync_recovered(replica.log)
+                replica.log.close()
+
+
+def encode_id(topic_id: bytes) -> str:
+    """A topic id as Kafka writes it: url-safe base64 without padding."""
+    return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")

@@ -1,0 +1,145 @@
+"""Builds the house with real doors and runs it until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from chronik.core.config.definitions import BadConfig
+from chronik.core.config.node import NodeConfig, passed_over
+from chronik.core.errors import Corrupt
+from chronik.node.identity import WrongDirectory, settle
+from chronik.node.node import Node
+from chronik.shell.chance import RealChance
+from chronik.shell.clock import RealClock
+from chronik.shell.data_dir import DataDirLock
+from chronik.shell.errors import StartError
+from chronik.shell.files import RealFiles
+from chronik.shell.network import RealNetwork
+from chronik.shell.settings import read_config_file
+
+if TYPE_CHECKING:
+    from chronik.shell.http import HttpServer
+
+log = logging.getLogger(__name__)
+
+
+def run(values: dict[str, str], config_path: str | None = None) -> int:
+    """Run a node in the foreground until SIGINT or SIGTERM. Raises StartError when it cannot start."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
+    config = load_config(values, config_path)
+    # Requests make no cycles; what is collected is mostly what the imports left. Rarely is often enough.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 50)
+    runner = asyncio.Runner(loop_factory=_loop_factory())
+    with runner:
+        return runner.run(_serve(config))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
+def load_config(values: dict[str, str], config_path: str | None) -> NodeConfig:
+    """The settings of file and command line; the command line wins. Raises StartError."""
+    try:
+        given = {**(read_config_file(config_path) if config_path else {}), **values}
+        for key in passed_over(given):
+            log.info("%s has no meaning here and is passed over", key)
+        return NodeConfig.from_settings(given)
+    except BadConfig as problem:
+        hint = f"did you mean {problem.nearest}?" if problem.nearest else "see docs/configuration.md for the settings"
+        raise StartError(str(problem), hint) from problem
+
+
+class House:
+    """A node with its doors, its lock and its HTTP port."""
+
+    def __init__(self, config: NodeConfig) -> None:
+        self._config = config
+        self._lock = DataDirLock(config.log_dirs)
+        self._files = RealFiles(config.log_dirs)
+        self._http: HttpServer | None = None
+        self.node: Node | None = None
+        self.address = ("", 0)
+
+    async def open(self) -> Node:
+        """Raises StartError."""
+        config = self._config
+        chance = RealChance()
+        try:
+            identity = settle(self._files, config.node_id, chance)
+            self.node = Node(config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs))
+            self.address = await self.node.start()
+        except WrongDirectory as problem:
+            raise StartError(f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir") from problem
+        except Corrupt as problem:
+            raise StartError(f"the data directory {config.log_dirs} is damaged: {problem}", "restore it, or move it aside and start anew") from problem
+        except OSError as problem:
+            raise _listen_error(config.address, problem, "--listen") from problem
+        await self._open_http()
+        return self.node
+
+    async def _open_http(self) -> None:
+        where = self._config.http_host_and_port
+        if where is None or self.node is None:
+            return
+        from chronik.shell.http import HttpServer
+
+        try:
+            self._http = await HttpServer.open(self.node, *where)
+        except OSError as problem:
+            raise _listen_error(where, problem, "--http") from problem
+
+    @property
+    def http_address(self) -> tuple[str, int] | None:
+        return None if self._http is None else self._http.address
+
+    async def close(self) -> None:
+        if self._http is not None:
+            await self._http.close()
+        if self.node is not None and self.node.is_ready:
+            await self.node.stop()
+        self._files.close()
+        self._lock.release()
+
+
+def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> StartError:
+    host, port = where
+    if problem.errno == errno.EADDRINUSE:
+        return StartError(f"port {port} on {host} is in use", f"stop what uses it, or give another address with {option} HOST:PORT")
+    if problem.errno in (errno.EADDRNOTAVAIL, errno.EACCES) or problem.errno is None or problem.errno < 0:
+        return StartError(f"cannot listen on {host}:{port}: {problem}", f"give another address with {option} HOST:PORT")
+    return StartError(f"cannot start: {problem}", "see that the disk has room and can be written to")
+
+
+async def _serve(config: NodeConfig) -> int:
+    house = House(config)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop.set)
+    try:
+        await house.open()
+        http = house.http_address
+        where = f", metrics at http://{http[0]}:{http[1]}/metrics" if http else ""
+        log.info("ready: Kafka clients at %s:%d%s", *house.address, where)
+        await stop.wait()
+        log.info("stopping")
+    finally:
+        await house.close()
+    return 0

@@ -1,0 +1,140 @@
+"""A node in a child process, to be used, killed and restarted by tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from typing import IO
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 20.0
+_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (http://\S+)/metrics)?")
+
+# Tests do not want to wait for members that never come.
+TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
+
+
+class NodeDied(Exception):
+    """The node did not come up; the message has what it printed."""
+
+
+class RunningNode:
+    """A node that runs in a child process."""
+
+    def __init__(self, data_dir: str, settings: Mapping[str, str]) -> None:
+        self.data_dir = data_dir
+        self.settings = dict(settings)
+        self.host = "127.0.0.1"
+        self.port = 0
+        self.http_url: str | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def bootstrap(self) -> str:
+        """The address for clients, HOST:PORT."""
+        return f"{self.host}:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the node is not running"
+        return self._process.pid
+
+    @property
+    def log_path(self) -> str:
+        """Where the node's log lines go."""
+        return os.path.join(self.data_dir, "node.log")
+
+    def start(self) -> None:
+        """Start, and return when it is ready. After a stop or kill it comes back on the same port."""
+        command = [sys.executable, "-m", "chronik", "serve", "--data-dir", self.data_dir, "--listen", f"{self.host}:{self.port}"]
+        command += ["--http", "127.0.0.1:0"]
+        for key, value in self.settings.items():
+            command += ["--set", f"{key}={value}"]
+        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        assert self._process.stderr is not None  # a pipe was asked for
+        printed = self._wait_until_ready(self._process.stderr)
+        _drain(self._process.stderr, self.log_path, printed)
+
+    def _wait_until_ready(self, stream: IO[bytes]) -> bytes:
+        printed = b""
+        deadline = time.monotonic() + START_TIMEOUT_S
+        with selectors.DefaultSelector() as selector:
+            selector.register(stream, selectors.EVENT_READ)
+            while time.monotonic() < deadline:
+                if not selector.select(timeout=deadline - time.monotonic()):
+                    break
+                part = os.read(stream.fileno(), 65536)
+                printed += part
+                ready = _READY.search(printed.decode(errors="replace"))
+                if ready is not None:
+                    self.port = int(ready[2])
+                    self.http_url = ready[3]
+                    return printed
+                if not part:
+                    break
+        self.kill()
+        raise NodeDied(f"the node did not start:\n{printed.decode(errors='replace')}")
+
+    def stop(self) -> int:
+        """Stop in order (SIGTERM). Returns the exit code."""
+        if self._process is None:
+            return 0
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            code = self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._process = None
+        return code
+
+    def kill(self) -> None:
+        """SIGKILL: as if the machine had lost power, but for the page cache."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+
+def _drain(stream: IO[bytes], path: str, printed: bytes) -> None:
+    """Copy what the node prints to its log file from now on, so that its pipe never fills."""
+    import threading
+
+    def copy() -> None:
+        with contextlib.suppress(OSError, ValueError), open(path, "ab") as target, stream:
+            target.write(printed)
+            target.flush()
+            while part := os.read(stream.fileno(), 65536):
+                target.write(part)
+                target.flush()
+
+    threading.Thread(target=copy, daemon=True, name="node-log").start()
+
+
+@contextlib.contextmanager
+def node(config: Mapping[str, str] | None = None, data_dir: str | None = None, port: int = 0) -> Iterator[RunningNode]:
+    """A node for the length of a `with` block. `config` holds settings under Kafka's names."""
+    directory = data_dir or tempfile.mkdtemp(prefix="chronik-test-")
+    running = RunningNode(directory, {**TEST_SETTINGS, **(config or {})})
+    running.port = port
+    try:
+        running.start()
+        yield running
+        running.stop()
+    finally:
+        running.kill()
+        if data_dir is None:
+            shutil.rmtree(directory, ignore_errors=True)
