@@ -8,10 +8,11 @@ sent, and returns the newest response. It raises Refused for an answer other tha
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chronik.core.errors import Code
+from chronik.core.machines.metadata.producer_ids import ProducerIds
 
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
@@ -110,3 +111,4 @@ class Desk:
     waiting: WaitingDesk
     sessions: FetchSessions
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
+    producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone

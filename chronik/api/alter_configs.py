@@ -1,0 +1,46 @@
+"""AlterConfigs (33), versions 0-2: the old way, where what is not named goes back to its default."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.alter_configs.v2.request import AlterConfigsRequest
+from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation, Outcome
+
+REQUEST = AlterConfigsRequest
+RESPONSE = AlterConfigsResponse
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    changes = tuple(
+        ConfigChange(
+            resource.resource_type,
+            resource.resource_name,
+            tuple((config.name, ConfigOperation.SET, config.value) for config in resource.configs),
+        )
+        for resource in request.resources
+    )
+    outcomes = await desk.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
+    return _response(request, outcomes)
+
+
+def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+    responses = tuple(
+        AlterConfigsResourceResponse(
+            error_code=outcome.code,
+            error_message=outcome.message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource, outcome in zip(request.resources, outcomes, strict=True)
+    )
+    return AlterConfigsResponse(throttle_time=datetime.timedelta(0), responses=responses)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return _response(request, (Outcome(code, message),) * len(request.resources))

@@ -1,0 +1,40 @@
+"""CreatePartitions (37), versions 0-3. `count` is the number there shall be, not how many to add."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
+from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import CreatePartitions, MorePartitions, Outcome
+
+REQUEST = CreatePartitionsRequest
+RESPONSE = CreatePartitionsResponse
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    wanted = tuple(MorePartitions(topic.name, topic.count, _by_hand(topic)) for topic in request.topics)
+    outcomes = await desk.metadata.ask(CreatePartitions(wanted, request.validate_only))
+    return _response(request, outcomes)
+
+
+def _by_hand(topic: Any) -> tuple[tuple[int, ...], ...] | None:
+    if topic.assignments is None:
+        return None
+    return tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
+
+
+def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+    results = tuple(
+        CreatePartitionsTopicResult(name=topic.name, error_code=outcome.code, error_message=outcome.message)
+        for topic, outcome in zip(request.topics, outcomes, strict=True)
+    )
+    return CreatePartitionsResponse(throttle_time=datetime.timedelta(0), results=results)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return _response(request, (Outcome(code, message),) * len(request.topics))

@@ -1,0 +1,73 @@
+"""CreateTopics (19), versions 2-7. From 5 the answer shows the settings of the topic, from 7 its id.
+
+One bad topic does not hold back the others. The answer comes when the topics are safely in the metadata log.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.create_topics.v7.request import CreateTopicsRequest
+from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
+
+from chronik.api import topic_ids
+from chronik.api.desk import Caller, Desk
+from chronik.core.config.describe import describe_topic
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import CreatedTopic, CreateTopics, NewTopic
+
+REQUEST = CreateTopicsRequest
+RESPONSE = CreateTopicsResponse
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    wanted = tuple(
+        NewTopic(
+            name=topic.name,
+            topic_id=desk.chance.uuid(),
+            partition_count=topic.num_partitions,
+            replication_factor=topic.replication_factor,
+            assignments=tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
+            configs=tuple((config.name, config.value) for config in topic.configs),
+        )
+        for topic in request.topics
+    )
+    created = await desk.metadata.ask(CreateTopics(wanted, request.validate_only))
+    return _response(tuple(_result(one, desk) for one in created))
+
+
+def _result(created: CreatedTopic, desk: Desk) -> Any:
+    if created.outcome.code is not Code.NONE:
+        return _refused(created.name, created.outcome.code, created.outcome.message)
+    shown = describe_topic(desk.metadata.image.node_config, dict(created.overrides))
+    return CreatableTopicResult(
+        name=created.name,
+        topic_id=topic_ids.to_wire(created.topic_id),
+        error_code=Code.NONE,
+        error_message=None,
+        num_partitions=created.partition_count,
+        replication_factor=created.replication_factor,
+        configs=tuple(
+            CreatableTopicConfigs(
+                name=config.name,
+                value=config.value,
+                read_only=config.is_read_only,
+                config_source=config.source,
+                is_sensitive=False,
+            )
+            for config in shown
+        ),
+    )
+
+
+def _refused(name: str, code: Code, message: str | None) -> Any:
+    return CreatableTopicResult(name=name, topic_id=None, error_code=code, error_message=message, configs=())
+
+
+def _response(results: tuple[Any, ...]) -> Any:
+    return CreateTopicsResponse(throttle_time=datetime.timedelta(0), topics=results)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return _response(tuple(_refused(topic.name, code, message) for topic in request.topics))

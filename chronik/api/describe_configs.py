@@ -1,0 +1,94 @@
+"""DescribeConfigs (32), versions 1-4. From 3 with the type of each setting and, if asked, what it does.
+
+A topic shows every setting with the place its value comes from; a node shows its own settings and is asked itself,
+because each node has a file of its own. The broker without a name shows what was altered for all of them.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest
+from kio.schema.describe_configs.v4.response import (
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.config.describe import ShownConfig, describe_cluster_wide, describe_node, describe_topic
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import ResourceType
+from chronik.core.machines.metadata.image import ALL_BROKERS
+from chronik.core.machines.metadata.names import problem_with
+
+REQUEST = DescribeConfigsRequest
+RESPONSE = DescribeConfigsResponse
+
+
+def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    return _response(tuple(_described(resource, request, desk) for resource in request.resources))
+
+
+def _described(resource: Any, request: Any, desk: Desk) -> Any:
+    try:
+        shown = _shown(resource, desk)
+    except Refused as refused:
+        return _result(resource, refused.code, refused.message, ())
+    wanted = resource.configuration_keys  # null and empty both mean all
+    configs = tuple(_config(config, request) for config in shown if not wanted or config.name in wanted)
+    return _result(resource, Code.NONE, None, configs)
+
+
+def _shown(resource: Any, desk: Desk) -> list[ShownConfig]:
+    image = desk.metadata.image
+    name = resource.resource_name
+    if resource.resource_type == ResourceType.TOPIC:
+        problem = problem_with(name)
+        if problem is not None:
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, problem)
+        if image.topic(name) is None:
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        return describe_topic(image.node_config, image.topic_overrides(name))
+    if resource.resource_type == ResourceType.BROKER:
+        if name == ALL_BROKERS:
+            return describe_cluster_wide(image.node_config)
+        if name == str(desk.node_id):
+            return describe_node(image.node_config)
+        message = f"Unexpected broker id, expected {desk.node_id} or empty string, but received {name}"
+        raise Refused(Code.INVALID_REQUEST, message)
+    raise Refused(Code.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}.")
+
+
+def _config(config: ShownConfig, request: Any) -> Any:
+    synonyms = config.synonyms if request.include_synonyms else ()
+    return DescribeConfigsResourceResult(
+        name=config.name,
+        value=config.value,
+        read_only=config.is_read_only,
+        config_source=config.source,
+        is_sensitive=False,
+        synonyms=tuple(DescribeConfigsSynonym(name=one.name, value=one.value, source=one.source) for one in synonyms),
+        config_type=config.type,
+        documentation=config.documentation if request.include_documentation else None,
+    )
+
+
+def _result(resource: Any, code: Code, message: str | None, configs: tuple[Any, ...]) -> Any:
+    return DescribeConfigsResult(
+        error_code=code,
+        error_message=message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=configs,
+    )
+
+
+def _response(results: tuple[Any, ...]) -> Any:
+    return DescribeConfigsResponse(throttle_time=datetime.timedelta(0), results=results)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return _response(tuple(_result(resource, code, message, ()) for resource in request.resources))

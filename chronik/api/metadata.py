@@ -1,0 +1,155 @@
+"""Metadata (3), versions 0-13. What a client asks first and again whenever it is lost.
+
+In version 0 an empty list means all topics; from 1 null does, and an empty list means none. Up to 3 a missing topic
+may always be created, from 4 the client says so. From 12 topics can be asked for by id. Versions 8-10 can ask what the
+client may do to the cluster. A topic created on the way is in the answer at once; Kafka lets the client ask again.
+An unknown leader is LEADER_NOT_AVAILABLE, never a guess.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
+
+from chronik.api import topic_ids
+from chronik.api.desk import Caller, Desk
+from chronik.api.permissions import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
+from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
+from chronik.wire.unions.metadata import Request, Response
+
+REQUEST = Request
+RESPONSE = Response
+
+TOPIC_IDS_FROM = 12
+
+
+class View(NamedTuple):
+    """What every topic of one answer is seen with."""
+
+    live: dict[int, None]
+    operations: int
+    version: int
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    image = desk.metadata.image
+    if request.topics is None or (caller.version == 0 and not request.topics):
+        view = _view(image, request, caller)
+        topics = tuple(_known(topic, view) for _, topic in sorted(image.topics.items()))
+    else:
+        _check(request.topics, caller)
+        problems = await _create_missing(request, desk)
+        view = _view(image, request, caller)
+        topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
+    return Response(
+        brokers=_brokers(image),
+        cluster_id=desk.cluster_id,
+        controller_id=desk.node_id,  # any node takes what is meant for the controller
+        topics=topics,
+        cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+    )
+
+
+def _view(image: MetadataImage, request: Any, caller: Caller) -> View:
+    operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
+    return View({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
+
+
+def _check(topics: Iterable[Any], caller: Caller) -> None:
+    for topic in topics:
+        if caller.version < TOPIC_IDS_FROM and (topic.name is None or topic.topic_id is not None):
+            raise Refused(Code.INVALID_REQUEST, "Topic IDs are not supported in this version.")
+        if topic.name is None and topic.topic_id is None:
+            raise Refused(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+
+
+def _without_repeats(topics: Iterable[Any]) -> list[Any]:
+    return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
+
+
+async def _create_missing(request: Any, desk: Desk) -> dict[str, Code]:
+    """Create the topics that are asked for by name and not there. Returns why some could not be."""
+    image = desk.metadata.image
+    if not (request.allow_auto_topic_creation and image.node_config.auto_create_topics_enable):
+        return {}
+    by_name = [topic.name for topic in request.topics if topic.topic_id is None]
+    missing = [name for name in dict.fromkeys(by_name) if image.topic(name) is None and problem_with(name) is None]
+    problems: dict[str, Code] = {}
+    wanted = tuple(NewTopic(name, desk.chance.uuid()) for name in missing if not is_internal(name))
+    try:
+        if wanted:
+            for created in await desk.metadata.ask(CreateTopics(wanted)):
+                if created.outcome.code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
+                    problems[created.name] = created.outcome.code
+        if OFFSETS_TOPIC in missing:
+            await desk.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid()))
+    except Refused as refused:
+        problems |= dict.fromkeys(missing, refused.code)
+    return problems
+
+
+def _asked_for(asked: Any, image: MetadataImage, problems: dict[str, Code], view: View) -> Any:
+    if asked.topic_id is not None:
+        topic = image.topic_by_id(asked.topic_id.bytes)
+        if topic is None:
+            return _missing(Code.UNKNOWN_TOPIC_ID, None, asked.topic_id)
+    else:
+        topic = image.topic(asked.name)
+        if topic is None and problem_with(asked.name) is not None:
+            return _missing(Code.INVALID_TOPIC_EXCEPTION, asked.name, None)
+        if topic is None:
+            return _missing(problems.get(asked.name, Code.UNKNOWN_TOPIC_OR_PARTITION), asked.name, None)
+    return _known(topic, view)
+
+
+def _missing(code: Code, name: str | None, topic_id: Any) -> Any:
+    internal = name is not None and is_internal(name)
+    return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=internal, partitions=())
+
+
+def _known(topic: Topic, view: View) -> Any:
+    return MetadataResponseTopic(
+        error_code=Code.NONE,
+        name=topic.name,
+        topic_id=topic_ids.to_wire(topic.id),
+        is_internal=topic.is_internal,
+        partitions=tuple(_partition(number, partition, view) for number, partition in enumerate(topic.partitions)),
+        topic_authorized_operations=view.operations,
+    )
+
+
+def _partition(number: int, partition: Partition, view: View) -> Any:
+    offline = tuple(broker_id for broker_id in partition.replicas if broker_id not in view.live)
+    has_leader = partition.leader in view.live
+    code = Code.NONE
+    if not has_leader:
+        code = Code.LEADER_NOT_AVAILABLE
+    elif offline and view.version == 0:
+        code = Code.REPLICA_NOT_AVAILABLE  # only version 0 calls this an error
+    return MetadataResponsePartition(
+        error_code=code,
+        partition_index=number,
+        leader_id=partition.leader if has_leader else -1,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.in_sync,
+        offline_replicas=offline,
+    )
+
+
+def _brokers(image: MetadataImage) -> tuple[Any, ...]:
+    return tuple(
+        MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
+        for broker in image.live_brokers()
+    )
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    # Below 13 there is no error for the whole. An answer without brokers is one that clients do not believe.
+    topics = tuple(_missing(code, topic.name, topic.topic_id) for topic in request.topics or ())
+    return Response(topics=topics, error_code=code)
