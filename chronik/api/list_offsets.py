@@ -1,7 +1,9 @@
 """ListOffsets (2), versions 1-11. Where a partition begins, ends, or was at a certain time.
 
 Special times: -1 latest, -2 earliest, -3 the largest timestamp (from 7), -4 earliest on this disk (from 8), -5 latest
-in tiered storage (from 9), -6 earliest not yet there (from 11): without tiers, -4 is -2 and the last two are unknown. A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed.
+in tiered storage (from 9), -6 earliest not yet there (from 11): without tiers, -4 is -2 and the last two are unknown.
+
+A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed.
 """
 
 from __future__ import annotations
