@@ -1,0 +1,197 @@
+"""What a log's batches tell besides their records: who produced them, and under which leaders.
+
+Both are kept in files beside the segments, so that opening a log needs not read all of it. The files are believed as
+far as they check out; what they do not know is read off the batch headers.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Sequence
+
+from chronik.core.log import snapshot
+from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
+from chronik.core.log.producers import BATCHES_KEPT, Producer, Producers, Written
+from chronik.core.log.scan import SCAN_BYTES, Found, headers, read_batch
+from chronik.core.log.segment import Segment
+from chronik.core.ports import File, Files
+from chronik.core.records.batch import BatchHeader
+from chronik.core.records.control import read_marker
+from chronik.core.types import Buffer
+
+SNAPSHOTS_KEPT = 2  # the one in use, and one to fall back on
+RECALL_BYTES = 8 * 1024 * 1024
+
+
+def batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Segment, Found]]:
+    """Every batch that ends at or above `offset`, in order."""
+    for segment in segments:
+        if segment.size == 0 or segment.end_offset <= offset:
+            continue
+        position = 0
+        if segment.base_offset < offset:
+            first = segment.locate(offset)
+            position = first.position if first is not None else segment.size
+        floor_offset = segment.base_offset
+        for found in headers(segment.file, position, segment.size, floor_offset=floor_offset, chunk_bytes=SCAN_BYTES):
+            yield segment, found
+
+
+# --- producers
+
+
+class Snapshots:
+    """The producer snapshots in a log's directory."""
+
+    __slots__ = ("_directory", "_files", "offsets")
+
+    def __init__(self, files: Files, directory: str) -> None:
+        self._files = files
+        self._directory = directory
+        self.offsets: tuple[int, ...] = ()  # of those on disk, in order
+
+    @property
+    def latest(self) -> int | None:
+        return self.offsets[-1] if self.offsets else None
+
+    def path(self, offset: int) -> str:
+        return f"{self._directory}/{offset:020}{snapshot.SUFFIX}"
+
+    def write(self, offset: int, producers: Producers) -> File:
+        """Put the state as of `offset` on disk, drop what is older than needed, and say what to sync."""
+        file = self._files.open(self.path(offset))
+        file.truncate(0)
+        file.append((snapshot.encode(producers),))
+        offsets = [*(kept for kept in self.offsets if kept < offset), offset]
+        self._drop(offsets[:-SNAPSHOTS_KEPT])
+        self.offsets = tuple(offsets[-SNAPSHOTS_KEPT:])
+        return file
+
+    def load(self, end_offset: int) -> tuple[Producers, int, list[str]]:
+        """The latest sound state at or below `end_offset`, the offset it is of, and what was damaged."""
+        damaged: list[str] = []
+        self.drop_above(end_offset)
+        for offset in reversed(self.offsets):
+            producers = snapshot.decode(self._files.read_all(self.path(offset)))
+            if producers is not None:
+                return producers, offset, damaged
+            damaged.append(self.path(offset))
+            self.drop_above(offset - 1)
+        return Producers(), 0, damaged
+
+    def drop_above(self, end_offset: int) -> None:
+        """Remove the states of offsets the log does not reach."""
+        self._drop([offset for offset in self.offsets if offset > end_offset])
+        self.offsets = tuple(offset for offset in self.offsets if offset <= end_offset)
+
+    def _drop(self, offsets: list[int]) -> None:
+        for offset in offsets:
+            self._files.remove(self.path(offset))
+
+
+def replay(segments: Sequence[Segment], producers: Producers, offset: int) -> None:
+    """Take the batches from `offset` on into the producers' state."""
+    for segment, found in batches_from(segments, offset):
+        if found.header.producer_id >= 0:
+            batch = read_batch(segment.file, found) if found.header.is_control else b""
+            take_in(producers, found.header, batch)
+
+
+def take_in(producers: Producers, header: BatchHeader, batch: Buffer) -> None:
+    """Take a batch that is in the log into the producers' state; its bytes matter for control batches only."""
+    if header.producer_id < 0:
+        return
+    if not header.is_control:
+        producers.advance(header, header.base_offset, header.max_timestamp)
+    elif (marker := read_marker(batch)) is not None:
+        producers.end_transaction(header, marker.coordinator_epoch)
+
+
+def recall(segments: Sequence[Segment], producer: Producer) -> None:
+    """Fill a producer's memory with the batches before the one its snapshot kept, as far as they are not far back."""
+    producer.is_recalled = True
+    if not producer.batches:
+        return
+    known_from = producer.batches[0].base_offset
+    place = max((i for i, s in enumerate(segments) if s.base_offset <= known_from), default=0)
+    earlier: deque[Written] = deque(maxlen=BATCHES_KEPT)
+    for segment in segments[max(place - 1, 0) : place + 1]:
+        for _, header in headers(segment.file, _recall_from(segment, known_from), segment.size):
+            if header.base_offset >= known_from:
+                break
+            is_own = header.producer_id == producer.producer_id and header.producer_epoch == producer.epoch
+            if is_own and not header.is_control:
+                earlier.append(
+                    Written(
+                        header.base_sequence,
+                        header.last_sequence,
+                        header.base_offset,
+                        header.last_offset,
+                        header.max_timestamp,
+                    )
+                )
+    producer.batches.extendleft(reversed(list(earlier)[-(BATCHES_KEPT - len(producer.batches)) :]))
+
+
+def _recall_from(segment: Segment, offset: int) -> int:
+    """A position in the segment that is RECALL_BYTES before `offset`, or somewhat more."""
+    found = segment.locate(offset) if segment.size else None
+    position = (found.position if found is not None else segment.size) - RECALL_BYTES
+    entry = segment.index.floor_position(position)
+    if entry is None:
+        return 0
+    found = segment.locate(entry[0])
+    return found.position if found is not None else 0
+
+
+# --- epochs
+
+
+def load_epochs(
+    files: Files, directory: str, segments: Sequence[Segment], start_offset: int, end_offset: int, has_gaps: bool
+) -> tuple[Epochs, list[str]]:
+    """The log's epochs, and the checkpoint's name if it was not to be believed."""
+    path = f"{directory}/{CHECKPOINT_NAME}"
+    try:
+        epochs = Epochs.decode(files.read_all(path))
+    except FileNotFoundError:
+        epochs = None
+    if epochs is not None:
+        epochs.truncate(end_offset)
+        epochs.advance(start_offset)
+        if _agree(epochs, segments, start_offset, has_gaps):
+            return epochs, []
+    epochs = Epochs()
+    for _, found in batches_from(segments, start_offset):
+        if found.header.leader_epoch > epochs.latest:
+            epochs.assign(found.header.leader_epoch, max(found.header.base_offset, start_offset))
+    if epochs.latest < 0:
+        return epochs, []
+    files.replace(path, epochs.encode(end_offset), sync=False)
+    epochs.is_stored = True
+    return epochs, [path]
+
+
+def _agree(epochs: Epochs, segments: Sequence[Segment], start_offset: int, has_gaps: bool) -> bool:
+    """Whether the batches say the same: at the start of each epoch, and at the end of the log."""
+    filled = [segment for segment in segments if segment.size]
+    if not filled:
+        return True
+    last = filled[-1].locate(filled[-1].end_offset - 1)
+    if last is None or last.header.leader_epoch != epochs.latest:
+        return False
+    entries = epochs.entries
+    if entries and entries[0].start_offset > start_offset and not has_gaps:
+        return False
+    for epoch, offset in entries:
+        found = next((found for _, found in batches_from(filled, offset)), None)
+        if found is None:
+            return False
+        if has_gaps:  # compaction may have removed every batch of an epoch
+            is_right = found.header.leader_epoch >= epoch
+        else:
+            is_at_start = found.header.base_offset == offset or offset == start_offset
+            is_right = found.header.leader_epoch == epoch and is_at_start
+        if not is_right:
+            return False
+    return True

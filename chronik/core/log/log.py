@@ -1,0 +1,386 @@
+"""A partition's log: segments end to end, with the epochs and producers that their batches tell of.
+
+The log knows two of a partition's three offsets, `start_offset` and `end_offset`, and how far it is on disk for
+good, `synced_offset`; the high watermark is the replica's. A batch goes in by one write. What is refused is refused
+before it, what follows from it cannot fail, so that an I/O error leaves the log as it was.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import NamedTuple
+
+from chronik.core.config.topic import TopicConfig
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.log import snapshot
+from chronik.core.log.admission import admit
+from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
+from chronik.core.log.history import Snapshots, load_epochs, recall, replay, take_in
+from chronik.core.log.producers import Duplicate, Next, Producers
+from chronik.core.log.recovery import NOTHING_TO_REPORT, RecoveryReport, Scanned, rescan
+from chronik.core.log.retention import expired
+from chronik.core.log.scan import sound_batches
+from chronik.core.log.segment import Segment, Slice
+from chronik.core.log.times import TimedOffset, newest_record, record_at_time
+from chronik.core.ports import File, Files
+from chronik.core.records.batch import BatchHeader, stamp, stamp_append_time
+from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
+
+UNKNOWN_END = 2**63 - 1
+
+
+class Appended(NamedTuple):
+    """Where a batch stands now, or stood already when it is not new."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int = NO_TIMESTAMP
+    is_new: bool = True
+
+
+class Log:
+    """One partition's batches on disk."""
+
+    __slots__ = (
+        "_files",
+        "_segments",
+        "_snapshots",
+        "_stored_end_offset",
+        "_to_sync",
+        "config",
+        "directory",
+        "end_offset",
+        "epochs",
+        "producers",
+        "recovery",
+        "start_offset",
+        "synced_offset",
+    )
+
+    def __init__(self, files: Files, directory: str, config: TopicConfig) -> None:
+        self.directory = directory
+        self.config = config
+        self.start_offset = 0
+        self.end_offset = 0
+        self.synced_offset = 0
+        self.epochs = Epochs()
+        self.producers = Producers()
+        self.recovery: RecoveryReport = NOTHING_TO_REPORT
+        self._files = files
+        self._segments: list[Segment] = []  # none until the first append
+        self._snapshots = Snapshots(files, directory)
+        self._stored_end_offset = 0  # up to here indexes and producers are on disk
+        # Files besides the active segment's, each with the offset that a sync must have reached to include it.
+        self._to_sync: list[tuple[int, File]] = []
+
+    # --- opening and closing
+
+    @classmethod
+    def open(
+        cls,
+        files: Files,
+        directory: str,
+        config: TopicConfig,
+        now_ms: int,
+        *,
+        was_clean: bool,
+        synced_offset: int = 0,
+        log_start_offset: int = 0,
+    ) -> Log:
+        """The log in this directory as the last process left it; `log.recovery` says what had to be mended."""
+        log = cls(files, directory, config)
+        names = files.names(directory)
+        bases = [int(name[:-4]) for name in names if name.endswith(".log")]
+        ends = [*bases[1:], UNKNOWN_END]
+        log._segments = [Segment.inherit(files, directory, b, e, now_ms) for b, e in zip(bases, ends, strict=False)]
+        if log._segments:
+            log._load(names, was_clean, synced_offset, log_start_offset)
+        if max(synced_offset, log_start_offset) > log.end_offset:
+            safe_offset = max(synced_offset, log_start_offset)
+            raise Corrupt(
+                directory, f"the log ends at offset {log.end_offset}, yet offsets below {safe_offset} were safe"
+            )
+        return log
+
+    def _load(self, names: list[str], was_clean: bool, synced_offset: int, log_start_offset: int) -> None:
+        interval_bytes = self.config.index_interval_bytes
+        self._snapshots.offsets = snapshot.offsets_of(names)
+        active = self._segments[-1]
+        scanned = Scanned()
+        if was_clean:
+            try:
+                active.load_tail(interval_bytes)
+            except Corrupt:  # not as clean as it was said to be
+                was_clean = False
+                active.size = active.inherited_bytes
+        if was_clean and self._snapshots.latest != active.end_offset:
+            was_clean = False
+        if not was_clean:
+            scanned = rescan(self._files, self._segments, synced_offset, interval_bytes, self.config.is_compacted)
+        self.end_offset = self._segments[-1].end_offset
+        self.start_offset = max(log_start_offset, self._segments[0].base_offset)
+        self.synced_offset = self.end_offset if was_clean else min(synced_offset, self.end_offset)
+        self._stored_end_offset = self.end_offset if was_clean else UNKNOWN_OFFSET
+        for segment in scanned.closed:
+            self._to_sync.append((segment.end_offset, segment.file))
+            self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
+        self.epochs, mended = load_epochs(
+            self._files, self.directory, self._segments, self.start_offset, self.end_offset, self.config.is_compacted
+        )
+        mended += self._load_producers()
+        self.recovery = RecoveryReport(
+            was_clean, scanned.batches, scanned.cut_bytes, scanned.cut_from_offset, (*mended, *self.rebuilt)
+        )
+
+    def _load_producers(self) -> list[str]:
+        self.producers, offset, damaged = self._snapshots.load(self.end_offset)
+        replay(self._segments, self.producers, max(offset, self._segments[0].base_offset))
+        return damaged
+
+    @property
+    def rebuilt(self) -> tuple[str, ...]:
+        """Index files that were found missing or damaged since this log was opened, and made anew."""
+        return tuple(path for segment in self._segments for path in segment.rebuilt)
+
+    def close(self) -> None:
+        """Put everything on disk for good, so that the next process can open this log without reading it."""
+        if not self._segments:
+            return
+        active = self._segments[-1]
+        if self._stored_end_offset != self.end_offset:
+            written = [*active.write_indexes(), self._snapshots.write(self.end_offset, self.producers)]
+            if self.end_offset > self.synced_offset:
+                written = [active.file, *(file for _, file in self._to_sync), *written]
+            for file in written:
+                file.sync()
+                file.close()
+            self._to_sync.clear()
+            self._stored_end_offset = self.synced_offset = self.end_offset
+        if not self.epochs.is_stored:
+            self._store_epochs()
+        for segment in self._segments:
+            segment.file.close()
+
+    # --- writing
+
+    def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> Appended:
+        """Take a producer's batch, which `batch.accept` has checked: give it offsets and write it.
+
+        Who sent it and what it is, the write, and what is remembered of it are one step: nothing comes between.
+        """
+        config = self.config
+        admit(batch, header, config, now_ms)
+        if header.producer_id >= 0:
+            match self._outcome(header):
+                case Duplicate(base_offset, last_offset, timestamp):
+                    time_ms = timestamp if config.is_timed_by_log else NO_TIMESTAMP
+                    return Appended(base_offset, last_offset, time_ms, is_new=False)
+        timestamp, append_time_ms = header.max_timestamp, NO_TIMESTAMP
+        if config.is_timed_by_log:
+            stamp_append_time(batch, header.attributes, now_ms)
+            timestamp = append_time_ms = now_ms
+        base_offset = self.end_offset
+        last_offset = base_offset + header.last_offset_delta
+        stamp(batch, base_offset, leader_epoch)
+        segment = self._segment_for(len(batch), last_offset, timestamp, now_ms)
+        if leader_epoch != self.epochs.latest or not self.epochs.is_stored:
+            self._begin_epoch(leader_epoch, base_offset)
+        segment.append(batch, base_offset, last_offset, timestamp, config.index_interval_bytes)
+        self.end_offset = last_offset + 1
+        if header.producer_id >= 0:
+            self.producers.advance(header, base_offset, timestamp)
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def _outcome(self, header: BatchHeader) -> Next | Duplicate:
+        """What the producers' state says of this batch. What a snapshot forgot is looked up first."""
+        try:
+            return self.producers.check(header)
+        except Refused as refusal:
+            producer = self.producers.get(header.producer_id)
+            if refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER or producer is None or producer.is_recalled:
+                raise
+            recall(self._segments, producer)
+            return self.producers.check(header)
+
+    def append_as_follower(self, batches: Buffer, now_ms: int) -> Appended:
+        """Take batches as the leader has them. They must be sound, and begin where this log ends."""
+        found = list(sound_batches(batches, self.directory, floor_offset=self.end_offset))
+        if not found:
+            raise ValueError("no batches")
+        first = found[0].header
+        if first.base_offset != self.end_offset and not self.config.is_compacted:
+            raise ValueError(f"batches from offset {first.base_offset} on for a log that ends at {self.end_offset}")
+        view = memoryview(batches)
+        for position, header in found:
+            batch = view[position : position + header.size_bytes]
+            segment = self._segment_for(len(batch), header.last_offset, header.max_timestamp, now_ms)
+            if header.leader_epoch != self.epochs.latest or not self.epochs.is_stored:
+                self._begin_epoch(header.leader_epoch, header.base_offset)
+            segment.append(
+                batch, header.base_offset, header.last_offset, header.max_timestamp, self.config.index_interval_bytes
+            )
+            self.end_offset = header.next_offset
+            take_in(self.producers, header, batch)
+        return Appended(first.base_offset, self.end_offset - 1)
+
+    def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
+        """The segment that takes this batch: the active one, or a new one if that is full or old enough."""
+        config = self.config
+        if not self._segments:
+            self._segments.append(Segment(self._files, self.directory, self.end_offset, now_ms))
+        active = self._segments[-1]
+        has_room = active.has_room_for(size, last_offset, config.segment_bytes, config.segment_index_bytes)
+        if has_room and active.age_ms(timestamp, now_ms) <= config.segment_ms - config.segment_jitter_ms:
+            return active
+        return self._roll(now_ms)
+
+    def _roll(self, now_ms: int) -> Segment:
+        """Close the active segment and begin the next, whose file comes with its first batch."""
+        active, end_offset = self._segments[-1], self.end_offset
+        beside = [*active.write_indexes(), self._snapshots.write(end_offset, self.producers)]
+        self._to_sync.append((end_offset, active.file))
+        # They are written after the last batch: only a sync that has seen a later one has surely seen them.
+        self._to_sync += [(end_offset + 1, file) for file in beside]
+        segment = Segment(self._files, self.directory, end_offset, now_ms)
+        self._segments.append(segment)
+        return segment
+
+    def _begin_epoch(self, epoch: int, offset: int) -> None:
+        """Write an epoch down before its first batch. Should this be lost, the batches still tell it."""
+        self.epochs.assign(epoch, offset)
+        self._store_epochs(offset + 1)
+
+    def _store_epochs(self, end_offset: int | None = None) -> None:
+        content = self.epochs.encode(self.end_offset if end_offset is None else end_offset)
+        self._files.replace(f"{self.directory}/{CHECKPOINT_NAME}", content, sync=False)
+        self.epochs.is_stored = True
+
+    # --- making it safe
+
+    def unsynced(self) -> tuple[list[File], int]:
+        """The files to sync, and the offset below which everything is then safe."""
+        files = [file for _, file in self._to_sync]
+        if self._segments and self._segments[-1].size and self.end_offset > self.synced_offset:
+            files.append(self._segments[-1].file)
+        return files, self.end_offset
+
+    def mark_synced(self, end_offset: int) -> None:
+        """Everything below `end_offset` has been synced. Truncation must not happen while a sync is under way."""
+        if end_offset > self.synced_offset:
+            self.synced_offset = min(end_offset, self.end_offset)
+        if self._to_sync:
+            self._to_sync = [(needed, file) for needed, file in self._to_sync if needed > self.synced_offset]
+
+    # --- reading
+
+    def read(self, start_offset: int, bound_offset: int, max_bytes: int, *, at_least_one: bool) -> Slice | None:
+        """Which bytes hold the batches from `start_offset` on. None when there are none below `bound_offset`."""
+        if start_offset >= bound_offset or start_offset >= self.end_offset:
+            return None
+        active = self._segments[-1]
+        if active.remembers(start_offset):
+            return active.plan_recent(start_offset, bound_offset, max_bytes, at_least_one)
+        if start_offset < self.start_offset:
+            raise Refused(Code.OFFSET_OUT_OF_RANGE, f"the log starts at offset {self.start_offset}")
+        place = self._place_of(start_offset)
+        for segment in self._segments[place:]:
+            found = segment.locate(start_offset) if segment.size else None
+            if found is None:
+                if segment.end_offset > start_offset and not self.config.is_compacted:
+                    raise Corrupt(
+                        segment.file.path, f"no batch for offset {start_offset}, the log ends at {self.end_offset}"
+                    )
+                continue
+            return segment.plan(found, bound_offset, max_bytes, at_least_one)
+        return None
+
+    def _place_of(self, offset: int) -> int:
+        return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
+
+    def check_slice(self, plan: Slice, content: Buffer) -> None:
+        """Raise Corrupt unless these bytes are the batches that were planned, as they were written."""
+        where = plan.file.path
+        if len(content) != plan.length:
+            raise Corrupt(where, f"{plan.length} bytes wanted at {plan.position}, {len(content)} are there")
+        next_offset = plan.start_offset
+        for position, header in sound_batches(content, where, plan.position, plan.start_offset):
+            if header.leader_epoch != self.epochs.at(header.base_offset):
+                raise Corrupt(f"{where} at {position}", f"leader epoch {header.leader_epoch} is not of this offset")
+            next_offset = header.next_offset
+        if next_offset > plan.next_offset:
+            raise Corrupt(where, f"ends at offset {next_offset} where {plan.next_offset} was planned")
+
+    def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
+        """The first record of this time or later that lies below `bound_offset`."""
+        return record_at_time(self._segments, timestamp, self.start_offset, bound_offset)
+
+    def offset_of_max_timestamp(self, bound_offset: int) -> TimedOffset | None:
+        """The first of the records with the latest time below `bound_offset`."""
+        return newest_record(self._segments, self.start_offset, bound_offset)
+
+    def size_bytes(self) -> int:
+        return sum(segment.size for segment in self._segments)
+
+    # --- letting go
+
+    def advance_start(self, offset: int) -> None:
+        """Move the log start up; segments wholly below it go."""
+        if not self.start_offset <= offset <= self.end_offset:
+            raise Refused(
+                Code.OFFSET_OUT_OF_RANGE, f"offset {offset}, the log has {self.start_offset} to {self.end_offset}"
+            )
+        self.start_offset = offset
+        self._remove([segment for segment in self._segments[:-1] if segment.end_offset <= offset])
+
+    def delete_expired(self, now_ms: int, high_watermark: int) -> list[str]:
+        """Remove the segments that retention lets go, and say which and why."""
+        gone = expired(self._segments, self.config, self.start_offset, high_watermark, now_ms)
+        if gone and len(gone) == len(self._segments):
+            # The name of the new file is what tells the next process where the log ended.
+            segment = self._roll(now_ms)
+            self._files.replace(segment.file.path, b"")
+        self._remove([segment for segment, _ in gone])
+        return [f"{segment.file.path}: {reason}" for segment, reason in gone]
+
+    def _remove(self, segments: list[Segment]) -> None:
+        for segment in segments:  # the oldest first, so that a crash leaves no hole
+            self._to_sync = [(end, file) for end, file in self._to_sync if not file.path.startswith(segment.path)]
+            segment.remove()
+            self._segments.remove(segment)
+        if self._segments:
+            self.start_offset = max(self.start_offset, self._segments[0].base_offset)
+        self.epochs.advance(self.start_offset)
+
+    def truncate_to(self, end_offset: int) -> None:
+        """Cut off everything from `end_offset` on, and the batch it lies in: a follower whose leader differs does."""
+        if end_offset >= self.end_offset:
+            return
+        if end_offset < self.start_offset:
+            raise ValueError(f"cut at offset {end_offset}, before the log start {self.start_offset}")
+        place = self._place_of(end_offset)
+        while len(self._segments) > place + 1:
+            self._remove_last()
+        active = self._segments[-1]
+        active.truncate(end_offset, self.config.index_interval_bytes)
+        self.end_offset = active.end_offset
+        self.synced_offset = min(self.synced_offset, self.end_offset)
+        self._stored_end_offset = UNKNOWN_OFFSET
+        self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
+        self.epochs.truncate(self.end_offset)
+        self._store_epochs()
+        self._load_producers()
+
+    def _remove_last(self) -> None:
+        segment = self._segments.pop()
+        self._to_sync = [(end, file) for end, file in self._to_sync if not file.path.startswith(segment.path)]
+        segment.remove()
+
+    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget producers that have been silent for so long, and say how many."""
+        return self.producers.expire(now_ms, expiration_ms)
+
+
+def check_slice(content: Buffer) -> None:
+    """Raise Corrupt unless these are whole batches with checksums that hold. `Log.check_slice` checks more."""
+    for _ in sound_batches(content, "batches read"):
+        pass

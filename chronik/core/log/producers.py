@@ -1,0 +1,167 @@
+"""What each producer last wrote to a partition: the memory behind idempotence (KIP-98).
+
+`check` says what a batch is, `advance` takes it in; the log calls both around one write, so that no other batch
+comes between. The last five batches of a producer are remembered, because that many may be under way at once: a
+retry of any of them is answered with its first offsets.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from chronik.core.errors import Code, Refused
+from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
+from chronik.core.types import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, UNKNOWN_OFFSET
+
+BATCHES_KEPT = 5
+SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
+
+
+class Written(NamedTuple):
+    """A batch in the log, as its producer knows it."""
+
+    first_sequence: int
+    last_sequence: int
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+class Next:
+    """The batch that is due."""
+
+    __slots__ = ()
+
+
+class Duplicate(NamedTuple):
+    """A batch that is in the log already."""
+
+    base_offset: int
+    last_offset: int
+    timestamp: int
+
+
+NEXT = Next()
+
+
+class Producer:
+    """One producer's state in one partition."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "epoch",
+        "is_recalled",
+        "last_timestamp",
+        "producer_id",
+        "transaction_start_offset",
+    )
+
+    def __init__(self, producer_id: int, epoch: int = NO_EPOCH) -> None:
+        self.producer_id = producer_id
+        self.epoch = epoch
+        self.coordinator_epoch = -1
+        self.last_timestamp = NO_TIMESTAMP
+        self.transaction_start_offset = UNKNOWN_OFFSET
+        self.batches: deque[Written] = deque(maxlen=BATCHES_KEPT)
+        # A snapshot keeps the last batch only. Until the others are recalled from the log, a retry may look like a gap.
+        self.is_recalled = True
+
+    @property
+    def last_sequence(self) -> int:
+        return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+
+class Producers:
+    """The producers of one partition."""
+
+    __slots__ = ("_by_id",)
+
+    def __init__(self, producers: Iterable[Producer] = ()) -> None:
+        self._by_id = {producer.producer_id: producer for producer in producers}
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def states(self) -> list[Producer]:
+        """All of them, by id."""
+        return [self._by_id[producer_id] for producer_id in sorted(self._by_id)]
+
+    def get(self, producer_id: int) -> Producer | None:
+        return self._by_id.get(producer_id)
+
+    def check(self, header: BatchHeader) -> Next | Duplicate:
+        """What this batch is. Changes nothing."""
+        producer = self._by_id.get(header.producer_id)
+        # Nothing known (new, or expired): any sequence is a beginning, as in Kafka since 2.0.
+        if producer is None:
+            return NEXT
+        sequence = header.base_sequence
+        if header.producer_epoch != producer.epoch:
+            self._check_new_epoch(producer, header)
+        elif sequence != (producer.last_sequence + 1) & SEQUENCE_MASK:
+            for written in producer.batches:
+                if written.first_sequence == sequence and written.last_sequence == header.last_sequence:
+                    return Duplicate(written.base_offset, written.last_offset, written.timestamp)
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer.producer_id} sent sequence {sequence} after {producer.last_sequence}",
+            )
+        if producer.transaction_start_offset >= 0 and not header.attributes & TRANSACTIONAL_BIT:
+            raise Refused(Code.INVALID_TXN_STATE, f"producer {producer.producer_id} has a transaction open")
+        return NEXT
+
+    def _check_new_epoch(self, producer: Producer, header: BatchHeader) -> None:
+        if header.producer_epoch < producer.epoch:
+            raise Refused(
+                Code.INVALID_PRODUCER_EPOCH,
+                f"producer {producer.producer_id} has epoch {producer.epoch}, this batch {header.producer_epoch}",
+            )
+        if header.base_sequence != 0:
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"a new epoch of producer {producer.producer_id} begins with sequence {header.base_sequence}, not 0",
+            )
+
+    def advance(self, header: BatchHeader, base_offset: int, timestamp: int) -> None:
+        """Take in a batch that is in the log now. Cannot fail: the write has happened."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        elif producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+            producer.is_recalled = True
+        last_offset = base_offset + header.last_offset_delta
+        producer.batches.append(
+            Written(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp)
+        )
+        producer.last_timestamp = timestamp
+        if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start_offset < 0:
+            producer.transaction_start_offset = base_offset
+
+    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
+        """Take in a marker (commit or abort) that is in the log now."""
+        producer = self._by_id.get(header.producer_id)
+        if producer is None:
+            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        elif producer.epoch != header.producer_epoch:
+            producer.epoch = header.producer_epoch
+            producer.batches.clear()
+            producer.is_recalled = True
+        producer.coordinator_epoch = coordinator_epoch
+        producer.last_timestamp = header.max_timestamp
+        producer.transaction_start_offset = UNKNOWN_OFFSET
+
+    def expire(self, now_ms: int, expiration_ms: int) -> int:
+        """Forget who has been silent for too long, and say how many. An open transaction keeps its producer."""
+        gone = [
+            producer.producer_id
+            for producer in self._by_id.values()
+            if producer.transaction_start_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
+        ]
+        for producer_id in gone:
+            del self._by_id[producer_id]
+        return len(gone)

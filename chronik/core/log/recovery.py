@@ -1,0 +1,141 @@
+"""Finding out where a log ends after a node that did not shut down in order.
+
+What stands at and above the recovery point is read and checked batch by batch. A write that was torn is the last
+thing in the log: it is copied to a side file `<segment>.cut`, cut off and reported. Anything else that does not
+check out is damage to what was once whole, perhaps acknowledged: nothing is cut, `Corrupt` takes the replica offline.
+Indexes and producer snapshots are made anew where they are missing or wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from chronik.core.errors import Corrupt
+from chronik.core.log.scan import SCAN_BYTES, Found, headers, sound_batch_after, sound_headers
+from chronik.core.log.segment import Segment
+from chronik.core.ports import Files
+
+CUT_SUFFIX = ".cut"
+
+
+@dataclass(slots=True)
+class Scanned:
+    """What a scan met."""
+
+    batches: int = 0
+    cut_bytes: int = 0
+    cut_from_offset: int | None = None
+    closed: list[Segment] = field(default_factory=list)  # segments, not the last, whose indexes are to be written
+
+
+@dataclass(frozen=True, slots=True)
+class RecoveryReport:
+    """What was found and done when a log was opened."""
+
+    was_clean: bool = True
+    scanned_batches: int = 0
+    cut_bytes: int = 0
+    cut_from_offset: int | None = None
+    rebuilt_indexes: tuple[str, ...] = ()  # also snapshots and the epoch file
+
+    @property
+    def is_worth_telling(self) -> bool:
+        return bool(self.cut_bytes or self.rebuilt_indexes)
+
+
+NOTHING_TO_REPORT = RecoveryReport()
+
+
+def rescan(files: Files, segments: list[Segment], synced_offset: int, interval_bytes: int, has_gaps: bool) -> Scanned:
+    """Learn the segments that end at or above the recovery point anew, and cut a torn tail.
+
+    A segment that ends right there is among them: its index files may not have been synced.
+    """
+    scanned = Scanned()
+    first = next((i for i, s in enumerate(segments) if s.end_offset >= synced_offset), len(segments) - 1)
+    for place in range(first, len(segments)):
+        segment = segments[place]
+        size = segment.size
+        segment.forget()
+        problem = _learn_sound(segment, size, synced_offset, interval_bytes, has_gaps, scanned)
+        if problem is None and not has_gaps:
+            _refuse_hole(segments, place)
+        if problem is not None:
+            _refuse_damage(problem, segments, place, size, synced_offset)
+            _cut(files, segment, size, scanned)
+    _drop_unreached(segments)
+    scanned.closed = segments[first:-1]
+    return scanned
+
+
+def _refuse_hole(segments: list[Segment], place: int) -> None:
+    """A file that was cut between two batches looks sound, but the log goes on behind it."""
+    segment, later = segments[place], [later for later in segments[place + 1 :] if later.size]
+    if later and segment.end_offset < later[0].base_offset:
+        raise Corrupt(
+            segment.file.path, f"ends at offset {segment.end_offset}, the next begins at {later[0].base_offset}"
+        )
+
+
+def _learn_sound(
+    segment: Segment, size: int, synced_offset: int, interval_bytes: int, has_gaps: bool, scanned: Scanned
+) -> Corrupt | None:
+    """Learn batches as long as they are sound. Below the recovery point only headers are read."""
+    try:
+        for _, header in _batches(segment, size, synced_offset):
+            if not has_gaps and header.base_offset != segment.end_offset:
+                problem = f"offset {header.base_offset} where {segment.end_offset} is due"
+                return Corrupt(f"{segment.file.path} at {segment.size}", problem)
+            segment.learn(
+                header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes
+            )
+            scanned.batches += 1
+    except Corrupt as problem:
+        return problem
+    return None
+
+
+def _batches(segment: Segment, size: int, synced_offset: int) -> Iterator[Found]:
+    position, floor_offset = 0, segment.base_offset
+    if floor_offset < synced_offset:
+        for found in headers(segment.file, 0, size, floor_offset=floor_offset, chunk_bytes=SCAN_BYTES):
+            if found.header.next_offset > synced_offset:
+                break
+            yield found
+            position, floor_offset = found.position + found.header.size_bytes, found.header.next_offset
+    yield from sound_headers(segment.file, position, size, floor_offset=floor_offset)
+
+
+def _refuse_damage(problem: Corrupt, segments: list[Segment], place: int, size: int, synced_offset: int) -> None:
+    """Raise the problem again unless it can only be a torn tail."""
+    segment = segments[place]
+    if segment.end_offset < synced_offset:
+        raise Corrupt(problem.where, f"{problem.what}; offsets below {synced_offset} had been synced")
+    if any(later.size for later in segments[place + 1 :]):
+        raise Corrupt(problem.where, f"{problem.what}; and it is not the last segment")
+    sound = sound_batch_after(segment.file, segment.size, size, segment.end_offset)
+    if sound is not None:
+        where = f"a sound batch (offset {sound.header.base_offset}) stands at {sound.position}"
+        raise Corrupt(problem.where, f"{problem.what}; yet {where}, so this is no torn write")
+
+
+def _cut(files: Files, segment: Segment, size: int, scanned: Scanned) -> None:
+    """Take the torn tail off, after a copy of it is safe."""
+    start = segment.size
+    aside = files.open(segment.path + CUT_SUFFIX)
+    for position in range(start, size, SCAN_BYTES):
+        aside.append((segment.file.read(position, min(SCAN_BYTES, size - position)),))
+    aside.sync()
+    aside.close()
+    segment.file.truncate(start)
+    segment.file.sync()
+    segment.inherited_bytes = start
+    scanned.cut_bytes += size - start
+    scanned.cut_from_offset = segment.end_offset
+
+
+def _drop_unreached(segments: list[Segment]) -> None:
+    """Empty segments at the end that were begun at an offset the log did not reach."""
+    while len(segments) > 1 and segments[-1].size == 0 and segments[-1].base_offset > segments[-2].end_offset:
+        segments.pop().remove()

@@ -1,0 +1,345 @@
+"""One segment: a file of batches, its two indexes, and where its latest batches stand.
+
+Reading is planned here, not done: a plan names whole batches by position and length, and the caller fetches the
+bytes. Three ways lead to a position, quickest first: the latest batches are remembered one by one; older ones are
+found through the sparse index and a walk over a few headers; a damaged index is made anew by a walk over all.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from typing import NamedTuple
+
+from chronik.core.errors import Corrupt
+from chronik.core.log.index import OFFSET_ENTRY_BYTES, RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
+from chronik.core.log.scan import SCAN_BYTES, Found, headers
+from chronik.core.ports import File, Files
+from chronik.core.records.batch import HEADER_BYTES
+from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
+
+RECENT_BATCHES_MAX = 128
+RECENT_BATCHES_DROPPED = 64
+
+
+class Slice(NamedTuple):
+    """Whole batches to be read: `length` bytes of `file` from `position` on.
+
+    `start_offset` is the base offset of the first, `next_offset` where to go on. Bytes that an earlier process
+    wrote need a check (`Log.check_slice`) before they are served.
+    """
+
+    file: File
+    position: int
+    length: int
+    start_offset: int
+    next_offset: int
+    needs_check: bool
+
+
+class Segment:
+    """Batches from `base_offset` up to `end_offset`."""
+
+    __slots__ = (
+        "_bytes_since_entry",
+        "_files",
+        "_first_timestamp",
+        "_index",
+        "_max_timestamp",
+        "_offset_of_max",
+        "_recent_offsets",
+        "_recent_positions",
+        "_times",
+        "base_offset",
+        "created_ms",
+        "end_offset",
+        "file",
+        "inherited_bytes",
+        "path",
+        "rebuilt",
+        "size",
+    )
+
+    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int) -> None:
+        self.path = f"{directory}/{base_offset:020}"
+        self.base_offset = base_offset
+        self.end_offset = base_offset
+        self.file = files.open(self.path + ".log")
+        self.size = 0
+        self.inherited_bytes = 0  # what stands below this position was written by an earlier process
+        self.created_ms = now_ms
+        self.rebuilt: list[str] = []  # index files found missing or damaged, and made anew
+        self._files = files
+        self._index: OffsetIndex | None = OffsetIndex(base_offset)
+        self._times: TimeIndex | None = TimeIndex(base_offset)
+        self._bytes_since_entry = 0
+        self._first_timestamp: int | None = None
+        self._max_timestamp = NO_TIMESTAMP
+        self._offset_of_max = UNKNOWN_OFFSET
+        # Contiguous batches up to the end of the segment, the oldest first.
+        self._recent_offsets = array("q")
+        self._recent_positions = array("q")
+
+    @classmethod
+    def inherit(cls, files: Files, directory: str, base_offset: int, end_offset: int, now_ms: int) -> Segment:
+        """A segment that an earlier process left. Its indexes are read when they are needed."""
+        segment = cls(files, directory, base_offset, now_ms)
+        segment.size = segment.inherited_bytes = segment.file.size()
+        segment.end_offset = end_offset
+        if segment.size:
+            segment._index = segment._times = None
+        return segment
+
+    def load_tail(self, interval_bytes: int) -> None:
+        """Learn the batches behind the last index entry, and with them where this segment ends."""
+        size = self.size
+        if size == 0:
+            self.end_offset = self.base_offset
+            return
+        self.newest()
+        entry = self.index.last
+        self.relearn(self._checked_position(entry), size, interval_bytes)
+
+    def relearn(self, position: int, size: int, interval_bytes: int) -> None:
+        """Learn the batches from `position` on; what stands before it is known."""
+        self.size = position
+        self._bytes_since_entry = 0
+        del self._recent_offsets[:], self._recent_positions[:]
+        self.end_offset = self.base_offset
+        for _, header in headers(self.file, position, size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
+            self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes)
+
+    def forget(self) -> None:
+        """Know nothing of the file's content: recovery learns it anew, batch by batch."""
+        self.size, self.end_offset = 0, self.base_offset
+        self._bytes_since_entry, self._first_timestamp = 0, None
+        self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, UNKNOWN_OFFSET
+        self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        del self._recent_offsets[:], self._recent_positions[:]
+
+    # --- writing
+
+    def append(
+        self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval_bytes: int
+    ) -> None:
+        """Write one batch at the end. On OSError nothing has changed."""
+        self.file.append((batch,))
+        self.learn(len(batch), base_offset, last_offset, max_timestamp, interval_bytes)
+
+    def learn(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
+        """Take note of the batch that stands where the known part of the file ends."""
+        position = self.size
+        if max_timestamp > self._max_timestamp:
+            self._max_timestamp = max_timestamp
+            self._offset_of_max = last_offset
+        if self._bytes_since_entry > interval_bytes:
+            self.index.append(last_offset, position)
+            self.times.append(self._max_timestamp, self._offset_of_max)
+            self._bytes_since_entry = 0
+        self._bytes_since_entry += size
+        if base_offset != self.end_offset or len(self._recent_offsets) >= RECENT_BATCHES_MAX:
+            # A gap is what compaction leaves; all before it goes, because what is remembered must be contiguous.
+            dropped = RECENT_BATCHES_DROPPED if base_offset == self.end_offset else len(self._recent_offsets)
+            del self._recent_offsets[:dropped]
+            del self._recent_positions[:dropped]
+        self._recent_offsets.append(base_offset)
+        self._recent_positions.append(position)
+        self.size = position + size
+        self.end_offset = last_offset + 1
+
+    def has_room_for(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
+        """Whether one more batch fits into the limits of the file format and of the settings."""
+        if self.size == 0:
+            return True
+        if self.size + size > segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            return False
+        # One place in the time index is kept for the entry that closing the segment adds.
+        times_room = (len(self.times) + 2) * TIME_ENTRY_BYTES <= index_bytes
+        return times_room and (len(self.index) + 1) * OFFSET_ENTRY_BYTES <= index_bytes
+
+    def age_ms(self, timestamp: int, now_ms: int) -> int:
+        """How long this segment has been filling: by the records' time if they have one, as Kafka counts."""
+        if self.size == 0:
+            return 0
+        if self._first_timestamp is None:
+            first = next(headers(self.file, 0, self.size, chunk_bytes=HEADER_BYTES))
+            self._first_timestamp = first.header.max_timestamp
+        if self._first_timestamp >= 0 and timestamp >= 0:
+            return timestamp - self._first_timestamp
+        return now_ms - self.created_ms
+
+    def write_indexes(self) -> list[File]:
+        """Put both indexes on disk, and say which files are to be synced."""
+        self.times.append(*self.newest())
+        written = []
+        for suffix, content in ((".index", self.index.encode()), (".timeindex", self.times.encode())):
+            file = self._files.open(self.path + suffix)
+            file.truncate(0)
+            file.append((content,))
+            written.append(file)
+        return written
+
+    def truncate(self, end_offset: int, interval_bytes: int) -> None:
+        """Cut off the batch that holds `end_offset` and all behind it."""
+        found = self.locate(end_offset) if self.size else None
+        if found is None:
+            return
+        self.file.truncate(found.position)
+        self.forget()
+        self.relearn(0, found.position, interval_bytes)
+        self.inherited_bytes = min(self.inherited_bytes, self.size)
+
+    def remove(self) -> None:
+        """Take the segment off the disk."""
+        self.file.close()
+        for suffix in (".log", ".index", ".timeindex"):
+            self._files.remove(self.path + suffix)
+
+    # --- planning a read
+
+    def plan_recent(self, start_offset: int, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
+        """As `plan`, when the batch is among the remembered ones (`remembers`)."""
+        offsets, positions = self._recent_offsets, self._recent_positions
+        first = bisect_right(offsets, start_offset) - 1
+        position = positions[first]
+        if bound_offset >= self.end_offset:
+            last, end = len(offsets), self.size
+        else:
+            last = bisect_left(offsets, bound_offset)
+            end = positions[last]
+        if end - position > max_bytes:
+            last = bisect_right(positions, position + max_bytes) - 1
+            if last <= first:
+                if not at_least_one:
+                    return None
+                last = first + 1
+            end = positions[last] if last < len(positions) else self.size
+        next_offset = offsets[last] if last < len(offsets) else self.end_offset
+        return Slice(self.file, position, end - position, offsets[first], next_offset, position < self.inherited_bytes)
+
+    def remembers(self, offset: int) -> bool:
+        """Whether the batch with this offset is one of the latest."""
+        return bool(self._recent_offsets) and self._recent_offsets[0] <= offset < self.end_offset
+
+    def plan(self, found: Found, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
+        """Whole batches from `found` on, none that begins at or above `bound_offset`, within `max_bytes`."""
+        start, limit = found.position, found.position + max_bytes
+        end, next_offset = start, found.header.base_offset
+        if bound_offset >= self.end_offset and limit >= self.size:
+            end, next_offset = self.size, self.end_offset
+        else:
+            by_size, by_bound = self.index.floor_position(limit), self.index.floor(bound_offset - 1)
+            entry = min(by_size, by_bound, key=lambda e: e[1]) if by_size and by_bound else None
+            walk_from = self._checked_position(entry)
+            for at, header in headers(self.file, max(walk_from, start), self.size, floor_offset=self.base_offset):
+                end, next_offset = at, header.base_offset
+                if header.base_offset >= bound_offset or at + header.size_bytes > limit:
+                    break
+                end, next_offset = at + header.size_bytes, header.next_offset
+        if end <= start:
+            if not at_least_one or found.header.base_offset >= bound_offset:
+                return None
+            end, next_offset = start + found.header.size_bytes, found.header.next_offset
+        needs_check = start < self.inherited_bytes
+        return Slice(self.file, start, end - start, found.header.base_offset, next_offset, needs_check)
+
+    def locate(self, offset: int) -> Found | None:
+        """The first batch that ends at or above `offset`: the one that holds it, or the next one after a gap."""
+        position = self._checked_position(self.index.floor(offset))
+        for found in headers(self.file, position, self.size, floor_offset=self.base_offset):
+            if found.header.last_offset >= offset:
+                return found
+        return None
+
+    def locate_time(self, timestamp: int) -> Found | None:
+        """The first batch that has a record of this time or later."""
+        if self.newest()[0] < timestamp:
+            return None
+        entry = self.times.before(timestamp)
+        position = 0
+        if entry is not None:
+            found = self.locate(entry[1])
+            if found is None or (found.header.max_timestamp, found.header.last_offset) != entry:
+                self.rebuild(".timeindex")
+                return self.locate_time(timestamp)
+            position = found.position
+        for found in headers(self.file, position, self.size, floor_offset=self.base_offset):
+            if found.header.max_timestamp >= timestamp:
+                return found
+        return None
+
+    def newest(self) -> tuple[int, int]:
+        """The latest timestamp, and the last offset of the batch that brought it; (-1, -1) without any."""
+        if self._times is None:
+            self._load_times()
+        return self._max_timestamp, self._offset_of_max
+
+    # --- indexes
+
+    @property
+    def index(self) -> OffsetIndex:
+        if self._index is None:
+            content = self._read_beside(".index")
+            self._index = None if content is None else OffsetIndex.decode(self.base_offset, content, self.size)
+        return self._index if self._index is not None else self.rebuild(".index")[0]
+
+    @property
+    def times(self) -> TimeIndex:
+        return self._times if self._times is not None else self._load_times()
+
+    def _load_times(self) -> TimeIndex:
+        content = self._read_beside(".timeindex")
+        times = None if content is None else TimeIndex.decode(self.base_offset, content, self.end_offset)
+        if times is None:
+            return self.rebuild(".timeindex")[1]
+        # The last entry decides about retention and about which segment a time is in: it is checked at once.
+        timestamp, last_offset = times.last or (NO_TIMESTAMP, self.base_offset)
+        found = self.locate(last_offset)
+        if (
+            found is None
+            or found.header.max_timestamp != timestamp
+            or (times.last and found.header.last_offset != last_offset)
+        ):
+            return self.rebuild(".timeindex")[1]
+        if times.last:
+            self._max_timestamp, self._offset_of_max = times.last
+        self._times = times
+        return times
+
+    def _read_beside(self, suffix: str) -> bytes | None:
+        try:
+            return self._files.read_all(self.path + suffix)
+        except FileNotFoundError:
+            return None
+
+    def _checked_position(self, entry: tuple[int, int] | None) -> int:
+        """The position an index entry names, after a look at the batch there; a wrong entry costs the whole index."""
+        if entry is None:
+            return 0
+        last_offset, position = entry
+        try:
+            found = next(headers(self.file, position, self.size, chunk_bytes=HEADER_BYTES))
+        except Corrupt:
+            found = None
+        if found is not None and found.header.last_offset == last_offset:
+            return position
+        index, _ = self.rebuild(".index")
+        at = index.floor(last_offset)
+        return at[1] if at is not None else 0
+
+    def rebuild(self, suffix: str, interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
+        """Make both indexes anew from the batches, because the one with this suffix is missing or damaged."""
+        fresh = Segment(self._files, self.path.rpartition("/")[0], self.base_offset, self.created_ms)
+        for _, header in headers(self.file, 0, self.size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
+            fresh.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes)
+        if fresh.end_offset > self.end_offset:
+            raise Corrupt(
+                self.file.path, f"ends at offset {fresh.end_offset}, the next segment begins at {self.end_offset}"
+            )
+        fresh.times.append(*fresh.newest())
+        self._index, self._times = fresh.index, fresh.times
+        self._max_timestamp, self._offset_of_max = fresh.newest()
+        self.rebuilt.append(self.path + suffix)
+        self._files.replace(self.path + ".index", self._index.encode())
+        self._files.replace(self.path + ".timeindex", self._times.encode())
+        return self._index, self._times

@@ -1,0 +1,170 @@
+"""What a groups machine can be asked. Each command says in its docstring what it is answered with (see answers.py).
+
+A command is complete in itself: what chance or the metadata would have to say about it is handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A member wants to be part of a classic group. -> Joined | MemberIdRequired, once the rebalance has all it needs."""
+
+    group_id: str
+    member_id: str  # '' when it has none yet
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    new_member_id: str  # used when the member has none
+    needs_known_member_id: bool = True  # JoinGroup v4 and later (KIP-394)
+    may_skip_assignment: bool = True  # JoinGroup v9 and later (KIP-814)
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """A member asks for its assignment; the leader brings everyone's. -> Synced"""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """A member of a classic group is alive. -> HeartbeatSeen"""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int
+
+
+class Leaver(NamedTuple):
+    """Who leaves: by member id, or (by an administrator) by instance id alone."""
+
+    member_id: str
+    instance_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Members leave a classic group. -> Left"""
+
+    group_id: str
+    members: tuple[Leaver, ...]
+
+
+class TopicShape(NamedTuple):
+    """What the metadata says about a topic."""
+
+    topic_id: bytes
+    partition_count: int
+
+
+class TopicIdPartitions(NamedTuple):
+    """Partitions of one topic, by id."""
+
+    topic_id: bytes
+    partitions: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerBeat:
+    """The one request of the KIP-848 protocol: join (epoch 0), stay, leave (-1, or -2 to come back). -> ConsumerBeatSeen
+
+    A field that is None (or a negative timeout) has not changed since the last heartbeat.
+    """
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    subscribed_topics: tuple[str, ...] | None = None
+    subscribed_regex: str | None = None  # '' takes a regex back
+    assignor: str | None = None
+    owned: tuple[TopicIdPartitions, ...] | None = None
+    client_id: str = ""
+    client_host: str = ""
+    # Every topic there is, by name: the machine picks what the group subscribes to.
+    topics: Mapping[str, TopicShape] = field(default_factory=dict)
+
+
+class OffsetToCommit(NamedTuple):
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int = -1
+    metadata: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitOffsets:
+    """Offsets to keep. -> OffsetsCommitted"""
+
+    group_id: str
+    member_id: str
+    instance_id: str | None
+    generation: int  # or member epoch; -1 for a commit outside of group management
+    offsets: tuple[OffsetToCommit, ...]
+    retention_ms: int = -1  # OffsetCommit v2-v4 only
+    knows_epochs: bool = True  # OffsetCommit v9 and later (KIP-848)
+
+
+@dataclass(frozen=True, slots=True)
+class FetchOffsets:
+    """Committed offsets of these partitions, or of all when None. -> OffsetsFetched"""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...] | None
+    member_id: str | None = None
+    member_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOffsets:
+    """Forget committed offsets. -> OffsetsDeleted"""
+
+    group_id: str
+    partitions: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteGroup:
+    """Forget an empty group and all its offsets. -> GroupDeleted"""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsDeleted:
+    """Topics are gone, and with them all offsets committed for them. -> GroupsCleaned"""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeGroup:
+    """Any group, in the words of the classic protocol. -> DescribedClassic"""
+
+    group_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeConsumerGroup:
+    """A KIP-848 group. -> DescribedConsumer"""
+
+    group_id: str
