@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Protocol
+from typing import Protocol, cast
 
 from chronik.core.types import Buffers
 from chronik.wire.errors import Malformed
@@ -102,8 +102,7 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._line)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # TCP gives a two-way transport
-        self._transport = transport
+        self._transport = cast(asyncio.Transport, transport)  # TCP's is two-way; uvloop's does not inherit from asyncio's
         address = transport.get_extra_info("peername")
         self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self

@@ -16,6 +16,7 @@ from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import ConfigRecord, RemoveTopicRecord
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.node.checkpoints import Checkpoints
@@ -116,6 +117,7 @@ class Node:
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=self.sessions,
+            producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
         )
 
