@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.trace.metrics import Metrics
 
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
@@ -112,3 +113,4 @@ class Desk:
     sessions: FetchSessions
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
+    metrics: Metrics = field(default_factory=Metrics)

@@ -19,6 +19,7 @@ from chronik.core.types import Buffers
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import FETCH
 
 Answer: TypeAlias = Callable[[Buffers | None], None]
 
@@ -47,6 +48,7 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
     try:
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:
+        desk.metrics.refused(FETCH, refusal.code)
         answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
         return
     _Fetch(request, header, session, partitions, desk, answer).attempt()
@@ -184,6 +186,8 @@ class _Fetch:
         code = part.code
         if replica is not None and part.slice is not None:
             code = self._desk.replicas.check_read(replica, part.slice, content)
+        if code:
+            self._desk.metrics.refused(FETCH, code)
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             return FetchAnswer(topic, partition, code, -1, -1, -1)
         return FetchAnswer(topic, partition, code, replica.high_watermark, replica.last_stable_offset, replica.log.start_offset, content)

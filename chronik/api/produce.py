@@ -14,9 +14,11 @@ from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
 from chronik.core.types import Buffers
+from chronik.trace.metrics import Metrics
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
+from chronik.wire.versions import PRODUCE
 
 Answer: TypeAlias = Callable[[Buffers | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
@@ -27,10 +29,11 @@ _ACKS = (0, 1, ACKS_ALL)
 def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer) -> None:
     """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up."""
     if header.version < wire.SUPPORTED_FROM:
+        desk.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
         answer((wire.refuse_old(frame, header.body, header.version, header.correlation_id),))
         return
     request = wire.parse(frame, header.body, header.version)
-    pending = _Pending(header, request.acks, answer)
+    pending = _Pending(header, request.acks, answer, desk.metrics)
     for topic, partitions in request.topics:
         answers: list[PartitionAnswer] = []
         pending.topics.append((topic, answers))
@@ -57,6 +60,7 @@ def _append(
             raise Refused(Code.INVALID_RECORD, "no records")
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
+        desk.metrics.refused(PRODUCE, refusal.code)
         answers.append(PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message))
         pending.failed = True
         pending.one_done()
@@ -86,18 +90,20 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: 
 class _Pending:
     """A request whose partitions are not all safe yet."""
 
-    __slots__ = ("acks", "answer", "failed", "header", "outstanding", "topics")
+    __slots__ = ("acks", "answer", "failed", "header", "metrics", "outstanding", "topics")
 
-    def __init__(self, header: RequestHeader, acks: int, answer: Answer) -> None:
+    def __init__(self, header: RequestHeader, acks: int, answer: Answer, metrics: Metrics) -> None:
         self.header = header
         self.acks = acks
         self.answer = answer
+        self.metrics = metrics
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
 
     def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:
         if code:
+            self.metrics.refused(PRODUCE, code)
             answers[index] = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
         self.one_done()
 

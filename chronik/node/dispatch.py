@@ -56,6 +56,7 @@ class Dispatch:
     def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
         if header.api_key != API_VERSIONS:
             raise Malformed(f"request {header.api_key} version {header.version} is not spoken here")
+        self._metrics.refused(API_VERSIONS, Code.UNSUPPORTED_VERSION)
         response = module_of(API_VERSIONS).answer(Code.UNSUPPORTED_VERSION)
         answer((encode_response(API_VERSIONS, 0, header.correlation_id, response),))
         return True
@@ -95,6 +96,7 @@ class Dispatch:
         code, message = Code.UNKNOWN_SERVER_ERROR, None
         if isinstance(problem, Refused):
             code, message = problem.code, problem.message
+            self._metrics.refused(header.api_key, code)
         else:
             self._fault(header, caller, problem)
         try:

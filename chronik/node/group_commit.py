@@ -24,6 +24,7 @@ class GroupCommit:
         self._dirty: dict[LeaderReplica, None] = {}
         self._round: asyncio.Task[None] | None = None
         self.rounds = 0
+        self.sync_seconds = 0.0  # spent in all rounds together
 
     def due(self, replica: LeaderReplica) -> None:
         """The replica's log was written to and someone will wait for it."""
@@ -37,11 +38,14 @@ class GroupCommit:
             await asyncio.shield(self._round)
 
     async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._dirty:
                 dirty, self._dirty = list(self._dirty), {}
                 self.rounds += 1
+                began = loop.time()
                 await self._sync(dirty)
+                self.sync_seconds += loop.time() - began
         finally:
             self._round = None
 

@@ -117,6 +117,7 @@ class Node:
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=self.sessions,
+            metrics=self.metrics,
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
         )

@@ -177,8 +177,11 @@ class Replicas:
             self.take_offline(replica, f"write failed: {problem}")
             raise Refused(Code.KAFKA_STORAGE_ERROR, f"write failed: {problem}") from problem
         metrics = self._metrics
-        metrics.produced_batches += 1
-        metrics.bytes_in += len(records)
+        if appended.is_new:
+            metrics.produced_batches += 1
+            metrics.bytes_in += len(records)
+        else:
+            metrics.duplicate_batches += 1
         if replica.is_synced:
             self.commits.due(replica)
         elif appended.is_new:

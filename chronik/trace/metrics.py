@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from chronik.core.errors import Code
 from chronik.wire.versions import APIS
 
 
 class Metrics:
-    """What this process has done since it started."""
+    """What this process has done since it started. No number ever goes back."""
 
-    __slots__ = ("bytes_in", "bytes_out", "faults", "produced_batches", "refusals", "requests")
+    __slots__ = ("bytes_in", "bytes_out", "duplicate_batches", "faults", "produced_batches", "refusals", "requests")
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
         self.faults = 0  # requests answered UNKNOWN_SERVER_ERROR: bugs, each of them
-        self.refusals: dict[str, int] = {}
+        self.refusals: dict[tuple[int, Code], int] = {}  # by request and reason
         self.produced_batches = 0
+        self.duplicate_batches = 0  # retries of what was in the log already
         self.bytes_in = 0
         self.bytes_out = 0
+
+    def refused(self, api_key: int, code: Code) -> None:
+        """A request, or one partition of a produce or fetch, got this code instead of what it asked for."""
+        self.refusals[api_key, code] = self.refusals.get((api_key, code), 0) + 1
