@@ -141,7 +141,7 @@ class ClassicGroup:
             raise Refused(Code.REBALANCE_IN_PROGRESS)
 
     def subscribed_topics(self) -> frozenset[str] | None:
-        """What its consumers subscribe to; None when that cannot be known (no consumers, or metadata we cannot read)."""
+        """What its consumers subscribe to; None when we cannot know (no consumers, or unreadable metadata)."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
             return None
         try:

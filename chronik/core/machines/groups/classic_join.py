@@ -56,7 +56,7 @@ def _join_without_id(step: ClassicStep, ticket: int, command: Join) -> None:
         else:
             _add(step, ticket, command, command.new_member_id)
     elif command.needs_known_member_id:
-        # A client whose join is answered late may try again; with an id in hand it does not become two members (KIP-394).
+        # A client whose join is answered late may try again: with an id in hand it stays one member (KIP-394).
         step.add_pending(command.new_member_id, command.session_timeout_ms)
         step.reply(ticket, MemberIdRequired(command.new_member_id))
     else:

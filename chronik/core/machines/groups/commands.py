@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A member wants to be part of a classic group. -> Joined | MemberIdRequired, once the rebalance has all it needs."""
+    """A member wants to be part of a classic group. -> Joined (when the rebalance has what it needs) | MemberIdRequired"""
 
     group_id: str
     member_id: str  # '' when it has none yet
@@ -82,7 +82,7 @@ class TopicIdPartitions(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerBeat:
-    """The one request of the KIP-848 protocol: join (epoch 0), stay, leave (-1, or -2 to come back). -> ConsumerBeatSeen
+    """The one request of KIP-848: join (epoch 0), stay, leave (-1, or -2 to come back). -> ConsumerBeatSeen
 
     A field that is None (or a negative timeout) has not changed since the last heartbeat.
     """

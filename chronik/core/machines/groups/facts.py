@@ -1,4 +1,4 @@
-"""What can become true in a groups machine. Durable facts are one record each in `__consumer_offsets` (see records.py)."""
+"""What can become true in a groups machine. A durable fact is one record in `__consumer_offsets` (see records.py)."""
 
 from __future__ import annotations
 

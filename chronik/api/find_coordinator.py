@@ -1,0 +1,57 @@
+"""FindCoordinator (10), versions 0-6. Which node holds a group.
+
+Up to 3 there is one key, from 4 many. Key type 0 is a group. There are no transactions yet: type 1 is
+COORDINATOR_NOT_AVAILABLE. Type 2 (share groups, from 6) is not supported: INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import CreateInternalTopic
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.wire.unions.find_coordinator import Coordinator, Request, Response
+
+REQUEST = Request
+RESPONSE = Response
+
+GROUP, TRANSACTION = 0, 1
+MANY_KEYS_FROM = 4
+
+
+async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+    if caller.version < MANY_KEYS_FROM:
+        return _response((await _find(request.key, request.key_type, desk),))
+    return _response(tuple([await _find(key, request.key_type, desk) for key in request.coordinator_keys]))
+
+
+async def _find(key: str, key_type: int, desk: Desk) -> Coordinator:
+    try:
+        if key_type == TRANSACTION:
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE, "transactions are not supported yet")
+        if key_type != GROUP:
+            raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+        if desk.metadata.image.topic(OFFSETS_TOPIC) is None:
+            await desk.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid()))
+        node_id, host, port = desk.groups.coordinator(key)
+    except Refused as refused:
+        return Coordinator(key=key, error_code=refused.code, error_message=refused.message)
+    return Coordinator(key=key, node_id=node_id, host=host, port=port)
+
+
+def _response(found: tuple[Coordinator, ...]) -> Response:
+    """In the shape of all versions: those before 4 take the first."""
+    first = found[0] if found else Coordinator()
+    return Response(
+        coordinators=found,
+        error_code=first.error_code,
+        error_message=first.error_message,
+        node_id=first.node_id,
+        host=first.host,
+        port=first.port,
+    )
+
+
+def refuse(request: Request, code: Code, message: str | None) -> Response:
+    keys = request.coordinator_keys or (request.key,)
+    return _response(tuple(Coordinator(key=key, error_code=code, error_message=message) for key in keys))

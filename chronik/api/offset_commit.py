@@ -1,0 +1,76 @@
+"""OffsetCommit (8), versions 2-10. Where a group will go on reading.
+
+Versions 2-4 may say how long the offsets are to be kept. From 6 a leader epoch is kept beside, from 7 the member may be
+static, from 9 it may be a KIP-848 member with an epoch in place of a generation, from 10 topics are named by id.
+"""
+
+from __future__ import annotations
+
+from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
+
+from chronik.api.desk import Caller, Desk
+from chronik.api.durations import milliseconds
+from chronik.core.errors import Code
+from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.wire.unions.offset_commit import Request, Response, Topic, TopicResponse
+
+REQUEST = Request
+RESPONSE = Response
+
+EPOCHS_FROM = 9
+TOPIC_IDS_FROM = 10
+
+
+async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+    by_id = caller.version >= TOPIC_IDS_FROM
+    names = [_name(topic, by_id, desk.metadata.image) for topic in request.topics]
+    offsets = tuple(
+        OffsetToCommit(name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata)
+        for name, topic in zip(names, request.topics, strict=True)
+        if name is not None
+        for p in topic.partitions
+    )
+    codes: list[Code] = []
+    if offsets:
+        command = CommitOffsets(
+            group_id=request.group_id,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            generation=request.generation_id_or_member_epoch,
+            offsets=offsets,
+            retention_ms=milliseconds(request.retention_time),
+            knows_epochs=caller.version >= EPOCHS_FROM,
+        )
+        codes = list((await desk.groups.ask(request.group_id, command)).codes)
+    unknown = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
+    topics = []
+    for name, topic in zip(names, request.topics, strict=True):
+        count = len(topic.partitions)
+        own, codes = ([unknown] * count, codes) if name is None else (codes[:count], codes[count:])
+        topics.append(_topic(topic, own))
+    return Response(topics=tuple(topics))
+
+
+def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:
+    """The topic's name, if there is such a topic."""
+    if by_id:
+        known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
+    else:
+        known = image.topic(topic.name)
+    return None if known is None else known.name
+
+
+def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:
+    return TopicResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=code)
+            for partition, code in zip(topic.partitions, codes, strict=True)
+        ),
+    )
+
+
+def refuse(request: Request, code: Code, message: str | None) -> Response:
+    return Response(topics=tuple(_topic(topic, [code] * len(topic.partitions)) for topic in request.topics))

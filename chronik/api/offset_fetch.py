@@ -1,0 +1,126 @@
+"""OffsetFetch (9), versions 1-10. Where a group stopped reading; -1 for a partition without a committed offset.
+
+Version 1 has no error of its own: it is on every partition. From 2 null topics means all. Up to 7 there is one group,
+from 8 many. From 9 a KIP-848 member shows its epoch. From 10 topics are named by id. `require_stable` (from 7) waits
+for open transactions, of which there are none yet: all offsets are stable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chronik.api import topic_ids
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.groups.answers import FetchedOffset
+from chronik.core.machines.groups.commands import FetchOffsets
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.wire.unions.offset_fetch import (
+    Group,
+    GroupResponse,
+    PartitionResponse,
+    Request,
+    Response,
+    Topic,
+    TopicResponse,
+)
+
+REQUEST = Request
+RESPONSE = Response
+
+GROUP_ERRORS_FROM = 2
+MANY_GROUPS_FROM = 8
+TOPIC_IDS_FROM = 10
+
+
+async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+    if caller.version < MANY_GROUPS_FROM:
+        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, desk),))
+    return _response(tuple([await _group(group, caller, desk) for group in request.groups]))
+
+
+async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
+    by_id = caller.version >= TOPIC_IDS_FROM
+    try:
+        if group.topics is None:
+            fetched = await _ask(group, None, desk)
+            return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, desk)))
+        names = [_name(topic, by_id, desk.metadata.image) for topic in group.topics]
+        wanted = tuple(
+            (name, number)
+            for name, topic in zip(names, group.topics, strict=True)
+            if name is not None
+            for number in topic.partition_indexes
+        )
+        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, desk)}
+        topics = tuple(
+            _errors(topic, Code.UNKNOWN_TOPIC_ID)
+            if name is None
+            else _topic(topic, [found[name, number] for number in topic.partition_indexes])
+            for name, topic in zip(names, group.topics, strict=True)
+        )
+        return GroupResponse(group_id=group.group_id, topics=topics)
+    except Refused as refused:
+        return _refused(group, refused.code, caller.version < GROUP_ERRORS_FROM)
+
+
+async def _ask(group: Group, partitions: tuple[tuple[str, int], ...] | None, desk: Desk) -> tuple[FetchedOffset, ...]:
+    command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch)
+    offsets: tuple[FetchedOffset, ...] = (await desk.groups.ask(group.group_id, command)).offsets
+    return offsets
+
+
+def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:
+    if not by_id:
+        return topic.name  # what was committed for a topic can be read even if the topic is gone
+    known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
+    return None if known is None else known.name
+
+
+def _all_topics(fetched: Iterable[FetchedOffset], by_id: bool, desk: Desk) -> Iterable[TopicResponse]:
+    by_name: dict[str, list[FetchedOffset]] = {}
+    for one in fetched:
+        by_name.setdefault(one.topic, []).append(one)
+    for name, offsets in by_name.items():
+        known = desk.metadata.image.topic(name)
+        if by_id and known is None:
+            continue  # a topic that is gone has no id to name it by
+        topic_id = None if known is None else topic_ids.to_wire(known.id)
+        yield _topic(Topic(name=name, topic_id=topic_id), offsets)
+
+
+def _topic(topic: Topic, offsets: Iterable[FetchedOffset]) -> TopicResponse:
+    return TopicResponse(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=tuple(
+            PartitionResponse(
+                partition_index=one.partition,
+                committed_offset=one.offset,
+                committed_leader_epoch=one.leader_epoch,
+                metadata=one.metadata,
+            )
+            for one in offsets
+        ),
+    )
+
+
+def _errors(topic: Topic, code: Code) -> TopicResponse:
+    partitions = tuple(PartitionResponse(partition_index=number, error_code=code) for number in topic.partition_indexes)
+    return TopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+
+
+def _refused(group: Group, code: Code, on_partitions: bool) -> GroupResponse:
+    topics = tuple(_errors(topic, code) for topic in group.topics or ()) if on_partitions else ()
+    return GroupResponse(group_id=group.group_id, topics=topics, error_code=code)
+
+
+def _response(groups: tuple[GroupResponse, ...]) -> Response:
+    """In the shape of all versions: those before 8 take the first."""
+    first = groups[0] if groups else GroupResponse()
+    return Response(groups=groups, topics=first.topics, error_code=first.error_code)
+
+
+def refuse(request: Request, code: Code, message: str | None) -> Response:
+    groups = request.groups or (Group(group_id=request.group_id, topics=request.topics),)
+    return _response(tuple(_refused(group, code, on_partitions=True) for group in groups))

@@ -1,0 +1,190 @@
+"""Decisions about committed offsets: commit, fetch, delete, and forget what nobody needs any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.groups.answers import (
+    FetchedOffset,
+    GroupDeleted,
+    GroupsCleaned,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+)
+from chronik.core.machines.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
+from chronik.core.machines.groups.commands import (
+    CommitOffsets,
+    DeleteGroup,
+    DeleteOffsets,
+    FetchOffsets,
+    OffsetToCommit,
+    TopicsDeleted,
+)
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.consumer_group import ConsumerGroup
+from chronik.core.machines.groups.facts import (
+    ClassicGroupForgotten,
+    CurrentSet,
+    GroupEpochSet,
+    GroupTopicsSet,
+    OffsetSet,
+    SubscriberSet,
+    TargetEpochSet,
+    TargetSet,
+    TimerSet,
+)
+from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, Offsets
+from chronik.core.machines.groups.timers import TimerKey, TimerKind
+from chronik.core.machines.machine import Decision, Reply
+
+Group: TypeAlias = ClassicGroup | ConsumerGroup
+Groups: TypeAlias = Mapping[str, Group]
+
+
+def commit(ticket: int, command: CommitOffsets, groups: Groups, config: GroupConfig, now_ms: int) -> Decision:
+    group = groups.get(command.group_id)
+    _check_commit(command, group)
+    facts: list[Any] = []
+    codes: list[Code] = []
+    for offset in command.offsets:
+        metadata = offset.metadata or ""
+        if len(metadata.encode()) > config.offset_metadata_max_bytes:
+            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
+            continue
+        committed = _committed(offset, metadata, command.retention_ms, now_ms)
+        facts.append(OffsetSet(command.group_id, offset.topic, offset.partition, committed))
+        codes.append(Code.NONE)
+    if isinstance(group, ClassicGroup) and command.member_id in group.members:
+        # A member that commits is alive.
+        session_ms = group.members[command.member_id].session_timeout_ms
+        facts.append(TimerSet(TimerKey(TimerKind.SESSION, command.group_id, command.member_id), now_ms + session_ms))
+    return Decision(facts, [Reply(ticket, OffsetsCommitted(tuple(codes)))])
+
+
+def _check_commit(command: CommitOffsets, group: Group | None) -> None:
+    match group:
+        case None:
+            if command.generation >= 0:
+                raise Refused(Code.GROUP_ID_NOT_FOUND if command.knows_epochs else Code.ILLEGAL_GENERATION)
+        case ClassicGroup():
+            group.check_commit(command.member_id, command.instance_id, command.generation)
+        case ConsumerGroup():
+            if command.generation < 0 and group.is_empty:
+                return
+            if not command.knows_epochs:
+                raise Refused(Code.UNSUPPORTED_VERSION, "a consumer group wants OffsetCommit v9 or later")
+            group.check_epoch(command.member_id, command.generation)
+
+
+def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, now_ms: int) -> CommittedOffset:
+    expire_ms = NO_EXPIRY if retention_ms < 0 else now_ms + retention_ms
+    return CommittedOffset(offset.offset, offset.leader_epoch, metadata, now_ms, expire_ms)
+
+
+def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: Offsets) -> Decision:
+    group = groups.get(command.group_id)
+    if isinstance(group, ConsumerGroup) and (command.member_id is not None or command.member_epoch >= 0):
+        group.check_epoch(command.member_id or "", command.member_epoch)
+    partitions = command.partitions
+    if partitions is None:
+        partitions = tuple((topic, p) for topic, of_topic in offsets.of(command.group_id).items() for p in of_topic)
+    found = tuple(_fetched(offsets, command.group_id, topic, partition) for topic, partition in partitions)
+    return Decision([], [Reply(ticket, OffsetsFetched(found))])
+
+
+def _fetched(offsets: Offsets, group_id: str, topic: str, partition: int) -> FetchedOffset:
+    committed = offsets.get(group_id, topic, partition)
+    if committed is None:
+        return FetchedOffset(topic, partition)
+    return FetchedOffset(topic, partition, committed.offset, committed.leader_epoch, committed.metadata)
+
+
+def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets: Offsets) -> Decision:
+    group = groups.get(command.group_id)
+    if group is None:
+        raise Refused(Code.GROUP_ID_NOT_FOUND)
+    if isinstance(group, ClassicGroup) and not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        raise Refused(Code.NON_EMPTY_GROUP)  # we cannot know what members of another kind use
+    facts: list[Any] = []
+    codes: list[Code] = []
+    for topic, partition in command.partitions:
+        if group.is_subscribed_to(topic):
+            codes.append(Code.GROUP_SUBSCRIBED_TO_TOPIC)
+            continue
+        codes.append(Code.NONE)
+        if offsets.get(command.group_id, topic, partition) is not None:
+            facts.append(OffsetSet(command.group_id, topic, partition, None))
+    return Decision(facts, [Reply(ticket, OffsetsDeleted(tuple(codes)))])
+
+
+def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: Offsets) -> Decision:
+    group = groups.get(command.group_id)
+    if group is None:
+        raise Refused(Code.GROUP_ID_NOT_FOUND)
+    if not group.is_empty:
+        raise Refused(Code.NON_EMPTY_GROUP)
+    facts = [*_forget_offsets(command.group_id, offsets), *forget_group(group)]
+    return Decision(facts, [Reply(ticket, GroupDeleted())])
+
+
+def _forget_offsets(group_id: str, offsets: Offsets) -> Iterator[Any]:
+    for topic, of_topic in offsets.of(group_id).items():
+        for partition in of_topic:
+            yield OffsetSet(group_id, topic, partition, None)
+
+
+def forget_group(group: Group) -> list[Any]:
+    """The facts that take an empty group back. Its offsets stay: they may pass to a group of the other kind."""
+    if isinstance(group, ClassicGroup):
+        return [ClassicGroupForgotten(group.group_id)]
+    facts: list[Any] = []
+    for member_id in sorted({*group.subscribers, *group.targets, *group.currents}):
+        facts += [
+            CurrentSet(group.group_id, member_id, None),
+            TargetSet(group.group_id, member_id, None),
+            SubscriberSet(group.group_id, member_id, None),
+        ]
+    return [
+        *facts,
+        TargetEpochSet(group.group_id, None),
+        GroupTopicsSet(group.group_id, None),
+        GroupEpochSet(group.group_id, None),
+    ]
+
+
+def topics_deleted(ticket: int, command: TopicsDeleted, offsets: Offsets) -> Decision:
+    facts = [OffsetSet(group_id, topic, p, None) for group_id, topic, p in offsets.of_topics(command.topics)]
+    return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))])
+
+
+def expire_offsets(groups: Groups, offsets: Offsets, config: GroupConfig, now_ms: int) -> list[Any]:
+    """Forget offsets that outlived their retention, and then empty groups without any."""
+    facts: list[Any] = []
+    for group_id, group in groups.items():
+        left = 0
+        for topic, of_topic in offsets.of(group_id).items():
+            for partition, committed in of_topic.items():
+                since_ms = _needed_until_ms(group, topic, committed, now_ms)
+                if committed.is_expired(now_ms, since_ms, config.offsets_retention_ms) and since_ms < now_ms:
+                    facts.append(OffsetSet(group_id, topic, partition, None))
+                else:
+                    left += 1
+        if not left and group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_joins):
+            facts += forget_group(group)
+    return facts
+
+
+def _needed_until_ms(group: Group, topic: str, committed: CommittedOffset, now_ms: int) -> int:
+    """When the group last needed this offset (KIP-211); `now_ms` while it still does."""
+    if isinstance(group, ConsumerGroup):
+        return now_ms if group.is_subscribed_to(topic) else committed.commit_ms
+    if group.protocol_type is None:
+        return committed.commit_ms
+    if group.is_empty:
+        return group.since_ms if group.since_ms >= 0 else committed.commit_ms
+    if group.state is ClassicState.STABLE and not group.is_subscribed_to(topic):
+        return committed.commit_ms if group.protocol_type == CONSUMER_PROTOCOL_TYPE else now_ms
+    return now_ms
