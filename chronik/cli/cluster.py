@@ -122,11 +122,12 @@ class Cluster:
         }
 
     def offsets(self, partitions: Iterable[Partition], at: int) -> dict[Partition, int | None]:
-        """The offset at one end or at a time, per partition; None where no leader could tell, -1 where none is so late."""
+        """The offset at an end or a time, per partition; None where no leader could tell, -1 where none is so late."""
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
-        wanted = {TopicPartition(topic, number): OffsetSpec(at) for topic, number in partitions}
+        spec = OffsetSpec(at)  # type: ignore[abstract]  # its __new__ gives the right kind
+        wanted = {TopicPartition(topic, number): spec for topic, number in partitions}
         found: dict[Partition, int | None] = {}
         if not wanted:
             return found

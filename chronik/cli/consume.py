@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -65,6 +67,7 @@ def consume(
         raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {len(partitions) - 1}")
     with plain_errors(bootstrap):
         consumer = _open(bootstrap, topic, group, [partition] if partition is not None else partitions, start)
+    end_like_ctrl_c()
     printer = _Printer(consumer, bootstrap, layout, as_json, is_committing=group is not None)
     try:
         printer.run(max_messages, timeout)
@@ -74,6 +77,11 @@ def consume(
         consumer.close()
     if sys.stderr.isatty():
         print_note(f"consumed {counted(printer.printed, 'message')}")
+
+
+def end_like_ctrl_c() -> None:
+    """SIGTERM ends a reader as Ctrl-C does: it leaves its group and commits what it printed."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class _Start:
@@ -129,6 +137,8 @@ class _Printer:
         self._bootstrap = bootstrap
         self._line = as_json_line if as_json else layout.line
         self._is_committing = is_committing
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
 
     def run(self, messages_max: int | None, timeout_s: float | None) -> None:
         last_message_at = time.monotonic()

@@ -105,7 +105,7 @@ class Tally:
                 for number, tally in sorted(self.partitions.items())
             ],
             "failures": [
-                {"reason": failure.reason, "messages": failure.messages, "first": failure.first_positions}
+                {"reason": failure.reason, "messages": failure.messages, "first": sorted(failure.first_positions)}
                 for failure in self.failures.values()
             ],
         }

@@ -173,7 +173,9 @@ def _print_moves(name: str, moves: list[Move], is_done: bool, as_json: bool) -> 
         ]
         print_json({"group": name, "executed": is_done, "partitions": rows})
         return
-    columns = ["topic", "partition", "before", "after", "change", "note"]
+    columns = ["topic", "partition", "before", "after", "change"]
+    if any(made.note for made in moves):
+        columns.append("note")
     rows_shown = [
         (
             *made.partition,
@@ -184,5 +186,5 @@ def _print_moves(name: str, moves: list[Move], is_done: bool, as_json: bool) -> 
         )
         for made in moves
     ]
-    print_table(columns, rows_shown)
+    print_table(columns, [row[: len(columns)] for row in rows_shown])
     print_line(f"group {name} was reset" if is_done else "nothing changed yet; add --execute to do it")

@@ -1,7 +1,7 @@
 """Where the `chronik` command begins, and the one place where its errors are printed.
 
 A plain `chronik serve` takes a short way that imports neither typer nor rich: a node is to acknowledge its first
-message within half a second of being started. Everything else, also a wrong or asked-for `serve --help`, goes through typer.
+message within half a second of being started. All else, also `serve --help` and mistakes, goes through typer.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -36,11 +37,17 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
 
     body = [list(row) for row in rows]
     table = Table(
-        box=SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False, header_style="bold"
+        box=SIMPLE_HEAD,
+        show_edge=False,
+        title=title,
+        title_justify="left",
+        title_style="bold",
+        pad_edge=False,
+        header_style="bold",
     )
     for position, column in enumerate(columns):
         values = [row[position] for row in body if row[position] is not None]
-        is_numeric = bool(values) and all(isinstance(value, int) for value in values)
+        is_numeric = bool(values) and all(_is_number(value) for value in values)
         table.add_column(column, justify="right" if is_numeric else "left", overflow="fold")
     for row in body:
         table.add_row(*(Text(_cell(value)) for value in row))
@@ -66,9 +73,11 @@ def byte_size(size: float) -> str:
 
 
 @contextmanager
-def progress(description: str, total: int | None, unit: str = "messages") -> Iterator[Callable[[int], None]]:
+def progress(
+    description: str, total: int | None, *, unit: str = "messages", is_wanted: bool = True
+) -> Iterator[Callable[[int], None]]:
     """A bar on the terminal, which the caller moves by calling what it is given; nothing when nobody looks."""
-    if not sys.stderr.isatty():
+    if not (is_wanted and sys.stderr.isatty()):
         yield lambda step: None
         return
     from rich.console import Console
@@ -84,6 +93,10 @@ def progress(description: str, total: int | None, unit: str = "messages") -> Ite
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda step: bar.update(task, advance=step)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) or (isinstance(value, str) and re.fullmatch(r"[+-]?[\d,]+", value) is not None)
 
 
 def _cell(value: object) -> str:

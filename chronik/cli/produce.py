@@ -83,7 +83,7 @@ def produce(
     except KeyboardInterrupt:
         print_note("stopped; waiting for what is under way")
     sender.finish(timeout)
-    _report(topic, sender.tally, time.monotonic() - started, acks, as_json)
+    _report(topic, sender.tally, time.monotonic() - started, acks, "message" if lines is None else "line", as_json)
     if sender.tally.failed:
         raise typer.Exit(EXIT_NOT_ACKNOWLEDGED)
 
@@ -137,7 +137,8 @@ class _Sender:
 
     def send_lines(self, lines: BinaryIO, key_separator: str | None) -> None:
         separator = None if key_separator is None else key_separator.encode()
-        with progress("produced", None) as advance:
+        # A bar would draw over what is typed.
+        with progress("produced", None, is_wanted=not lines.isatty()) as advance:
             for number, line in enumerate(lines, start=1):
                 value = line.rstrip(b"\r\n")
                 if separator is None:
@@ -209,7 +210,7 @@ def _new_producer(bootstrap: str, settings: dict[str, Any]) -> Producer:
         return Producer(settings)
 
 
-def _report(topic: str, tally: Tally, seconds: float, acks: Acks, as_json: bool) -> None:
+def _report(topic: str, tally: Tally, seconds: float, acks: Acks, noun: str, as_json: bool) -> None:
     if as_json:
         print_json({"topic": topic, "seconds": round(seconds, 3)} | tally.as_json())
         return
@@ -223,6 +224,6 @@ def _report(topic: str, tally: Tally, seconds: float, acks: Acks, as_json: bool)
     speed = f"{tally.acknowledged / seconds:,.0f} messages/s, {byte_size(tally.sent_bytes / seconds)}/s"
     print_line(f"{tally.acknowledged:,} of {counted(tally.sent, 'message')} {word} in {seconds:.2f} s ({speed})")
     for failure in tally.failures.values():
-        where = ", ".join(f"{position:,}" for position in failure.first_positions)
+        where = ", ".join(f"{position:,}" for position in sorted(failure.first_positions))
         more = ", ..." if failure.messages > len(failure.first_positions) else ""
-        print_line(f"{counted(failure.messages, 'message')} not acknowledged: {failure.reason} (message {where}{more})")
+        print_line(f"{counted(failure.messages, 'message')} not acknowledged: {failure.reason} ({noun} {where}{more})")

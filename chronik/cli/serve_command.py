@@ -24,7 +24,8 @@ def serve(
         typer.Option("--set", metavar="KEY=VALUE", help="One setting, under Kafka's name; repeat for more."),
     ] = None,
     node_id: Annotated[
-        int | None, typer.Option("--node-id", min=0, help="This node's number in the cluster.  [default: 1]")
+        int | None,
+        typer.Option("--node-id", min=0, metavar="N", help="This node's number in the cluster.  [default: 1]"),
     ] = None,
     listen: Annotated[
         str | None,

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 
 from chronik.cli.errors import CliError
-from chronik.core.config.topic import TopicConfig
-
-TOPIC_CONFIG_NAMES = tuple(field.name.replace("_", ".") for field in fields(TopicConfig))
+from chronik.core.config.topic import TOPIC_SETTINGS
 
 
 def nearest(wrong: str, right_names: Iterable[str]) -> str | None:
@@ -28,8 +25,8 @@ def unknown(kind: str, wrong: str, right_names: Iterable[str], otherwise: str | 
 def unknown_topic_config(config: Mapping[str, str | None]) -> CliError | None:
     """The error for the first key that is no topic config, None when all are."""
     for key in config:
-        if key not in TOPIC_CONFIG_NAMES:
-            near = nearest(key, TOPIC_CONFIG_NAMES)
+        if key not in TOPIC_SETTINGS:
+            near = nearest(key, TOPIC_SETTINGS)
             hint = f"did you mean {near}?" if near else "`chronik topic describe TOPIC --all` lists the names"
             return CliError(f"no topic config {key}", hint)
     return None

@@ -24,9 +24,11 @@ ConfigPairs = Annotated[
 @app.command(epilog=example("chronik topic create orders --partitions 3 --config retention.ms=86400000"))
 def create(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
-    partitions: Annotated[int | None, typer.Option(min=1, help="How many; the node's default if not given.")] = None,
+    partitions: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many; the node's default if not given.")
+    ] = None,
     replication: Annotated[
-        int | None, typer.Option(min=1, help="Copies of each partition; the node's default if not given.")
+        int | None, typer.Option(min=1, metavar="N", help="Copies of each partition; the node's default if not given.")
     ] = None,
     config: ConfigPairs = None,
     if_not_exists: Annotated[
@@ -137,7 +139,7 @@ def alter(
         list[str] | None, typer.Option(metavar="KEY", help="Back to the default; repeat for more.")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, help="The new number of partitions: only more than now.")
+        int | None, typer.Option(min=1, metavar="N", help="The new number of partitions: only more than now.")
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
