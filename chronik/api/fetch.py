@@ -51,7 +51,7 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
         desk.metrics.refused(FETCH, refusal.code)
         answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
         return
-    _Fetch(request, header, session, partitions, desk, answer).attempt()
+    _Fetch(request, header, session, partitions, desk, answer).wake()
 
 
 def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
@@ -80,7 +80,7 @@ def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tup
 class _Fetch:
     """One fetch from plan to answer."""
 
-    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_parked_at", "_partitions", "_request", "_session", "_wake")
+    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_parked_at", "_partitions", "_request", "_session")
 
     def __init__(
         self,
@@ -100,9 +100,8 @@ class _Fetch:
         self._deadline: object | None = None
         self._parked_at: list[LeaderReplica] = []
         self._is_done = False
-        self._wake = self.attempt  # one object, so that it can be taken back
 
-    def attempt(self) -> None:
+    def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
         if self._is_done:
             return
@@ -112,7 +111,7 @@ class _Fetch:
             self._finish(plan)
         elif self._deadline is None:
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
-            self._desk.waiting.when_readable(self._parked_at, self._wake)
+            self._desk.waiting.when_readable(self._parked_at, self)
             self._deadline = self._desk.waiting.after_ms(request.max_wait_ms, self._time_is_up)
 
     def _time_is_up(self) -> None:
@@ -153,7 +152,7 @@ class _Fetch:
         self._is_done = True
         if self._deadline is not None:
             self._desk.waiting.cancel(self._deadline)
-            self._desk.waiting.stop_reading(self._parked_at, self._wake)
+            self._desk.waiting.stop_reading(self._parked_at, self)
         contents: list[bytes | None] = []
         for part in plan.parts:
             content = b"" if part.slice is None else part.slice.file.read_cached(part.slice.position, part.slice.length)

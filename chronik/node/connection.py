@@ -145,7 +145,8 @@ class Connection(asyncio.BufferedProtocol):
         """An answer is there: send it and those behind it that only waited for it."""
         line = self._line
         while line and line[0].is_filled:
-            buffers = line.popleft().buffers
+            first = line.popleft()
+            buffers, first.buffers = first.buffers, None
             if self._transport is None:
                 return
             if buffers is None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 
+from chronik.api.desk import Reader
 from chronik.core.errors import Code
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
 from chronik.node.deadlines import Deadline, Deadlines
@@ -32,7 +33,7 @@ class Waiting:
         self._deadlines = deadlines
         self._for_leader: dict[LeaderReplica, deque[SafeWait]] = {}
         self._for_all: dict[LeaderReplica, deque[SafeWait]] = {}
-        self._readers: dict[LeaderReplica, dict[Callable[[], None], None]] = {}
+        self._readers: dict[LeaderReplica, dict[Reader, None]] = {}
 
     def when_safe(self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]) -> None:
         """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
@@ -54,19 +55,19 @@ class Waiting:
         if done is not None:
             done(Code.REQUEST_TIMED_OUT)
 
-    def when_readable(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None:
-        """Call `wake` each time one of them has more to read, until `stop_reading`."""
+    def when_readable(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None:
+        """Wake the reader each time one of them has more to read, until `stop_reading`."""
         for replica in replicas:
             readers = self._readers.get(replica)
             if readers is None:
                 readers = self._readers[replica] = {}
-            readers[wake] = None
+            readers[reader] = None
 
-    def stop_reading(self, replicas: Iterable[LeaderReplica], wake: Callable[[], None]) -> None:
+    def stop_reading(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None:
         for replica in replicas:
             readers = self._readers.get(replica)
             if readers is not None:
-                readers.pop(wake, None)
+                readers.pop(reader, None)
                 if not readers:
                     del self._readers[replica]
 
@@ -108,8 +109,8 @@ class Waiting:
     def _wake_readers(self, replica: LeaderReplica) -> None:
         readers = self._readers.get(replica)
         if readers:
-            for wake in list(readers):
-                wake()
+            for reader in list(readers):
+                reader.wake()
 
     def counts(self) -> tuple[int, int]:
         """Producers and (partition, consumer) pairs that wait now, for the metrics."""
