@@ -93,6 +93,9 @@ class FakeGroups:
         self.asked.append((group_id, command))
         return self.answer(group_id, command)
 
+    def coordinator(self, group_id: str) -> tuple[int, str, int]:
+        return 1, "host-1", 9092
+
     def machines(self) -> Iterable[Any]:
         return self.all_machines
 

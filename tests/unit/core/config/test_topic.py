@@ -1,0 +1,85 @@
+"""A topic's settings: its own over the node's over the default."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.core.config.definitions import BadConfig
+from chronik.core.config.node import NODE_SETTINGS, NodeConfig
+from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+
+HOUR_MS = 3_600_000
+
+
+def test_a_topic_that_sets_nothing_has_kafkas_defaults() -> None:
+    assert TopicConfig.from_overrides(NodeConfig(), {}) == TopicConfig()
+
+
+def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults_as_the_table() -> None:
+    # Defaults stand in two places, as in Kafka: at the topic's key and at the node's. They must not drift apart.
+    node = NodeConfig.from_settings({})
+
+    for known in TOPIC_SETTINGS.values():
+        assert node.topic_default(known.name) == known.default, known.name
+
+
+def test_every_synonym_is_a_node_setting() -> None:
+    for known in TOPIC_SETTINGS.values():
+        assert known.synonyms, known.name
+        for synonym in known.synonyms:
+            assert synonym.name in NODE_SETTINGS
+
+
+def test_the_topics_own_setting_wins_over_the_nodes() -> None:
+    node = NodeConfig.from_settings({"log.segment.bytes": "2000", "message.max.bytes": "3000"})
+
+    config = TopicConfig.from_overrides(node, {"segment.bytes": "1000", "cleanup.policy": "compact,delete"})
+
+    assert config.segment_bytes == 1000
+    assert config.max_message_bytes == 3000
+    assert config.cleanup_policy == ("compact", "delete")
+    assert config.is_compacted
+
+
+@pytest.mark.parametrize(
+    ("given", "retention_ms"),
+    [
+        ({}, 168 * HOUR_MS),
+        ({"log.retention.hours": "2"}, 2 * HOUR_MS),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3"}, 180_000),
+        ({"log.retention.hours": "2", "log.retention.minutes": "3", "log.retention.ms": "4"}, 4),
+        ({"log.retention.minutes": "-1"}, -1),
+        ({"log.retention.ms": "-1", "log.retention.hours": "1"}, -1),
+    ],
+)
+def test_retention_comes_from_the_finest_unit_that_is_set(given: dict[str, str], retention_ms: int) -> None:
+    config = TopicConfig.from_overrides(NodeConfig.from_settings(given), {})
+
+    assert config.retention_ms == retention_ms
+
+
+def test_segments_roll_by_hours_unless_milliseconds_are_set() -> None:
+    assert NodeConfig.from_settings({"log.roll.hours": "1"}).topic_default("segment.ms") == HOUR_MS
+    assert NodeConfig.from_settings({"log.roll.hours": "1", "log.roll.ms": "5"}).topic_default("segment.ms") == 5
+
+
+def test_an_unknown_or_bad_setting_is_refused() -> None:
+    with pytest.raises(BadConfig, match=r"Unknown topic config name: retention\.msec; did you mean retention\.ms\?"):
+        TopicConfig.from_overrides(NodeConfig(), {"retention.msec": "1"})
+    with pytest.raises(BadConfig, match="must be at least -1"):
+        TopicConfig.from_overrides(NodeConfig(), {"retention.ms": "-2"})
+    with pytest.raises(BadConfig, match="Unknown topic config name"):
+        TopicConfig.from_overrides(NodeConfig(), {"retention_ms": "1"})
+
+
+def test_the_two_compaction_lags_must_go_together() -> None:
+    config = TopicConfig.from_overrides(NodeConfig(), {"min.compaction.lag.ms": "10", "max.compaction.lag.ms": "5"})
+
+    with pytest.raises(BadConfig, match=r"max\.compaction\.lag\.ms \(5\) must not be less"):
+        config.checked()
+    assert TopicConfig().checked() == TopicConfig()
+
+
+def test_log_append_time_is_the_nodes_clock() -> None:
+    assert TopicConfig(message_timestamp_type="LogAppendTime").is_timed_by_log
+    assert not TopicConfig().is_timed_by_log
