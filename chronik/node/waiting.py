@@ -113,6 +113,7 @@ class Waiting:
                 reader.wake()
 
     def counts(self) -> tuple[int, int]:
-        """Producers and (partition, consumer) pairs that wait now, for the metrics."""
-        producers = sum(len(line) for lines in (self._for_leader, self._for_all) for line in lines.values())
-        return producers, sum(len(readers) for readers in self._readers.values())
+        """Batches that wait to be safe and fetches that wait for something to read, for the metrics."""
+        lines = [line for lines in (self._for_leader, self._for_all) for line in lines.values()]
+        batches = sum(wait.done is not None for line in lines for wait in line)  # who gave up is still in line
+        return batches, len({reader for readers in self._readers.values() for reader in readers})
