@@ -11,11 +11,13 @@ import logging
 from collections import deque
 from typing import Protocol, cast
 
-from chronik.core.types import Buffers
+from chronik.core.types import Buffer, Buffers
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import Inbox
 
 log = logging.getLogger(__name__)
+
+FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back for company
 
 
 class Slot:
@@ -61,12 +63,12 @@ class Connections:
         self.frame_bytes_max = frame_bytes_max
         self.under_way_max = under_way_max
         self.open: dict[int, Connection] = {}
-        self._made = 0
+        self.accepted_total = 0
         self.malformed_total = 0
 
     def accept(self) -> Connection:
-        self._made += 1
-        return Connection(self, self._made)
+        self.accepted_total += 1
+        return Connection(self, self.accepted_total)
 
     def close_idle(self, idle_s: float) -> None:
         now = asyncio.get_running_loop().time()
@@ -83,16 +85,33 @@ class Connections:
 class Connection(asyncio.BufferedProtocol):
     """A client's TCP connection."""
 
-    __slots__ = ("_all", "_backlog", "_blocked_by", "_inbox", "_is_paused", "_line", "_loop", "_peer", "_transport", "used_at")
+    __slots__ = (
+        "_all",
+        "_backlog",
+        "_blocked_by",
+        "_inbox",
+        "_is_flush_due",
+        "_is_paused",
+        "_line",
+        "_loop",
+        "_outbox",
+        "_outbox_bytes",
+        "_peer",
+        "_transport",
+        "used_at",
+    )
 
     def __init__(self, everyone: Connections, connection_id: int) -> None:
         self._all = everyone
         self._peer = Peer(connection_id, "")
         self._inbox = Inbox(everyone.frame_bytes_max)
         self._line: deque[Slot] = deque()
-        self._backlog: deque[memoryview] = deque()  # requests that wait for `_blocked_by` to be answered
-        self._blocked_by: Slot | None = None
+        self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
+        self._blocked_by: Slot | None = None  # until it is answered no further request begins
         self._is_paused = False  # the client does not read its answers
+        self._outbox: list[Buffer] = []  # answers of this turn of the loop: they leave together
+        self._outbox_bytes = 0
+        self._is_flush_due = False
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self.used_at = self._loop.time()
@@ -111,7 +130,10 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._line.clear()
         self._backlog.clear()
+        self._outbox.clear()
         self._all.open.pop(self._peer.connection_id, None)
+
+    # --- requests
 
     def get_buffer(self, sizehint: int) -> memoryview:
         return self._inbox.space()
@@ -119,21 +141,25 @@ class Connection(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         self.used_at = self._loop.time()
         try:
-            for frame in self._inbox.filled(nbytes):
-                if self._blocked_by is not None:
-                    self._backlog.append(frame)
-                else:
-                    self._start(frame)
+            self._backlog.extend(self._inbox.filled(nbytes))
+        except Malformed as problem:
+            self._hang_up(problem)
+            return
+        self._work_off_backlog()
+
+    def _work_off_backlog(self) -> None:
+        """Begin what may begin: not behind a request that must be answered first, nor for a client that does not read."""
+        backlog = self._backlog
+        try:
+            while backlog and self._blocked_by is None and not self._is_paused:
+                slot = Slot(self)
+                self._line.append(slot)
+                may_overlap = self._all.starter.start(backlog.popleft(), self._peer, slot)
+                if not may_overlap and not slot.is_filled:
+                    self._blocked_by = slot
         except Malformed as problem:
             self._hang_up(problem)
         self._adjust_reading()
-
-    def _start(self, frame: memoryview) -> None:
-        slot = Slot(self)
-        self._line.append(slot)
-        may_overlap = self._all.starter.start(frame, self._peer, slot)
-        if not may_overlap and not slot.is_filled:
-            self._blocked_by = slot
 
     def _hang_up(self, problem: Malformed) -> None:
         """Where the next request begins is not known any more, so the connection ends."""
@@ -141,32 +167,44 @@ class Connection(asyncio.BufferedProtocol):
         log.warning("closing the connection of %s: %s", self._peer.host, problem)
         self.close()
 
+    # --- answers
+
     def slot_filled(self, slot: Slot) -> None:
-        """An answer is there: send it and those behind it that only waited for it."""
+        """An answer is there: it and those behind it that only waited for it may leave."""
         line = self._line
         while line and line[0].is_filled:
             first = line.popleft()
             buffers, first.buffers = first.buffers, None
-            if self._transport is None:
-                return
             if buffers is None:
+                self._flush()
                 self.close()
                 return
-            if len(buffers) == 1:
-                self._transport.write(buffers[0])
-            elif buffers:
-                self._transport.writelines(buffers)
+            for buffer in buffers:
+                self._outbox.append(buffer)
+                self._outbox_bytes += len(buffer)
+        if self._outbox_bytes >= FLUSH_BYTES:
+            self._flush()
+        elif self._outbox and not self._is_flush_due:
+            # One write for all answers of this turn: a sync lets many go at once, and a write costs more than the rest.
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
         if slot is self._blocked_by:
             self._blocked_by = None
             self._work_off_backlog()
-        self._adjust_reading()
 
-    def _work_off_backlog(self) -> None:
-        try:
-            while self._backlog and self._blocked_by is None:
-                self._start(self._backlog.popleft())
-        except Malformed as problem:
-            self._hang_up(problem)
+    def _flush(self) -> None:
+        self._is_flush_due = False
+        outbox, size = self._outbox, self._outbox_bytes
+        if not outbox:
+            return
+        self._outbox, self._outbox_bytes = [], 0
+        if self._transport is None:
+            return
+        if size < FLUSH_BYTES:
+            self._transport.write(b"".join(outbox))
+        else:
+            self._transport.writelines(outbox)
+        self._adjust_reading()
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -174,13 +212,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._adjust_reading()
+        self._work_off_backlog()
 
     def _adjust_reading(self) -> None:
         transport = self._transport
         if transport is None or transport.is_closing():
             return
-        must_wait = self._is_paused or len(self._line) + len(self._backlog) >= self._all.under_way_max
+        must_wait = self._is_paused or bool(self._backlog) or len(self._line) >= self._all.under_way_max
         if must_wait == transport.is_reading():
             if must_wait:
                 transport.pause_reading()
