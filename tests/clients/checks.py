@@ -2,7 +2,8 @@
 
     {"check": "headers come back", "error": null}
 
-The names are read from the program's source, so that pytest shows each check as a test, and a check that never ran fails.
+The names are read from the program's source, so that pytest shows each check as a test, and one that never ran
+as a failure.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ import pytest
 PROGRAM_SECONDS_MAX = 110.0
 
 
-def names_in(source: Path) -> list[str]:
+def names_in(*sources: Path) -> list[str]:
     """The first argument of each call `check("…"` in the program."""
-    names = re.findall(r'\bcheck\("([^"]+)"', source.read_text())
+    names = [name for source in sources for name in re.findall(r'\bcheck\("([^"]+)"', source.read_text())]
     assert len(names) == len(set(names)), "two checks of one name"
     return names
 

@@ -19,6 +19,7 @@ def jars_of(name: str) -> Path:
     return CACHE / f"kafka-{name}-{version}"
 
 
-def java_command(jars: Path, program: str, *flags: str) -> list[str]:
-    """The command up to the program's own arguments; `program` is a class, or a source file to run as it is."""
-    return ["java", *SHORT_LIFE, *flags, "-cp", f"{jars}/*", program]
+def java_command(jars: Path, program: str, *flags: str, folder: Path | None = None) -> list[str]:
+    """The command up to the program's own arguments; `folder` holds classes of our own."""
+    class_path = f"{jars}/*" if folder is None else f"{jars}/*:{folder}"
+    return ["java", *SHORT_LIFE, *flags, "-cp", class_path, program]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from confluent_kafka import Consumer as LibraryConsumer
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer as LibraryConsumer
 
 from tests.clients.support import NONE, WAIT_SECONDS, Client, Consumer, MessageTooLarge, Record, Settings
 

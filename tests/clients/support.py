@@ -98,7 +98,7 @@ def _why_missing(client: str) -> str | None:
     program, part = {
         "kcat": ("kcat", None),
         "kafkajs": ("node", CLIENTS / "node" / "node_modules" / "kafkajs"),
-        "java client": ("java", jars_of("client")),
+        "java client": ("javac", jars_of("client")),
         "kafka tools": ("java", jars_of("tools")),
     }.get(client, (None, None))
     if program is None:
@@ -122,6 +122,8 @@ def _why_not_imported(package: str) -> str | None:
 def create_topic(bootstrap: str, name: str, partitions: int, config: Mapping[str, str]) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     admin.create_topics([NewTopic(name, partitions, 1, config=dict(config))])[name].result(WAIT_SECONDS)
+    # Apache Kafka answers before its broker has heard of the topic from its controller.
+    wait_until(lambda: name in admin.list_topics(timeout=10).topics, "the new topic is listed")
     return name
 
 
