@@ -1,0 +1,190 @@
+"""Altering settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import (
+    AlterConfigs,
+    ConfigChange,
+    ConfigOperation,
+    CreateTopics,
+    NewTopic,
+    Outcome,
+    ResourceType,
+)
+from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+TOPIC, BROKER = ResourceType
+
+
+def with_topic(settings: dict[str, str] | None = None) -> Asked:
+    asked = Asked(settings, brokers=(1, 2))
+    asked.ask(CreateTopics((NewTopic("t", topic_id(1)),)))
+    return asked
+
+
+def alter(
+    asked: Asked,
+    *operations: tuple[str, int, str | None],
+    of: tuple[int, str] = (TOPIC, "t"),
+    replace_all: bool = False,
+    validate_only: bool = False,
+) -> Outcome:
+    [outcome] = asked.ask(AlterConfigs((ConfigChange(*of, operations),), replace_all, validate_only))
+    assert isinstance(outcome, Outcome)
+    return outcome
+
+
+def test_a_setting_is_set_and_taken_back() -> None:
+    asked = with_topic()
+
+    assert alter(asked, ("retention.ms", SET, "5")).code is Code.NONE
+    assert asked.image.topic_config("t").retention_ms == 5
+    alter(asked, ("retention.ms", DELETE, None))
+    assert asked.image.topic_config("t").retention_ms == 7 * 24 * 3600 * 1000
+    assert asked.image.topic_overrides("t") == {}
+
+
+def test_lists_can_be_added_to_and_taken_from() -> None:
+    asked = with_topic()
+
+    alter(asked, ("cleanup.policy", APPEND, "compact"))
+    assert asked.image.topic_config("t").cleanup_policy == ("delete", "compact")
+    alter(asked, ("cleanup.policy", APPEND, "compact"))
+    assert asked.image.topic_config("t").cleanup_policy == ("delete", "compact")
+    alter(asked, ("cleanup.policy", SUBTRACT, "delete"))
+    assert asked.image.topic_config("t").cleanup_policy == ("compact",)
+
+
+def test_the_old_way_takes_back_what_is_not_named() -> None:
+    asked = with_topic()
+    alter(asked, ("retention.ms", SET, "5"), ("segment.bytes", SET, "1000"))
+
+    alter(asked, ("segment.bytes", SET, "2000"), replace_all=True)
+
+    assert asked.image.topic_overrides("t") == {"segment.bytes": "2000"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "code"),
+    [
+        (("no.such.key", SET, "1"), Code.INVALID_CONFIG),
+        (("retention.ms", SET, "soon"), Code.INVALID_CONFIG),
+        (("retention.ms", APPEND, "1"), Code.INVALID_CONFIG),
+        (("no.such.key", SUBTRACT, "1"), Code.INVALID_CONFIG),
+        (("cleanup.policy", SUBTRACT, "delete"), Code.INVALID_CONFIG),
+        (("retention.ms", SET, None), Code.INVALID_REQUEST),
+        (("cleanup.policy", APPEND, None), Code.INVALID_REQUEST),
+        (("retention.ms", 7, "1"), Code.INVALID_REQUEST),
+    ],
+)
+def test_a_bad_change_is_refused_and_its_neighbours_with_it(operation: tuple[str, int, str | None], code: Code) -> None:
+    asked = with_topic()
+
+    outcome = alter(asked, ("segment.bytes", SET, "1000"), operation)
+
+    assert outcome.code is code
+    assert outcome.message
+    assert asked.image.topic_overrides("t") == {}
+
+
+def test_a_wrong_name_is_answered_with_the_nearest() -> None:
+    assert "did you mean retention.ms?" in (alter(with_topic(), ("retention.msec", SET, "1")).message or "")
+
+
+def test_one_key_twice_is_refused() -> None:
+    assert alter(with_topic(), ("retention.ms", SET, "1"), ("retention.ms", SET, "2")).code is Code.INVALID_REQUEST
+
+
+@pytest.mark.parametrize(
+    ("resource", "code"),
+    [
+        ((TOPIC, "nope"), Code.UNKNOWN_TOPIC_OR_PARTITION),
+        ((TOPIC, "no pe"), Code.INVALID_TOPIC_EXCEPTION),
+        ((BROKER, "9"), Code.BROKER_ID_NOT_REGISTERED),
+        ((BROKER, "one"), Code.INVALID_REQUEST),
+        ((8, "1"), Code.INVALID_REQUEST),
+    ],
+)
+def test_what_has_no_settings_is_refused(resource: tuple[int, str], code: Code) -> None:
+    assert alter(with_topic(), of=resource).code is code
+
+
+def test_one_bad_resource_does_not_hold_back_another_but_twice_the_same_is_refused() -> None:
+    asked = with_topic()
+    asked.ask(CreateTopics((NewTopic("u", topic_id(2)),)))
+    bad = ConfigChange(TOPIC, "nope", (("retention.ms", SET, "5"),))
+    good = ConfigChange(TOPIC, "u", (("retention.ms", SET, "5"),))
+    double = ConfigChange(TOPIC, "t", (("retention.ms", SET, "5"),))
+
+    outcomes = asked.ask(AlterConfigs((bad, good, double, double)))
+
+    assert [outcome.code for outcome in outcomes] == [
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NONE,
+        Code.INVALID_REQUEST,
+        Code.INVALID_REQUEST,
+    ]
+    assert asked.image.topic_config("u").retention_ms == 5
+    assert asked.image.topic_overrides("t") == {}
+
+
+def test_a_change_can_be_tried_without_doing_it() -> None:
+    asked = with_topic()
+
+    assert alter(asked, ("retention.ms", SET, "5"), validate_only=True).code is Code.NONE
+    assert alter(asked, ("retention.ms", SET, "x"), validate_only=True).code is Code.INVALID_CONFIG
+    assert asked.image.topic_overrides("t") == {}
+
+
+def test_setting_what_is_set_already_writes_nothing() -> None:
+    asked = with_topic()
+    alter(asked, ("retention.ms", SET, "5"))
+    before = len(asked.log)
+
+    alter(asked, ("retention.ms", SET, "5"))
+
+    assert len(asked.log) == before
+
+
+def test_what_is_altered_for_all_brokers_changes_the_defaults_of_topics() -> None:
+    asked = with_topic({"log.segment.bytes": "1000"})
+    assert asked.image.topic_config("t").segment_bytes == 1000
+
+    alter(asked, ("log.segment.bytes", SET, "2000"), of=(BROKER, ""))
+    assert asked.image.topic_config("t").segment_bytes == 2000
+    alter(asked, ("log.segment.bytes", SET, "3000"), of=(BROKER, "1"))
+    assert asked.image.topic_config("t").segment_bytes == 3000
+    alter(asked, ("log.segment.bytes", SET, "4000"), of=(BROKER, "2"))
+    assert asked.image.topic_config("t").segment_bytes == 3000  # that is another node's
+    alter(asked, ("log.segment.bytes", DELETE, None), of=(BROKER, "1"))
+    alter(asked, ("log.segment.bytes", DELETE, None), of=(BROKER, ""))
+    assert asked.image.topic_config("t").segment_bytes == 1000
+
+
+def test_a_topic_with_settings_of_its_own_sees_new_defaults_for_the_others() -> None:
+    asked = with_topic()
+    alter(asked, ("retention.ms", SET, "5"))
+    assert asked.image.topic_config("t").max_message_bytes == 1_048_588
+
+    alter(asked, ("message.max.bytes", SET, "77"), of=(BROKER, ""))
+
+    assert (asked.image.topic_config("t").retention_ms, asked.image.topic_config("t").max_message_bytes) == (5, 77)
+
+
+def test_appending_to_a_brokers_list_begins_with_the_value_in_force() -> None:
+    asked = with_topic()
+
+    alter(asked, ("log.cleanup.policy", APPEND, "compact"), of=(BROKER, ""))
+
+    assert asked.image.node_config.log_cleanup_policy == ("delete", "compact")
+
+
+@pytest.mark.parametrize(
+    "operation", [("num.partitions", SET, "3"), ("no.such", SET, "3"), ("log.segment.bytes", SET, "few")]
+)
+def test_a_broker_setting_that_cannot_be_altered_is_refused_as_in_kafka(operation: tuple[str, int, str | None]) -> None:
+    assert alter(with_topic(), operation, of=(BROKER, "1")).code is Code.INVALID_REQUEST
