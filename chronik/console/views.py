@@ -1,0 +1,116 @@
+"""Pure functions from a node's state to plain values: what the HTTP port shows.
+
+They look and touch nothing. Offsets come from the replica itself, the same object that answers fetch and list-offsets.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from chronik import __version__
+from chronik.core.machines.groups.classic_group import ClassicState
+from chronik.core.machines.groups.describe import CLASSIC_TYPE, CONSUMER_TYPE
+from chronik.trace.reading import ByLabels, PartitionReading, Reading, Timed
+from chronik.wire.versions import APIS
+
+if TYPE_CHECKING:
+    from chronik.core.replica.leader import LeaderReplica
+    from chronik.node.node import Node
+
+PROBLEMS_SHOWN = 20
+
+# Groups that are in none of these states count too; these are there even when no group is in them.
+GROUP_STATES = [
+    *((CLASSIC_TYPE, str(state)) for state in ClassicState),
+    *((CONSUMER_TYPE, state) for state in ("Empty", "Assigning", "Reconciling", "Stable")),
+]
+
+
+class Health(NamedTuple):
+    """Whether all is well, and what is not."""
+
+    is_good: bool
+    body: dict[str, object]
+
+
+def health(node: Node) -> Health:
+    """Good while everything this node holds can be served."""
+    offline = sorted(node.replicas.offline().items())
+    body: dict[str, object] = {
+        "status": "failing" if offline else "ok",
+        "node_id": node.config.node_id,
+        "cluster_id": node.identity.cluster_id,
+        "version": __version__,
+    }
+    if offline:
+        problems = [
+            f"{topic}-{partition} is offline: {reason}" for (topic, partition), reason in offline[:PROBLEMS_SHOWN]
+        ]
+        if len(offline) > PROBLEMS_SHOWN:
+            problems.append(f"and {len(offline) - PROBLEMS_SHOWN} more partitions are offline")
+        body["problems"] = problems
+    return Health(not offline, body)
+
+
+def readiness(node: Node) -> Health:
+    """Good while requests are taken."""
+    return Health(node.is_ready, {"status": "ready" if node.is_ready else "not ready", "node_id": node.config.node_id})
+
+
+def reading(node: Node) -> Reading:
+    """All of the node's numbers, of one moment."""
+    metrics, connections, commits = node.metrics, node.connections, node.replicas.commits
+    waiting_producers, waiting_fetches = node.waiting.counts()
+    disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
+    held = [replica for replica in node.replicas.held() if replica.offline is None]
+    return Reading(
+        builds={(__version__,): 1},
+        nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
+        is_ready=node.is_ready,
+        requests={(APIS[api_key].name,): count for api_key, count in metrics.requests.items()},
+        refusals={(APIS[api_key].name, code.name): count for (api_key, code), count in metrics.refusals.items()},
+        faults=metrics.faults,
+        appended_batches=metrics.produced_batches,
+        appended_bytes=metrics.bytes_in,
+        duplicate_batches=metrics.duplicate_batches,
+        fetched_bytes=metrics.bytes_out,
+        connections_open=len(connections.open),
+        connections_accepted=connections.accepted_total,
+        connections_malformed=connections.malformed_total,
+        commits=Timed(commits.rounds, commits.sync_seconds),
+        waiting_producers=waiting_producers,
+        waiting_fetches=waiting_fetches,
+        fetch_sessions=len(node.sessions),
+        groups=groups(node),
+        producer_ids=sum(len(replica.log.producers) for replica in held),
+        topics=len(node.image.topics),
+        partitions=sum(len(topic.partitions) for topic in node.image.topics.values()),
+        disk_size_bytes=disk_size_bytes,
+        disk_free_bytes=disk_free_bytes,
+        served=[partition(replica) for replica in held if replica.log.end_offset > 0],
+        offline=sorted(node.replicas.offline()),
+    )
+
+
+def partition(replica: LeaderReplica) -> PartitionReading:
+    log = replica.log
+    return PartitionReading(
+        replica.topic,
+        replica.partition,
+        log.start_offset,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        log.end_offset,
+        log.size_bytes(),
+        len(replica.in_sync),
+    )
+
+
+def groups(node: Node) -> ByLabels:
+    """How many groups there are of each type and state."""
+    counts: dict[tuple[str, ...], int] = dict.fromkeys(GROUP_STATES, 0)
+    for machine in node.coordinators.machines():
+        for group in machine.list_groups():
+            key = (group.type, group.state)
+            counts[key] = counts.get(key, 0) + 1
+    return counts

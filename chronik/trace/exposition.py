@@ -1,0 +1,161 @@
+"""A node's numbers as Prometheus wants them. The names are a contract (docs/metrics.md): dashboards use them.
+
+prometheus_client writes everything but the series of partitions: for 10,000 of them it takes half a second, which the
+node has better uses for. Those lines are written here, in the same format, at a twentieth of the cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
+from prometheus_client.registry import Collector
+
+from chronik.trace.reading import PartitionReading, Reading
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
+
+
+class Family(NamedTuple):
+    """One metric of the node: what it is called, what it means, and which field of Reading it shows."""
+
+    name: str
+    kind: str
+    field: str
+    documentation: str
+    labels: tuple[str, ...] = ()
+
+
+def _counter(name: str, field: str, documentation: str, *labels: str) -> Family:
+    return Family(name, COUNTER, field, documentation, labels)
+
+
+def _gauge(name: str, field: str, documentation: str, *labels: str) -> Family:
+    return Family(name, GAUGE, field, documentation, labels)
+
+
+FAMILIES = (
+    _gauge("chronik_build_info", "builds", "Always 1; the label has the version.", "version"),
+    _gauge("chronik_node_info", "nodes", "Always 1; the labels say who this is.", "node_id", "cluster_id"),
+    _gauge("chronik_ready", "is_ready", "1 while the node takes requests, as /ready has it."),
+    _counter("chronik_requests_total", "requests", "Requests begun, by API.", "api"),
+    _counter(
+        "chronik_refusals_total",
+        "refusals",
+        "Requests, and single partitions of produce and fetch, answered with this Kafka error code.",
+        "api",
+        "code",
+    ),
+    _counter("chronik_faults_total", "faults", "Requests that met a bug (UNKNOWN_SERVER_ERROR): any is one too many."),
+    _counter("chronik_appended_batches_total", "appended_batches", "Record batches appended to logs."),
+    _counter("chronik_appended_bytes_total", "appended_bytes", "Bytes of those batches."),
+    _counter(
+        "chronik_duplicate_batches_total",
+        "duplicate_batches",
+        "Batches of idempotent producers that were in the log already: answered, not appended.",
+    ),
+    _counter("chronik_fetched_bytes_total", "fetched_bytes", "Bytes of record batches given to consumers."),
+    _gauge("chronik_connections", "connections_open", "Client connections open now."),
+    _counter("chronik_connections_accepted_total", "connections_accepted", "Client connections ever accepted."),
+    _counter(
+        "chronik_connections_malformed_total",
+        "connections_malformed",
+        "Connections ended because what came was no Kafka request.",
+    ),
+    Family(
+        "chronik_group_commit_seconds",
+        SUMMARY,
+        "commits",
+        "Rounds of syncing to disk (_count) and the time they took (_sum).",
+    ),
+    _gauge("chronik_waiting_producers", "waiting_producers", "Batches whose answer waits until they are safe."),
+    _gauge("chronik_waiting_fetches", "waiting_fetches", "Fetches that wait for something to read."),
+    _gauge("chronik_fetch_sessions", "fetch_sessions", "Incremental fetch sessions kept."),
+    _gauge("chronik_groups", "groups", "Groups coordinated here, by type and state.", "type", "state"),
+    _gauge("chronik_producer_ids", "producer_ids", "Idempotent producers remembered, summed over partitions."),
+    _gauge("chronik_topics", "topics", "Topics in the cluster, internal ones included."),
+    _gauge("chronik_partitions", "partitions", "Partitions in the cluster, with data or not."),
+    _gauge("chronik_partitions_offline", "offline_count", "Partitions that this node cannot serve; see /health."),
+    _gauge("chronik_disk_size_bytes", "disk_size_bytes", "Size of the disk below the data directory."),
+    _gauge("chronik_disk_free_bytes", "disk_free_bytes", "Free bytes on that disk."),
+)
+
+
+class PartitionFamily(NamedTuple):
+    """A gauge with the labels `topic` and `partition`, and the field of PartitionReading that it shows."""
+
+    name: str
+    documentation: str
+    field: str
+
+
+PARTITION_FAMILIES = (
+    PartitionFamily("chronik_partition_log_start_offset", "The first offset that can be read.", "log_start_offset"),
+    PartitionFamily("chronik_partition_high_watermark", "Consumers read below this offset.", "high_watermark"),
+    PartitionFamily(
+        "chronik_partition_last_stable_offset",
+        "Consumers with read_committed read below this offset.",
+        "last_stable_offset",
+    ),
+    PartitionFamily("chronik_partition_next_offset", "The offset the next record will have (log end).", "next_offset"),
+    PartitionFamily("chronik_partition_size_bytes", "Bytes of the partition's log segments on disk.", "size_bytes"),
+    PartitionFamily("chronik_partition_in_sync_replicas", "Replicas that are in sync.", "in_sync_replicas"),
+)
+OFFLINE = PartitionFamily(
+    "chronik_partition_offline", "1 for a partition that cannot be served, 0 for one that is.", ""
+)
+
+
+def render(reading: Reading) -> bytes:
+    """All metrics in Prometheus' text format. Needs nothing but the reading, so it may run on any thread."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(NodeCollector(reading))
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return generate_latest(registry) + "".join(_partition_lines(reading)).encode()
+
+
+class NodeCollector(Collector):
+    """Gives prometheus_client one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def collect(self) -> Iterator[Metric]:
+        for family in FAMILIES:
+            yield _metric(family, getattr(self._reading, family.field))
+
+
+def _metric(family: Family, value: Any) -> Metric:
+    if family.kind == SUMMARY:
+        return SummaryMetricFamily(family.name, family.documentation, count_value=value.times, sum_value=value.seconds)
+    make = CounterMetricFamily if family.kind == COUNTER else GaugeMetricFamily
+    metric = make(family.name, family.documentation, labels=family.labels)
+    for labels, number in value.items() if family.labels else [((), value)]:
+        metric.add_metric(labels, number)
+    return metric
+
+
+def _partition_lines(reading: Reading) -> Iterator[str]:
+    served = [_labels(partition.topic, partition.partition) for partition in reading.served]
+    for family in PARTITION_FAMILIES:
+        place = PartitionReading._fields.index(family.field)
+        yield from _family_lines(family, served, (partition[place] for partition in reading.served))
+    offline = [_labels(topic, partition) for topic, partition in reading.offline]
+    states = [0] * len(served) + [1] * len(offline)
+    yield from _family_lines(OFFLINE, served + offline, states)
+
+
+def _family_lines(family: PartitionFamily, labels: Iterable[str], values: Iterable[object]) -> Iterator[str]:
+    yield f"# HELP {family.name} {family.documentation}\n# TYPE {family.name} gauge\n"
+    for label, value in zip(labels, values, strict=True):
+        yield f"{family.name}{label} {value}\n"
+
+
+def _labels(topic: str, partition: int) -> str:
+    escaped = topic.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+    return f'{{topic="{escaped}",partition="{partition}"}}'

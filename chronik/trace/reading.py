@@ -1,0 +1,64 @@
+"""What a node says of itself at one moment, in plain values: the metrics are made of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+ByLabels: TypeAlias = Mapping[tuple[str, ...], int]
+
+
+class Timed(NamedTuple):
+    """How often something was done, and how long it took altogether."""
+
+    times: int
+    seconds: float
+
+
+class PartitionReading(NamedTuple):
+    """One partition that is served and has, or had, records."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    next_offset: int
+    size_bytes: int
+    in_sync_replicas: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A node's numbers."""
+
+    builds: ByLabels  # by version
+    nodes: ByLabels  # by node id and cluster id
+    is_ready: bool
+    requests: ByLabels  # by api
+    refusals: ByLabels  # by api and code
+    faults: int
+    appended_batches: int
+    appended_bytes: int
+    duplicate_batches: int
+    fetched_bytes: int
+    connections_open: int
+    connections_accepted: int
+    connections_malformed: int
+    commits: Timed
+    waiting_producers: int
+    waiting_fetches: int
+    fetch_sessions: int
+    groups: ByLabels  # by type and state
+    producer_ids: int
+    topics: int
+    partitions: int
+    disk_size_bytes: int
+    disk_free_bytes: int
+    served: Sequence[PartitionReading]
+    offline: Sequence[tuple[str, int]]
+
+    @property
+    def offline_count(self) -> int:
+        return len(self.offline)
