@@ -23,6 +23,11 @@ def admit(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) 
         if header.attributes & CONTROL_BIT:
             raise Refused(Code.INVALID_RECORD, "only brokers write control batches")
         raise Refused(Code.INVALID_TIMESTAMP, "only brokers set the time of appending")
+    if header.producer_id >= 0:
+        if header.base_sequence < 0 or header.producer_epoch < 0:
+            raise Refused(Code.INVALID_RECORD, "a producer id without epoch and sequence")
+    elif header.is_transactional:
+        raise Refused(Code.INVALID_RECORD, "a transactional batch without a producer id")
     if not config.is_timed_by_log:
         _check_time(header, config, now_ms)
     if config.is_compacted:

@@ -92,7 +92,11 @@ class Log:
         names = files.names(directory)
         bases = [int(name[:-4]) for name in names if name.endswith(".log")]
         ends = [*bases[1:], UNKNOWN_END]
-        log._segments = [Segment.inherit(files, directory, b, e, now_ms) for b, e in zip(bases, ends, strict=False)]
+        interval_bytes = config.index_interval_bytes
+        log._segments = [
+            Segment.inherit(files, directory, base_offset, end_offset, interval_bytes, now_ms)
+            for base_offset, end_offset in zip(bases, ends, strict=False)
+        ]
         if log._segments:
             log._load(names, was_clean, synced_offset, log_start_offset)
         if max(synced_offset, log_start_offset) > log.end_offset:
@@ -103,20 +107,19 @@ class Log:
         return log
 
     def _load(self, names: list[str], was_clean: bool, synced_offset: int, log_start_offset: int) -> None:
-        interval_bytes = self.config.index_interval_bytes
         self._snapshots.offsets = snapshot.offsets_of(names)
         active = self._segments[-1]
         scanned = Scanned()
         if was_clean:
             try:
-                active.load_tail(interval_bytes)
+                active.load_tail()
             except Corrupt:  # not as clean as it was said to be
                 was_clean = False
                 active.size = active.inherited_bytes
         if was_clean and self._snapshots.latest != active.end_offset:
             was_clean = False
         if not was_clean:
-            scanned = rescan(self._files, self._segments, synced_offset, interval_bytes, self.config.is_compacted)
+            scanned = rescan(self._files, self._segments, synced_offset, self.config.is_compacted)
         self.end_offset = self._segments[-1].end_offset
         self.start_offset = max(log_start_offset, self._segments[0].base_offset)
         self.synced_offset = self.end_offset if was_clean else min(synced_offset, self.end_offset)
@@ -185,7 +188,7 @@ class Log:
         segment = self._segment_for(len(batch), last_offset, timestamp, now_ms)
         if leader_epoch != self.epochs.latest or not self.epochs.is_stored:
             self._begin_epoch(leader_epoch, base_offset)
-        segment.append(batch, base_offset, last_offset, timestamp, config.index_interval_bytes)
+        segment.append(batch, base_offset, last_offset, timestamp)
         self.end_offset = last_offset + 1
         if header.producer_id >= 0:
             self.producers.advance(header, base_offset, timestamp)
@@ -216,9 +219,7 @@ class Log:
             segment = self._segment_for(len(batch), header.last_offset, header.max_timestamp, now_ms)
             if header.leader_epoch != self.epochs.latest or not self.epochs.is_stored:
                 self._begin_epoch(header.leader_epoch, header.base_offset)
-            segment.append(
-                batch, header.base_offset, header.last_offset, header.max_timestamp, self.config.index_interval_bytes
-            )
+            segment.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
             self.end_offset = header.next_offset
             take_in(self.producers, header, batch)
         return Appended(first.base_offset, self.end_offset - 1)
@@ -227,7 +228,7 @@ class Log:
         """The segment that takes this batch: the active one, or a new one if that is full or old enough."""
         config = self.config
         if not self._segments:
-            self._segments.append(Segment(self._files, self.directory, self.end_offset, now_ms))
+            self._segments.append(self._new_segment(now_ms))
         active = self._segments[-1]
         has_room = active.has_room_for(size, last_offset, config.segment_bytes, config.segment_index_bytes)
         if has_room and active.age_ms(timestamp, now_ms) <= config.segment_ms - config.segment_jitter_ms:
@@ -241,9 +242,12 @@ class Log:
         self._to_sync.append((end_offset, active.file))
         # They are written after the last batch: only a sync that has seen a later one has surely seen them.
         self._to_sync += [(end_offset + 1, file) for file in beside]
-        segment = Segment(self._files, self.directory, end_offset, now_ms)
+        segment = self._new_segment(now_ms)
         self._segments.append(segment)
         return segment
+
+    def _new_segment(self, now_ms: int) -> Segment:
+        return Segment(self._files, self.directory, self.end_offset, self.config.index_interval_bytes, now_ms)
 
     def _begin_epoch(self, epoch: int, offset: int) -> None:
         """Write an epoch down before its first batch. Should this be lost, the batches still tell it."""
@@ -277,11 +281,11 @@ class Log:
         """Which bytes hold the batches from `start_offset` on. None when there are none below `bound_offset`."""
         if start_offset >= bound_offset or start_offset >= self.end_offset:
             return None
+        if start_offset < self.start_offset:
+            raise Refused(Code.OFFSET_OUT_OF_RANGE, f"the log starts at offset {self.start_offset}")
         active = self._segments[-1]
         if active.remembers(start_offset):
             return active.plan_recent(start_offset, bound_offset, max_bytes, at_least_one)
-        if start_offset < self.start_offset:
-            raise Refused(Code.OFFSET_OUT_OF_RANGE, f"the log starts at offset {self.start_offset}")
         place = self._place_of(start_offset)
         for segment in self._segments[place:]:
             found = segment.locate(start_offset) if segment.size else None
@@ -304,7 +308,9 @@ class Log:
             raise Corrupt(where, f"{plan.length} bytes wanted at {plan.position}, {len(content)} are there")
         next_offset = plan.start_offset
         for position, header in sound_batches(content, where, plan.position, plan.start_offset):
-            if header.leader_epoch != self.epochs.at(header.base_offset):
+            # Below the log start, which may have moved on since this was planned, epochs are forgotten.
+            known_offset = max(header.base_offset, self.start_offset)
+            if known_offset <= header.last_offset and header.leader_epoch != self.epochs.at(known_offset):
                 raise Corrupt(f"{where} at {position}", f"leader epoch {header.leader_epoch} is not of this offset")
             next_offset = header.next_offset
         if next_offset > plan.next_offset:
@@ -361,7 +367,7 @@ class Log:
         while len(self._segments) > place + 1:
             self._remove_last()
         active = self._segments[-1]
-        active.truncate(end_offset, self.config.index_interval_bytes)
+        active.truncate(end_offset)
         self.end_offset = active.end_offset
         self.synced_offset = min(self.synced_offset, self.end_offset)
         self._stored_end_offset = UNKNOWN_OFFSET

@@ -47,7 +47,7 @@ class RecoveryReport:
 NOTHING_TO_REPORT = RecoveryReport()
 
 
-def rescan(files: Files, segments: list[Segment], synced_offset: int, interval_bytes: int, has_gaps: bool) -> Scanned:
+def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: bool) -> Scanned:
     """Learn the segments that end at or above the recovery point anew, and cut a torn tail.
 
     A segment that ends right there is among them: its index files may not have been synced.
@@ -58,7 +58,7 @@ def rescan(files: Files, segments: list[Segment], synced_offset: int, interval_b
         segment = segments[place]
         size = segment.size
         segment.forget()
-        problem = _learn_sound(segment, size, synced_offset, interval_bytes, has_gaps, scanned)
+        problem = _learn_sound(segment, size, synced_offset, has_gaps, scanned)
         if problem is None and not has_gaps:
             _refuse_hole(segments, place)
         if problem is not None:
@@ -78,18 +78,14 @@ def _refuse_hole(segments: list[Segment], place: int) -> None:
         )
 
 
-def _learn_sound(
-    segment: Segment, size: int, synced_offset: int, interval_bytes: int, has_gaps: bool, scanned: Scanned
-) -> Corrupt | None:
+def _learn_sound(segment: Segment, size: int, synced_offset: int, has_gaps: bool, scanned: Scanned) -> Corrupt | None:
     """Learn batches as long as they are sound. Below the recovery point only headers are read."""
     try:
         for _, header in _batches(segment, size, synced_offset):
             if not has_gaps and header.base_offset != segment.end_offset:
                 problem = f"offset {header.base_offset} where {segment.end_offset} is due"
                 return Corrupt(f"{segment.file.path} at {segment.size}", problem)
-            segment.learn(
-                header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes
-            )
+            segment.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
             scanned.batches += 1
     except Corrupt as problem:
         return problem

@@ -55,18 +55,20 @@ class Segment:
         "end_offset",
         "file",
         "inherited_bytes",
+        "interval_bytes",
         "path",
         "rebuilt",
         "size",
     )
 
-    def __init__(self, files: Files, directory: str, base_offset: int, now_ms: int) -> None:
+    def __init__(self, files: Files, directory: str, base_offset: int, interval_bytes: int, now_ms: int) -> None:
         self.path = f"{directory}/{base_offset:020}"
         self.base_offset = base_offset
         self.end_offset = base_offset
         self.file = files.open(self.path + ".log")
         self.size = 0
         self.inherited_bytes = 0  # what stands below this position was written by an earlier process
+        self.interval_bytes = interval_bytes  # about so many bytes lie between two index entries
         self.created_ms = now_ms
         self.rebuilt: list[str] = []  # index files found missing or damaged, and made anew
         self._files = files
@@ -81,16 +83,18 @@ class Segment:
         self._recent_positions = array("q")
 
     @classmethod
-    def inherit(cls, files: Files, directory: str, base_offset: int, end_offset: int, now_ms: int) -> Segment:
+    def inherit(
+        cls, files: Files, directory: str, base_offset: int, end_offset: int, interval_bytes: int, now_ms: int
+    ) -> Segment:
         """A segment that an earlier process left. Its indexes are read when they are needed."""
-        segment = cls(files, directory, base_offset, now_ms)
+        segment = cls(files, directory, base_offset, interval_bytes, now_ms)
         segment.size = segment.inherited_bytes = segment.file.size()
         segment.end_offset = end_offset
         if segment.size:
             segment._index = segment._times = None
         return segment
 
-    def load_tail(self, interval_bytes: int) -> None:
+    def load_tail(self) -> None:
         """Learn the batches behind the last index entry, and with them where this segment ends."""
         size = self.size
         if size == 0:
@@ -98,16 +102,16 @@ class Segment:
             return
         self.newest()
         entry = self.index.last
-        self.relearn(self._checked_position(entry), size, interval_bytes)
+        self.relearn(self._checked_position(entry), size)
 
-    def relearn(self, position: int, size: int, interval_bytes: int) -> None:
+    def relearn(self, position: int, size: int) -> None:
         """Learn the batches from `position` on; what stands before it is known."""
         self.size = position
         self._bytes_since_entry = 0
         del self._recent_offsets[:], self._recent_positions[:]
         self.end_offset = self.base_offset
         for _, header in headers(self.file, position, size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
-            self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes)
+            self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
 
     def forget(self) -> None:
         """Know nothing of the file's content: recovery learns it anew, batch by batch."""
@@ -119,20 +123,18 @@ class Segment:
 
     # --- writing
 
-    def append(
-        self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int, interval_bytes: int
-    ) -> None:
+    def append(self, batch: Buffer, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Write one batch at the end. On OSError nothing has changed."""
         self.file.append((batch,))
-        self.learn(len(batch), base_offset, last_offset, max_timestamp, interval_bytes)
+        self.learn(len(batch), base_offset, last_offset, max_timestamp)
 
-    def learn(self, size: int, base_offset: int, last_offset: int, max_timestamp: int, interval_bytes: int) -> None:
+    def learn(self, size: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Take note of the batch that stands where the known part of the file ends."""
         position = self.size
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._offset_of_max = last_offset
-        if self._bytes_since_entry > interval_bytes:
+        if self._bytes_since_entry > self.interval_bytes:
             self.index.append(last_offset, position)
             self.times.append(self._max_timestamp, self._offset_of_max)
             self._bytes_since_entry = 0
@@ -179,14 +181,14 @@ class Segment:
             written.append(file)
         return written
 
-    def truncate(self, end_offset: int, interval_bytes: int) -> None:
+    def truncate(self, end_offset: int) -> None:
         """Cut off the batch that holds `end_offset` and all behind it."""
         found = self.locate(end_offset) if self.size else None
         if found is None:
             return
         self.file.truncate(found.position)
         self.forget()
-        self.relearn(0, found.position, interval_bytes)
+        self.relearn(0, found.position)
         self.inherited_bytes = min(self.inherited_bytes, self.size)
 
     def remove(self) -> None:
@@ -202,11 +204,8 @@ class Segment:
         offsets, positions = self._recent_offsets, self._recent_positions
         first = bisect_right(offsets, start_offset) - 1
         position = positions[first]
-        if bound_offset >= self.end_offset:
-            last, end = len(offsets), self.size
-        else:
-            last = bisect_left(offsets, bound_offset)
-            end = positions[last]
+        last = bisect_left(offsets, bound_offset)
+        end = positions[last] if last < len(positions) else self.size
         if end - position > max_bytes:
             last = bisect_right(positions, position + max_bytes) - 1
             if last <= first:
@@ -327,11 +326,12 @@ class Segment:
         at = index.floor(last_offset)
         return at[1] if at is not None else 0
 
-    def rebuild(self, suffix: str, interval_bytes: int = 4096) -> tuple[OffsetIndex, TimeIndex]:
+    def rebuild(self, suffix: str) -> tuple[OffsetIndex, TimeIndex]:
         """Make both indexes anew from the batches, because the one with this suffix is missing or damaged."""
-        fresh = Segment(self._files, self.path.rpartition("/")[0], self.base_offset, self.created_ms)
+        directory, _, _ = self.path.rpartition("/")
+        fresh = Segment(self._files, directory, self.base_offset, self.interval_bytes, self.created_ms)
         for _, header in headers(self.file, 0, self.size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
-            fresh.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp, interval_bytes)
+            fresh.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
         if fresh.end_offset > self.end_offset:
             raise Corrupt(
                 self.file.path, f"ends at offset {fresh.end_offset}, the next segment begins at {self.end_offset}"

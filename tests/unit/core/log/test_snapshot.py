@@ -1,0 +1,67 @@
+"""The producer snapshot: Kafka's bytes, and nothing else is believed."""
+
+from __future__ import annotations
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chronik.core.log import snapshot
+from chronik.core.log.producers import Producer, Producers, Written
+
+
+def producer_of(producer_id: int = 7) -> Producer:
+    producer = Producer(producer_id, epoch=3)
+    producer.last_timestamp = 1234
+    producer.batches.append(Written(10, 14, 100, 104, 1234))
+    return producer
+
+
+def test_the_bytes_are_kafkas() -> None:
+    content = snapshot.encode(Producers([producer_of()]))
+    assert struct.unpack_from(">h", content) == (1,)
+    assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, 7, 3, 14, 104, 4, 1234, -1, -1)
+
+
+def test_it_brings_back_the_last_batch_of_each_producer() -> None:
+    first = producer_of(1)
+    first.batches.appendleft(Written(5, 9, 90, 94, 1000))
+    again = snapshot.decode(snapshot.encode(Producers([producer_of(2), first])))
+    assert again is not None
+    assert [producer.producer_id for producer in again.states()] == [1, 2]
+    assert list(again.states()[0].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert (again.states()[0].epoch, again.states()[0].last_timestamp) == (3, 1234)
+
+
+def test_a_sequence_that_wrapped_keeps_its_first_number() -> None:
+    producer = Producer(1, 0)
+    producer.batches.append(Written(2**31 - 2, 1, 100, 103, 5))
+    again = snapshot.decode(snapshot.encode(Producers([producer])))
+    assert again is not None
+    assert again.states()[0].batches[0].first_sequence == 2**31 - 2
+
+
+def test_a_producer_without_batches_is_kept_as_such() -> None:
+    again = snapshot.decode(snapshot.encode(Producers([Producer(1, 4)])))
+    assert again is not None
+    assert again.states()[0].epoch == 4
+    assert not again.states()[0].batches
+
+
+@given(st.data())
+def test_every_flipped_bit_is_noticed(data: st.DataObject) -> None:
+    content = bytearray(snapshot.encode(Producers([producer_of(1), producer_of(2)])))
+    bit = data.draw(st.integers(0, len(content) * 8 - 1))
+    content[bit // 8] ^= 1 << bit % 8
+    assert snapshot.decode(content) is None
+
+
+def test_every_shorter_file_is_noticed() -> None:
+    content = snapshot.encode(Producers([producer_of(1), producer_of(2)]))
+    assert all(snapshot.decode(content[:size]) is None for size in range(len(content)))
+
+
+def test_offsets_are_read_off_the_names() -> None:
+    names = ["00000000000000000012.snapshot", "00000000000000000003.snapshot", "x.snapshot", "00000000000000000003.log"]
+    assert snapshot.offsets_of(names) == (3, 12)
