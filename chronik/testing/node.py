@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import selectors
 import shutil
 import signal
 import subprocess
@@ -13,10 +12,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from typing import IO
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
+POLL_S = 0.005
 _READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (http://\S+)/metrics)?")
 
 # Tests do not want to wait for members that never come.
@@ -55,34 +54,35 @@ class RunningNode:
 
     def start(self) -> None:
         """Start, and return when it is ready. After a stop or kill it comes back on the same port."""
+        os.makedirs(self.data_dir, exist_ok=True)
         command = [sys.executable, "-m", "chronik", "serve", "--data-dir", self.data_dir, "--listen", f"{self.host}:{self.port}"]
         command += ["--http", "127.0.0.1:0"]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-        assert self._process.stderr is not None  # a pipe was asked for
-        printed = self._wait_until_ready(self._process.stderr)
-        _drain(self._process.stderr, self.log_path, printed)
+        with open(self.log_path, "ab") as printed:
+            before = printed.tell()
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed)
+        self._wait_until_ready(before)
 
-    def _wait_until_ready(self, stream: IO[bytes]) -> bytes:
-        printed = b""
+    def _wait_until_ready(self, before: int) -> None:
         deadline = time.monotonic() + START_TIMEOUT_S
-        with selectors.DefaultSelector() as selector:
-            selector.register(stream, selectors.EVENT_READ)
-            while time.monotonic() < deadline:
-                if not selector.select(timeout=deadline - time.monotonic()):
-                    break
-                part = os.read(stream.fileno(), 65536)
-                printed += part
-                ready = _READY.search(printed.decode(errors="replace"))
-                if ready is not None:
-                    self.port = int(ready[2])
-                    self.http_url = ready[3]
-                    return printed
-                if not part:
-                    break
+        while time.monotonic() < deadline and self._process is not None:
+            has_ended = self._process.poll() is not None
+            ready = _READY.search(self._printed(before))
+            if ready is not None:
+                self.port = int(ready[2])
+                self.http_url = ready[3]
+                return
+            if has_ended:
+                break
+            time.sleep(POLL_S)
         self.kill()
-        raise NodeDied(f"the node did not start:\n{printed.decode(errors='replace')}")
+        raise NodeDied(f"the node did not start:\n{self._printed(before)}")
+
+    def _printed(self, before: int) -> str:
+        with open(self.log_path, "rb") as printed:
+            printed.seek(before)
+            return printed.read().decode(errors="replace")
 
     def stop(self) -> int:
         """Stop in order (SIGTERM). Returns the exit code."""
@@ -107,21 +107,6 @@ class RunningNode:
     def restart(self) -> None:
         self.stop()
         self.start()
-
-
-def _drain(stream: IO[bytes], path: str, printed: bytes) -> None:
-    """Copy what the node prints to its log file from now on, so that its pipe never fills."""
-    import threading
-
-    def copy() -> None:
-        with contextlib.suppress(OSError, ValueError), open(path, "ab") as target, stream:
-            target.write(printed)
-            target.flush()
-            while part := os.read(stream.fileno(), 65536):
-                target.write(part)
-                target.flush()
-
-    threading.Thread(target=copy, daemon=True, name="node-log").start()
 
 
 @contextlib.contextmanager
