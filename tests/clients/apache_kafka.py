@@ -16,7 +16,6 @@ from pathlib import Path
 from tests.clients.jvm import java_command
 
 START_SECONDS_MAX = 60.0
-FAST_REBALANCES = {"group.consumer.min.heartbeat.interval.ms": "100", "group.min.session.timeout.ms": "1000"}
 
 
 @contextlib.contextmanager
@@ -24,7 +23,7 @@ def apache_kafka(jars: Path, folder: Path, config: Mapping[str, str]) -> Iterato
     """A running Apache Kafka; gives its bootstrap address."""
     port, controller_port = _free_ports(2)
     properties = folder / "server.properties"
-    settings = _settings(folder / "logs", port, controller_port) | FAST_REBALANCES | dict(config)
+    settings = _settings(folder / "logs", port, controller_port) | dict(config)
     properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     storage = java_command(jars, "kafka.tools.StorageTool")
     cluster_id = "Y2hyb25pay10ZXN0cy4uLg"

@@ -17,6 +17,7 @@ NODE_CONFIG: Mapping[str, str] = {
     "auto.create.topics.enable": "true",
     "group.initial.rebalance.delay.ms": "0",
     "group.consumer.heartbeat.interval.ms": "300",
+    "group.consumer.min.heartbeat.interval.ms": "300",
 }
 
 
