@@ -30,7 +30,8 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
     """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up."""
     if header.version < wire.SUPPORTED_FROM:
         desk.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
-        answer((wire.refuse_old(frame, header.body, header.version, header.correlation_id),))
+        refusal = wire.refuse_old(frame, header.body, header.version, header.correlation_id)
+        answer(None if refusal is None else (refusal,))
         return
     request = wire.parse(frame, header.body, header.version)
     pending = _Pending(header, request.acks, answer, desk.metrics)

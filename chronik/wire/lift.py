@@ -1,7 +1,8 @@
 """Versions vanish here: any version of a message to the one its handler knows, and back, by field name.
 
 A handler sees one type per message: kio's newest, or a union type of `wire/unions` where a name moved or split.
-A field the other side does not have gets its default; a field only this side has is left behind.
+A field the other side does not have gets its default, and so does a null where that side knows none; a field only this
+side has is left behind.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def converter(source: type, target: type) -> Callable[[Any], Any]:
         if field.name not in available:
             defaults[field.name] = default_of(field, hint)
             continue
-        change = _value_converter(source_hints[field.name], hint)
+        change = _value_converter(source_hints[field.name], hint, default_of(field, hint))
         if change is None:
             copied.append(field.name)
         else:
@@ -53,13 +54,16 @@ def converter(source: type, target: type) -> Callable[[Any], Any]:
     return make
 
 
-def _value_converter(source_hint: Any, target_hint: Any) -> Callable[[Any], Any] | None:
-    """For a nested message or an array of them; None when the value can be taken as it is."""
-    _, _, source_nested, _ = shape_of(source_hint)
-    _, is_array, target_nested, _ = shape_of(target_hint)
+def _value_converter(source_hint: Any, target_hint: Any, default: Any) -> Callable[[Any], Any] | None:
+    """For a nested message, an array of them, or a null that must go; None when the value can be taken as it is."""
+    _, _, source_nested, source_nullable = shape_of(source_hint)
+    _, is_array, target_nested, target_nullable = shape_of(target_hint)
+    null = None if target_nullable else default
     if source_nested is None or target_nested is None or source_nested is target_nested:
+        if source_nullable and null is not None:
+            return lambda value: null if value is None else value
         return None
     change = converter(source_nested, target_nested)
     if is_array:
-        return lambda values: None if values is None else tuple(map(change, values))
-    return lambda value: None if value is None else change(value)
+        return lambda values: null if values is None else tuple(map(change, values))
+    return lambda value: null if value is None else change(value)

@@ -140,12 +140,17 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
-def refuse_old(frame: memoryview, position: int, version: int, correlation_id: int) -> bytes:
-    """The answer to versions 0-2, which carry message formats that brokers no longer take: UNSUPPORTED_VERSION."""
+def refuse_old(frame: memoryview, position: int, version: int, correlation_id: int) -> bytes | None:
+    """The answer to versions 0-2, which carry message formats that brokers no longer take: UNSUPPORTED_VERSION.
+
+    None for acks=0: such a client reads no answer and would take it for that to its next request.
+    """
     try:
         request = _parse_classic_topics(frame, position, None)
     except (struct.error, IndexError, UnicodeDecodeError) as problem:
         raise Malformed(f"produce request: {problem}") from problem
+    if request.acks == 0:
+        return None
     out = bytearray(4)
     out += _INT32.pack(correlation_id)
     out += _INT32.pack(len(request.topics))

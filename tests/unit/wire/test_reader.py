@@ -1,0 +1,182 @@
+"""Our reader against kio's own, and against bytes that lie."""
+
+from __future__ import annotations
+
+import io
+import random
+import struct
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.schema.create_topics.v4.request import CreateTopicsRequest as ClassicCreate
+from kio.schema.create_topics.v7.request import CreateTopicsRequest as FlexibleCreate
+from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
+from kio.schema.heartbeat.v3.request import HeartbeatRequest as ClassicHeartbeat
+from kio.schema.heartbeat.v4.request import HeartbeatRequest as FlexibleHeartbeat
+from kio.schema.metadata.v0.request import MetadataRequest as MetadataV0
+from kio.schema.metadata.v1.request import MetadataRequest as MetadataV1
+from kio.schema.metadata.v13.request import MetadataRequest as MetadataV13
+
+from chronik.core.records.schema import write_uvarint
+from chronik.wire.errors import Malformed
+from chronik.wire.reader import ARRAY_ITEMS_MAX, decode, read_uvarint, skip_tags
+from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, VARIANTS, filled, read, request_type, write
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_request_reads_as_kio_reads_it(api_key: int, version: int, variant: str) -> None:
+    request = filled(request_type(api_key, version), variant)
+    content = write(request)
+
+    assert decode(type(request), content, 0) == read(type(request), content) == request
+    assert decode(type(request), memoryview(b"head" + content), 4) == request
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_request_cut_anywhere_is_malformed_or_still_a_request(api_key: int, version: int) -> None:
+    """Behind a cut there may be only what has a default (tagged fields at the end are not one of those)."""
+    content = write(filled(request_type(api_key, version), "full"))
+
+    for end in range(len(content)):
+        with pytest.raises(Malformed):
+            decode(request_type(api_key, version), content[:end], 0)
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+@settings(max_examples=10)
+@given(content=st.binary(max_size=200))
+def test_random_bytes_are_a_request_or_malformed(api_key: int, version: int, content: bytes) -> None:
+    expect_request_or_malformed(request_type(api_key, version), content)
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_request_with_bytes_changed_is_a_request_or_malformed(api_key: int, version: int) -> None:
+    content = write(filled(request_type(api_key, version), "full")) or b"\x00"  # ApiVersions 0-2 has no fields
+    dice = random.Random(f"{api_key} {version}")
+
+    for _ in range(30):
+        changed = bytearray(content)
+        for _ in range(dice.randint(1, 3)):
+            changed[dice.randrange(len(changed))] = dice.choice((0, 1, 0x7F, 0x80, 0xFF, dice.randrange(256)))
+        expect_request_or_malformed(request_type(api_key, version), bytes(changed))
+
+
+def expect_request_or_malformed(message_type: Any, content: bytes) -> None:
+    try:
+        message = decode(message_type, content, 0)
+    except Malformed:
+        return
+    assert isinstance(message, message_type)
+
+
+# --- lengths that lie
+
+
+def uvarint(value: int) -> bytes:
+    out = bytearray()
+    write_uvarint(out, value)
+    return bytes(out)
+
+
+LIES = [
+    ("a classic array of 2^31 - 1", ClassicCreate, struct.pack(">i", 2**31 - 1)),
+    ("a classic array of -2", ClassicCreate, struct.pack(">i", -2)),
+    ("a flexible array of 2^32 - 2", FlexibleCreate, uvarint(2**32 - 1)),
+    ("a flexible array of 2^31", FlexibleCreate, uvarint(2**31 + 1) + b"\x00" * 5),
+    ("a null array where none may be", FlexibleCreate, uvarint(0)),
+    ("a classic string of 32,767", ClassicHeartbeat, struct.pack(">h", 32_767) + b"abc"),
+    ("a classic string of -1 where none may be null", ClassicHeartbeat, struct.pack(">h", -1)),
+    ("a classic string of -300", ClassicHeartbeat, struct.pack(">h", -300)),
+    ("a flexible string of 2^31", FlexibleHeartbeat, uvarint(2**31 + 1) + b"abc"),
+    ("a flexible string that is null", FlexibleHeartbeat, b"\x00"),
+    ("a string that is no utf-8", FlexibleHeartbeat, b"\x03\xff\xfe"),
+    ("a varint without an end", FlexibleHeartbeat, b"\xff" * 12),
+    ("nothing at all", FlexibleHeartbeat, b""),
+]
+
+
+@pytest.mark.parametrize(("what", "message_type", "content"), LIES, ids=[lie[0] for lie in LIES])
+def test_a_length_that_lies_is_malformed_and_takes_no_memory(what: str, message_type: type, content: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with pytest.raises(Malformed):
+            decode(message_type, content, 0)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak_bytes < 1_000_000
+
+
+def test_an_array_of_more_than_a_million_is_refused_even_when_its_bytes_are_there() -> None:
+    content = struct.pack(">i", ARRAY_ITEMS_MAX + 1) + bytes(2 * (ARRAY_ITEMS_MAX + 1))
+
+    with pytest.raises(Malformed, match="array"):
+        decode(MetadataV0, content, 0)
+
+
+def test_a_null_array_is_null_where_it_may_be_and_an_empty_one_is_not() -> None:
+    assert decode(MetadataV1, struct.pack(">i", -1), 0).topics is None
+    assert decode(MetadataV1, struct.pack(">i", 0), 0).topics == ()
+    assert decode(MetadataV13, b"\x00\x01\x00\x00", 0).topics is None
+    assert decode(MetadataV13, b"\x01\x01\x00\x00", 0).topics == ()
+
+
+# --- tagged fields
+
+
+def test_tagged_fields_nobody_knows_are_passed_over() -> None:
+    request = filled(FlexibleHeartbeat, "full")
+    unknown = uvarint(2) + uvarint(100) + uvarint(3) + b"abc" + uvarint(7000) + uvarint(0)
+    content = write(request)[:-1] + unknown
+
+    assert decode(FlexibleHeartbeat, content, 0) == request
+
+
+@pytest.mark.parametrize(
+    "tags",
+    [uvarint(1) + uvarint(5) + uvarint(1000), uvarint(2**31), uvarint(1), uvarint(1) + uvarint(5) + b"\xff" * 6],
+    ids=["reaches past the end", "too many", "cut short", "endless varint"],
+)
+def test_tagged_fields_that_lie_are_malformed(tags: bytes) -> None:
+    content = write(filled(FlexibleHeartbeat, "full"))[:-1] + tags
+
+    with pytest.raises(Malformed):
+        decode(FlexibleHeartbeat, content, 0)
+    with pytest.raises((Malformed, IndexError)):
+        skip_tags(tags, 0)
+
+
+def test_skipping_tags_ends_where_the_fields_end() -> None:
+    tags = uvarint(2) + uvarint(0) + uvarint(3) + b"abc" + uvarint(9) + uvarint(0)
+
+    assert skip_tags(tags + b"rest", 0) == len(tags)
+    assert skip_tags(b"\x00rest", 0) == 1
+
+
+def test_a_nullable_message_has_a_byte_before_it() -> None:
+    """KIP-893: DescribeTopicPartitions' cursor."""
+    with_cursor = filled(DescribeTopicPartitionsRequest, "full")
+    without = filled(DescribeTopicPartitionsRequest, "null")
+
+    assert decode(DescribeTopicPartitionsRequest, write(with_cursor), 0).cursor == with_cursor.cursor is not None
+    assert decode(DescribeTopicPartitionsRequest, write(without), 0).cursor is None
+
+
+# --- varints
+
+
+@given(value=st.integers(0, 2**35 - 1))
+def test_a_varint_comes_back(value: int) -> None:
+    content = uvarint(value)
+
+    assert read_uvarint(content, 0) == (value, len(content))
+
+
+def test_a_varint_of_six_bytes_is_malformed() -> None:
+    with pytest.raises(Malformed):
+        read_uvarint(io.BytesIO(b"\x80\x80\x80\x80\x80\x01").getbuffer(), 0)
