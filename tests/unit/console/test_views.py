@@ -1,0 +1,165 @@
+"""What is shown of a node, from its state."""
+
+from __future__ import annotations
+
+import time
+
+from chronik.console import views
+from chronik.core.errors import Code
+from chronik.core.machines.groups.classic_group import ClassicGroup
+from chronik.core.machines.groups.consumer_group import ConsumerGroup
+from chronik.trace.reading import PartitionReading
+from chronik.wire.versions import FETCH, PRODUCE
+from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
+
+
+def test_a_node_that_serves_everything_is_healthy() -> None:
+    node = FakeNode()
+    node.replicas.add("orders", 0, end=5)
+
+    health = views.health(node.as_node)
+
+    assert health.is_good
+    assert health.body["status"] == "ok"
+    assert health.body["node_id"] == 7
+    assert health.body["cluster_id"] == CLUSTER_ID
+    assert "problems" not in health.body
+
+
+def test_an_offline_replica_makes_the_node_unhealthy_and_is_named_with_its_reason() -> None:
+    node = FakeNode()
+    node.replicas.add("orders", 3, end=5).take_offline("write failed: no such device")
+    node.replicas.failed["bills", 0] = "bad magic at 17"
+
+    health = views.health(node.as_node)
+
+    assert not health.is_good
+    assert health.body["status"] == "failing"
+    assert health.body["problems"] == [
+        "bills-0 is offline: bad magic at 17",
+        "orders-3 is offline: write failed: no such device",
+    ]
+
+
+def test_the_list_of_problems_is_bounded() -> None:
+    node = FakeNode()
+    for partition in range(100):
+        node.replicas.failed["orders", partition] = "gone"
+
+    problems = views.health(node.as_node).body["problems"]
+
+    assert isinstance(problems, list)
+    assert len(problems) == views.PROBLEMS_SHOWN + 1
+    assert problems[-1] == "and 80 more partitions are offline"
+
+
+def test_readiness_is_the_nodes_own_word() -> None:
+    node = FakeNode()
+
+    assert views.readiness(node.as_node).is_good
+
+    node.is_ready = False
+
+    assert not views.readiness(node.as_node).is_good
+    assert views.readiness(node.as_node).body["status"] == "not ready"
+
+
+def test_a_partitions_offsets_are_those_of_its_replica() -> None:
+    node = FakeNode()
+    replica = node.replicas.add("orders", 2, start=10, watermark=40, end=55, size=1234)
+
+    before = views.reading(node.as_node).served
+    replica.replica_safe(1, 50)
+    replica.replica_safe(2, 50)
+    after = views.reading(node.as_node).served
+
+    assert before == [PartitionReading("orders", 2, 10, 40, 40, 55, 1234, 2)]
+    assert after == [PartitionReading("orders", 2, 10, 50, 50, 55, 1234, 2)]
+
+
+def test_partitions_that_were_never_written_to_have_no_series() -> None:
+    node = FakeNode()
+    node.replicas.add("empty", 0)
+    node.replicas.add("emptied", 0, start=5, watermark=5, end=5)
+
+    reading = views.reading(node.as_node)
+
+    assert [partition.topic for partition in reading.served] == ["emptied"]
+
+
+def test_an_offline_partition_is_listed_apart_from_those_that_are_served() -> None:
+    node = FakeNode()
+    node.replicas.add("orders", 0, end=5)
+    node.replicas.add("orders", 1, end=5).take_offline("sync failed")
+    node.replicas.failed["orders", 2] = "could not be opened"
+
+    reading = views.reading(node.as_node)
+
+    assert [partition.partition for partition in reading.served] == [0]
+    assert reading.offline == [("orders", 1), ("orders", 2)]
+    assert reading.offline_count == 2
+
+
+def test_counts_carry_the_names_of_requests_and_codes() -> None:
+    node = FakeNode()
+    node.metrics.requests[PRODUCE] += 3
+    node.metrics.refused(FETCH, Code.OFFSET_OUT_OF_RANGE)
+    node.metrics.refused(FETCH, Code.OFFSET_OUT_OF_RANGE)
+
+    reading = views.reading(node.as_node)
+
+    assert reading.requests["produce",] == 3
+    assert reading.requests["fetch",] == 0
+    assert reading.refusals == {("fetch", "OFFSET_OUT_OF_RANGE"): 2}
+
+
+def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
+    node = FakeNode()
+    node.metrics.produced_batches, node.metrics.bytes_in, node.metrics.bytes_out = 4, 400, 300
+    node.metrics.duplicate_batches, node.metrics.faults = 2, 1
+    node.connections.open.update({1: None, 2: None})
+    node.connections.accepted_total, node.connections.malformed_total = 9, 3
+    node.replicas.commits.rounds, node.replicas.commits.sync_seconds = 6, 0.5
+    node.replicas.add("orders", 0, end=1, producers=2)
+    node.replicas.add("orders", 1, end=1, producers=3)
+    node.waiting_now = (11, 12)
+    node.sessions.create(1, now_ms=0)
+
+    reading = views.reading(node.as_node)
+
+    assert (reading.appended_batches, reading.appended_bytes, reading.fetched_bytes) == (4, 400, 300)
+    assert (reading.duplicate_batches, reading.faults) == (2, 1)
+    assert (reading.connections_open, reading.connections_accepted, reading.connections_malformed) == (2, 9, 3)
+    assert reading.commits == (6, 0.5)
+    assert reading.producer_ids == 5
+    assert (reading.waiting_producers, reading.waiting_fetches) == (11, 12)
+    assert reading.fetch_sessions == 1
+    assert (reading.disk_size_bytes, reading.disk_free_bytes) == (1000, 400)
+    assert reading.is_ready
+
+
+def test_groups_are_counted_by_type_and_state_and_states_without_groups_are_zero() -> None:
+    node = FakeNode()
+    node.machines[0].groups.update({"a": ClassicGroup("a"), "b": ClassicGroup("b"), "c": ConsumerGroup("c")})
+
+    counts = views.groups(node.as_node)
+
+    assert counts["classic", "Empty"] == 2
+    assert counts["consumer", "Empty"] == 1
+    assert counts["classic", "Stable"] == 0
+    assert counts["consumer", "Reconciling"] == 0
+    assert sum(counts.values()) == 3
+
+
+def test_reading_10_000_partitions_holds_up_the_event_loop_for_less_than_a_fifth_of_a_second() -> None:
+    node = FakeNode()
+    for topic in range(100):
+        for partition in range(100):
+            node.replicas.add(f"topic-{topic}", partition, watermark=10, end=10)
+
+    began = time.thread_time()  # of this thread alone: the machine may have other things to do
+    reading = views.reading(node.as_node)
+    took_s = time.thread_time() - began
+
+    assert len(reading.served) == 10_000
+    assert took_s < 0.2
