@@ -197,23 +197,43 @@ def test_the_perf_tests_send_and_receive_every_record(bootstrap: str, tool: Tool
     assert received.splitlines()[-1].split(", ")[4] == "20000"
 
 
-@pytest.mark.parametrize("codec", ["none", "zstd"])
-def test_kafka_log_dirs_finds_the_log_and_kafka_dump_log_reads_it(
-    tool: Tool, client: Client, make_topic: MakeTopic, codec: str
-) -> None:
-    topic = make_topic()
-    records = [Record(b"value %d" % number, b"key %d" % number, (("h", b"x"),)) for number in range(10)]
-    client.produce(topic, records, {"compression.type": codec, "enable.idempotence": True})
+def log_folder(tool: Tool, topic: str) -> Path:
+    """Where the log of partition 0 lies, and that its size is what kafka-log-dirs says."""
     [line] = [one for one in tool("kafka-log-dirs", "--describe", "--topic-list", topic).splitlines() if one[:1] == "{"]
     [broker] = json.loads(line)["brokers"]
     [found] = [log_dir for log_dir in broker["logDirs"] if log_dir["partitions"]]
-    log = Path(found["logDir"]) / f"{topic}-0" / "00000000000000000000.log"
-    assert found["partitions"][0]["size"] == log.stat().st_size
+    folder = Path(found["logDir"]) / f"{topic}-0"
+    assert found["partitions"][0]["size"] == sum(log.stat().st_size for log in folder.glob("*.log"))
+    return folder
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_kafka_dump_log_reads_the_records(tool: Tool, client: Client, make_topic: MakeTopic, codec: str) -> None:
+    topic = make_topic()
+    records = [Record(b"value %d" % number, b"key %d" % number, (("h", b"x"),)) for number in range(10)]
+    client.produce(topic, records, {"compression.type": codec, "enable.idempotence": True})
+    log = log_folder(tool, topic) / "00000000000000000000.log"
     dumped = run_tool("kafka-dump-log", "--files", str(log), "--print-data-log")
     assert re.findall(r"payload: (.*)", dumped) == [f"value {number}" for number in range(10)]
     assert "isvalid: true" in dumped
     assert "isvalid: false" not in dumped
-    indexes = [str(log.with_suffix(suffix)) for suffix in (".index", ".timeindex")]
+
+
+def test_kafka_dump_log_finds_the_indexes_of_a_rolled_segment_right(
+    tool: Tool, client: Client, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(**{"segment.bytes": str(1024 * 1024)})
+    for _ in range(8):
+        client.produce(topic, [Record(bytes(20_000)) for _ in range(10)])
+    folder = log_folder(tool, topic)
+    assert len(list(folder.glob("*.log"))) > 1, "the log has rolled"
+    indexes = [str(folder / f"00000000000000000000{suffix}") for suffix in (".index", ".timeindex")]
+    # It compares every entry with the log, and prints what does not fit.
+    dumped = run_tool("kafka-dump-log", "--files", ",".join(indexes))
+    assert len(re.findall(r"^offset: \d+ position: \d+", dumped, re.MULTILINE)) > 1
+    assert len(re.findall(r"^timestamp: \d+ offset: \d+", dumped, re.MULTILINE)) > 1
+    assert "mismatch" not in dumped.lower()
+    assert "Found out of order" not in dumped
     sane = run_tool("kafka-dump-log", "--files", ",".join(indexes), "--index-sanity-check")
     assert sane.count("passed sanity check") == 2
 
