@@ -1,0 +1,52 @@
+"""AlterConfigs."""
+
+from __future__ import annotations
+
+from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+
+from chronik.api import alter_configs
+from chronik.core.errors import Code
+from tests.unit.api.fake_desk import ask, fake_desk
+
+TOPIC = 2
+
+
+def request(name: str, *configs: tuple[str, str | None], validate_only: bool = False) -> AlterConfigsRequest:
+    wanted = tuple(AlterableConfig(name=key, value=value) for key, value in configs)
+    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=wanted)
+    return AlterConfigsRequest(resources=(resource,), validate_only=validate_only)
+
+
+def test_what_is_not_named_goes_back_to_its_default() -> None:
+    desk = fake_desk(topics={"a": 1})
+
+    ask(alter_configs, request("a", ("retention.ms", "5"), ("segment.bytes", "1000")), desk, version=2)
+    response = ask(alter_configs, request("a", ("segment.bytes", "2000")), desk, version=2)
+
+    assert [(one.resource_type, one.resource_name, one.error_code) for one in response.responses] == [
+        (TOPIC, "a", Code.NONE)
+    ]
+    assert desk.metadata.image.topic_overrides("a") == {"segment.bytes": "2000"}
+
+
+def test_a_bad_setting_is_refused_with_its_reason() -> None:
+    desk = fake_desk(topics={"a": 1})
+
+    response = ask(alter_configs, request("a", ("segment.bytes", "few")), desk, version=2)
+
+    assert response.responses[0].error_code is Code.INVALID_CONFIG
+    assert "must be a whole number" in response.responses[0].error_message
+
+
+def test_a_null_value_is_refused_here() -> None:
+    response = ask(alter_configs, request("a", ("segment.bytes", None)), fake_desk(topics={"a": 1}), version=2)
+
+    assert response.responses[0].error_code is Code.INVALID_REQUEST
+
+
+def test_validate_only_alters_nothing() -> None:
+    desk = fake_desk(topics={"a": 1})
+
+    ask(alter_configs, request("a", ("retention.ms", "5"), validate_only=True), desk, version=2)
+
+    assert desk.metadata.image.topic_overrides("a") == {}

@@ -1,0 +1,103 @@
+"""CreateTopics."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.create_topics.v7.request import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+
+from chronik.api import create_topics, topic_ids
+from chronik.core.config.definitions import Source
+from chronik.core.config.topic import TOPIC_SETTINGS
+from chronik.core.errors import Code, Refused
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+
+
+def wanted(name: str, count: int = 1, factor: int = 1, assignments: tuple[Any, ...] = (), **configs: str) -> Any:
+    return CreatableTopic(
+        name=name,
+        num_partitions=count,
+        replication_factor=factor,
+        assignments=assignments,
+        configs=tuple(CreatableTopicConfig(name=key.replace("_", "."), value=value) for key, value in configs.items()),
+    )
+
+
+def request(*topics: Any, validate_only: bool = False) -> Any:
+    return CreateTopicsRequest(topics=topics, timeout=datetime.timedelta(seconds=1), validate_only=validate_only)
+
+
+def test_all_topics_of_a_request_are_created_each_with_its_own_id() -> None:
+    desk = fake_desk()
+
+    response = ask(create_topics, request(wanted("a", 2), wanted("b", 3)), desk, version=7)
+
+    assert [(one.name, one.error_code, one.num_partitions, one.replication_factor) for one in response.topics] == [
+        ("a", Code.NONE, 2, 1),
+        ("b", Code.NONE, 3, 1),
+    ]
+    for one in response.topics:
+        assert one.topic_id == topic_ids.to_wire(desk.metadata.image.topics[one.name].id)
+    assert len({one.topic_id for one in response.topics}) == 2
+
+
+def test_each_topic_has_its_own_error() -> None:
+    desk = fake_desk(topics={"there": 1})
+
+    response = ask(create_topics, request(wanted("there"), wanted("b", 0), wanted("c"), wanted("d", factor=9)), desk, 7)
+
+    assert [one.error_code for one in response.topics] == [
+        Code.TOPIC_ALREADY_EXISTS,
+        Code.INVALID_PARTITIONS,
+        Code.NONE,
+        Code.INVALID_REPLICATION_FACTOR,
+    ]
+    assert response.topics[0].error_message == "Topic 'there' already exists."
+    assert response.topics[0].topic_id is None
+    assert sorted(desk.metadata.image.topics) == ["c", "there"]
+
+
+def test_the_answer_shows_the_settings_with_their_source() -> None:
+    response = ask(create_topics, request(wanted("a", retention_ms="5")), fake_desk(), version=5)
+
+    shown = {config.name: config for config in response.topics[0].configs}
+    assert list(shown) == list(TOPIC_SETTINGS)
+    assert (shown["retention.ms"].value, shown["retention.ms"].config_source) == ("5", Source.TOPIC)
+    assert (shown["cleanup.policy"].value, shown["cleanup.policy"].config_source) == ("delete", Source.DEFAULT)
+
+
+def test_replicas_assigned_by_hand_are_taken() -> None:
+    desk = fake_desk(brokers=(1, 2))
+    by_hand = tuple(CreatableReplicaAssignment(partition_index=n, broker_ids=(2 - n,)) for n in (0, 1))
+
+    response = ask(create_topics, request(wanted("a", -1, -1, by_hand)), desk, version=7)
+
+    assert response.topics[0].error_code is Code.NONE
+    assert [partition.leader for partition in desk.metadata.image.topics["a"].partitions] == [2, 1]
+
+
+def test_validate_only_creates_nothing() -> None:
+    desk = fake_desk()
+
+    response = ask(create_topics, request(wanted("a", 4), validate_only=True), desk, version=7)
+
+    assert (response.topics[0].error_code, response.topics[0].num_partitions) == (Code.NONE, 4)
+    assert not desk.metadata.image.topics
+
+
+def test_a_refusal_is_on_every_topic() -> None:
+    desk = fake_desk()
+    metadata_of(desk).refusing = Refused(Code.NOT_CONTROLLER, "ask another")
+
+    response = ask(create_topics, request(wanted("a"), wanted("b")), desk, version=7)
+
+    assert [(one.name, one.error_code, one.error_message) for one in response.topics] == [
+        ("a", Code.NOT_CONTROLLER, "ask another"),
+        ("b", Code.NOT_CONTROLLER, "ask another"),
+    ]

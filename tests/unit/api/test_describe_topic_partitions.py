@@ -1,0 +1,98 @@
+"""DescribeTopicPartitions: pages of topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
+
+from chronik.api import describe_topic_partitions
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.records import NO_LEADER, PartitionChangeRecord
+from tests.unit.api.fake_desk import ask, fake_desk
+
+
+def request(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:
+    return DescribeTopicPartitionsRequest(
+        topics=tuple(TopicRequest(name=name) for name in names),
+        response_partition_limit=limit,
+        cursor=None if cursor is None else Cursor(topic_name=cursor[0], partition_index=cursor[1]),
+    )
+
+
+def page(response: Any) -> tuple[list[tuple[str, list[int]]], tuple[str, int] | None]:
+    topics = [(topic.name, [part.partition_index for part in topic.partitions]) for topic in response.topics]
+    cursor = response.next_cursor
+    return topics, None if cursor is None else (cursor.topic_name, cursor.partition_index)
+
+
+def test_no_topics_means_all_by_name() -> None:
+    desk = fake_desk(topics={"b": 1, "a": 2})
+
+    assert page(ask(describe_topic_partitions, request(), desk, 0)) == ([("a", [0, 1]), ("b", [0])], None)
+
+
+def test_a_page_ends_at_the_limit_and_the_cursor_says_where_the_next_begins() -> None:
+    desk = fake_desk(topics={"a": 3, "b": 2})
+
+    assert page(ask(describe_topic_partitions, request(limit=2), desk, 0)) == ([("a", [0, 1])], ("a", 2))
+    assert page(ask(describe_topic_partitions, request(limit=2, cursor=("a", 2)), desk, 0)) == (
+        [("a", [2]), ("b", [0])],
+        ("b", 1),
+    )
+    assert page(ask(describe_topic_partitions, request(limit=3), desk, 0)) == ([("a", [0, 1, 2])], ("b", 0))
+
+
+def test_a_limit_below_one_still_gets_on() -> None:
+    desk = fake_desk(topics={"a": 2})
+
+    assert page(ask(describe_topic_partitions, request(limit=0), desk, 0)) == ([("a", [0])], ("a", 1))
+
+
+def test_a_topic_that_is_not_there_has_an_error_and_is_not_created() -> None:
+    desk = fake_desk(topics={"b": 1})
+
+    response = ask(describe_topic_partitions, request("c", "b", "a a"), desk, 0)
+
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [
+        ("a a", Code.INVALID_TOPIC_EXCEPTION),
+        ("b", Code.NONE),
+        ("c", Code.UNKNOWN_TOPIC_OR_PARTITION),
+    ]
+    assert list(desk.metadata.image.topics) == ["b"]
+
+
+def test_a_partition_without_a_leader_names_nobody() -> None:
+    desk = fake_desk(topics={"a": 1})
+    desk.metadata.image.apply(PartitionChangeRecord(0, desk.metadata.image.topics["a"].id, leader=NO_LEADER))
+
+    [topic] = ask(describe_topic_partitions, request("a"), desk, 0).topics
+
+    assert [(one.leader_id, one.error_code) for one in topic.partitions] == [(-1, Code.LEADER_NOT_AVAILABLE)]
+
+
+@pytest.mark.parametrize(
+    "asked", [request("a", cursor=("b", 0)), request("a", cursor=("a", -1)), request(cursor=("a", -1))]
+)
+def test_a_cursor_that_cannot_be_is_refused(asked: Any) -> None:
+    response = ask(describe_topic_partitions, asked, fake_desk(topics={"a": 1}), 0)
+
+    assert [(topic.name, topic.error_code) for topic in response.topics] == [("a", Code.INVALID_REQUEST)]
+
+
+@given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 7), max_size=6), st.integers(1, 9))
+def test_the_pages_together_show_every_partition_once(topics: dict[str, int], limit: int) -> None:
+    desk = fake_desk(topics=topics)
+    seen: list[tuple[str, int]] = []
+    cursor: tuple[str, int] | None = None
+    while True:
+        shown, cursor = page(ask(describe_topic_partitions, request(limit=limit, cursor=cursor), desk, 0))
+        assert sum(len(partitions) for _, partitions in shown) <= limit
+        seen += [(name, number) for name, partitions in shown for number in partitions]
+        if cursor is None:
+            break
+
+    assert seen == [(name, number) for name in sorted(topics) for number in range(topics[name])]

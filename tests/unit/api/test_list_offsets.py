@@ -1,0 +1,135 @@
+"""ListOffsets: where a partition begins, ends, and was at a time."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+from chronik.api import list_offsets
+from chronik.api.desk import Desk
+from chronik.core.errors import Code
+from chronik.core.log.times import TimedOffset
+from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+
+NEWEST = 11
+LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
+
+
+def request(*wanted: tuple[int, int], epoch: int = -1, replica_id: int = -1, isolation: int = 0) -> Any:
+    parts = tuple(
+        ListOffsetsPartition(partition_index=number, current_leader_epoch=epoch, timestamp=timestamp)
+        for number, timestamp in wanted
+    )
+    return ListOffsetsRequest(
+        replica_id=replica_id,
+        isolation_level=isolation,
+        topics=(ListOffsetsTopic(name="a", partitions=parts),),
+        timeout=datetime.timedelta(0),
+    )
+
+
+def desk_with_log() -> Desk:
+    """Offsets 10 to 20 in epochs 2 (from 10) and 4 (from 15), safe up to 18."""
+    log = FakeLog(start_offset=10, end_offset=18)
+    log.epochs.assign(2, 10)
+    log.epochs.assign(4, 15)
+    log.times = [TimedOffset(10, 100), TimedOffset(12, 300), TimedOffset(16, 200), TimedOffset(19, 900)]
+    desk = fake_desk()
+    replicas_of(desk).add("a", 0, log, leader_epoch=4)
+    log.end_offset = 20
+    return desk
+
+
+def found(response: Any) -> tuple[Code, int, int, int]:
+    [part] = response.topics[0].partitions
+    return part.error_code, part.offset, part.timestamp, part.leader_epoch
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "offset", "time", "epoch"),
+    [
+        (LATEST, 18, -1, 4),
+        (EARLIEST, 10, -1, 2),
+        (EARLIEST_LOCAL, 10, -1, 2),
+        (MAX_TIMESTAMP, 12, 300, 2),
+        (LATEST_TIERED, -1, -1, -1),
+        (EARLIEST_PENDING, -1, -1, -1),
+        (0, 10, 100, 2),
+        (101, 12, 300, 2),
+        (301, -1, -1, -1),  # offset 19 is that late, but not safe yet
+        (2**62, -1, -1, -1),
+    ],
+)
+def test_an_offset_is_found_by_time(timestamp: int, offset: int, time: int, epoch: int) -> None:
+    assert found(ask(list_offsets, request((0, timestamp)), desk_with_log(), NEWEST)) == (
+        Code.NONE,
+        offset,
+        time,
+        epoch,
+    )
+
+
+def test_the_latest_is_the_high_watermark_for_consumers_and_the_end_for_replicas() -> None:
+    # F8: the next offset shown as the watermark.
+    desk = desk_with_log()
+
+    assert found(ask(list_offsets, request((0, LATEST)), desk, NEWEST))[1] == 18
+    assert found(ask(list_offsets, request((0, LATEST), isolation=1), desk, NEWEST))[1] == 18
+    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), desk, NEWEST))[1] == 20
+
+
+def test_an_empty_log_has_no_largest_timestamp() -> None:
+    desk = fake_desk(topics={"a": 1})
+
+    assert found(ask(list_offsets, request((0, MAX_TIMESTAMP)), desk, NEWEST)) == (Code.NONE, -1, -1, -1)
+    assert found(ask(list_offsets, request((0, LATEST)), desk, NEWEST))[:2] == (Code.NONE, 0)
+
+
+@pytest.mark.parametrize(
+    ("epoch", "code"), [(3, Code.FENCED_LEADER_EPOCH), (4, Code.NONE), (5, Code.UNKNOWN_LEADER_EPOCH)]
+)
+def test_a_client_with_another_leader_epoch_is_told(epoch: int, code: Code) -> None:
+    assert found(ask(list_offsets, request((0, LATEST), epoch=epoch), desk_with_log(), NEWEST))[0] is code
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "first_version"),
+    [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)],
+)
+def test_a_special_time_is_known_from_its_version_on(timestamp: int, first_version: int) -> None:
+    desk = desk_with_log()
+
+    assert found(ask(list_offsets, request((0, timestamp)), desk, first_version))[0] is Code.NONE
+    assert found(ask(list_offsets, request((0, timestamp)), desk, first_version - 1))[0] is Code.UNSUPPORTED_VERSION
+
+
+def test_a_time_that_is_no_time_is_refused() -> None:
+    assert found(ask(list_offsets, request((0, -7)), desk_with_log(), NEWEST))[0] is Code.UNSUPPORTED_VERSION
+
+
+def test_each_partition_has_its_own_error() -> None:
+    desk = desk_with_log()
+    replicas_of(desk).refusing["a", 3] = Code.NOT_LEADER_OR_FOLLOWER
+
+    response = ask(
+        list_offsets, request((0, LATEST), (1, LATEST), (2, LATEST), (2, EARLIEST), (3, LATEST)), desk, NEWEST
+    )
+
+    assert [(part.partition_index, part.error_code) for part in response.topics[0].partitions] == [
+        (0, Code.NONE),
+        (1, Code.UNKNOWN_TOPIC_OR_PARTITION),
+        (2, Code.INVALID_REQUEST),
+        (2, Code.INVALID_REQUEST),
+        (3, Code.NOT_LEADER_OR_FOLLOWER),
+    ]
+
+
+@pytest.mark.parametrize(("version", "code"), [(4, Code.LEADER_NOT_AVAILABLE), (5, Code.OFFSET_NOT_AVAILABLE)])
+def test_a_leader_that_does_not_know_yet_says_so_in_a_code_the_version_knows(version: int, code: Code) -> None:
+    desk = fake_desk()
+    replicas_of(desk).refusing["a", 0] = Code.OFFSET_NOT_AVAILABLE
+
+    assert found(ask(list_offsets, request((0, LATEST)), desk, version))[:2] == (code, -1)
