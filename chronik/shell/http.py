@@ -68,8 +68,11 @@ class HttpServer:
 
     async def close(self) -> None:
         """Stop listening, let answers that are under way finish, hang up."""
-        self._loop.remove_reader(self._listening)
-        if self._starting is not None:
+        if self._listening.fileno() < 0:  # closed already
+            return
+        if self._starting is None:
+            self._loop.remove_reader(self._listening)
+        else:
             self._starting.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._starting
