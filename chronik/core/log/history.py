@@ -6,9 +6,9 @@ far as they check out; what they do not know is read off the batch headers.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator, Sequence
 
+from chronik.core.errors import Corrupt
 from chronik.core.log import snapshot
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
 from chronik.core.log.producers import BATCHES_KEPT, Producer, Producers, Written
@@ -112,35 +112,28 @@ def recall(segments: Sequence[Segment], producer: Producer) -> None:
     producer.is_recalled = True
     if not producer.batches:
         return
-    known_from = producer.batches[0].base_offset
-    place = max((i for i, s in enumerate(segments) if s.base_offset <= known_from), default=0)
-    earlier: deque[Written] = deque(maxlen=BATCHES_KEPT)
-    for segment in segments[max(place - 1, 0) : place + 1]:
-        for _, header in headers(segment.file, _recall_from(segment, known_from), segment.size):
-            if header.base_offset >= known_from:
-                break
-            is_own = header.producer_id == producer.producer_id and header.producer_epoch == producer.epoch
-            if is_own and not header.is_control:
-                earlier.append(
-                    Written(
-                        header.base_sequence,
-                        header.last_sequence,
-                        header.base_offset,
-                        header.last_offset,
-                        header.max_timestamp,
-                    )
-                )
-    producer.batches.extendleft(reversed(list(earlier)[-(BATCHES_KEPT - len(producer.batches)) :]))
+    known_from, room_bytes = producer.batches[0].base_offset, RECALL_BYTES
+    for segment in reversed(segments):
+        if segment.base_offset > known_from or segment.size == 0:
+            continue
+        found = segment.locate(known_from)
+        end = found.position if found is not None else segment.size
+        start = _batch_start(segment, end - room_bytes)
+        earlier = [
+            Written(h.base_sequence, h.last_sequence, h.base_offset, h.last_offset, h.max_timestamp)
+            for _, h in headers(segment.file, start, end)
+            if h.producer_id == producer.producer_id and h.producer_epoch == producer.epoch and not h.is_control
+        ]
+        producer.batches.extendleft(earlier[: -(BATCHES_KEPT - len(producer.batches)) - 1 : -1])
+        room_bytes -= end - start
+        if len(producer.batches) == BATCHES_KEPT or room_bytes <= 0:
+            break
 
 
-def _recall_from(segment: Segment, offset: int) -> int:
-    """A position in the segment that is RECALL_BYTES before `offset`, or somewhat more."""
-    found = segment.locate(offset) if segment.size else None
-    position = (found.position if found is not None else segment.size) - RECALL_BYTES
+def _batch_start(segment: Segment, position: int) -> int:
+    """Where a batch begins, at or somewhat before this position."""
     entry = segment.index.floor_position(position)
-    if entry is None:
-        return 0
-    found = segment.locate(entry[0])
+    found = segment.locate(entry[0]) if entry is not None else None
     return found.position if found is not None else 0
 
 
@@ -148,28 +141,61 @@ def _recall_from(segment: Segment, offset: int) -> int:
 
 
 def load_epochs(
-    files: Files, directory: str, segments: Sequence[Segment], start_offset: int, end_offset: int, has_gaps: bool
+    files: Files,
+    directory: str,
+    segments: Sequence[Segment],
+    start_offset: int,
+    end_offset: int,
+    *,
+    was_clean: bool,
+    has_gaps: bool,
 ) -> tuple[Epochs, list[str]]:
     """The log's epochs, and the checkpoint's name if it was not to be believed."""
     path = f"{directory}/{CHECKPOINT_NAME}"
     try:
-        epochs = Epochs.decode(files.read_all(path))
+        content = files.read_all(path)
     except FileNotFoundError:
-        epochs = None
-    if epochs is not None:
-        epochs.truncate(end_offset)
-        epochs.advance(start_offset)
-        if _agree(epochs, segments, start_offset, has_gaps):
-            return epochs, []
+        content = b""
+    told = _epochs_within(content, start_offset, end_offset)
+    if told is not None and _agree(told, segments, start_offset, has_gaps):
+        return told, []
     epochs = Epochs()
-    for _, found in batches_from(segments, start_offset):
-        if found.header.leader_epoch > epochs.latest:
-            epochs.assign(found.header.leader_epoch, max(found.header.base_offset, start_offset))
+    for segment, found in batches_from(segments, start_offset):
+        epoch = found.header.leader_epoch
+        if epoch < epochs.latest:
+            raise Corrupt(f"{segment.file.path} at {found.position}", f"leader epoch {epoch} after {epochs.latest}")
+        if epoch > epochs.latest:
+            epochs.assign(epoch, max(found.header.base_offset, start_offset))
+    # After a crash the checkpoint may be old. After a shutdown in order it is not: either a bit of it was turned, or
+    # one in the epoch of a batch, which no checksum covers.
+    if was_clean and not has_gaps and told is not None and not _is_slip(content, epochs, start_offset, end_offset):
+        raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {told.entries}")
     if epochs.latest < 0:
         return epochs, []
     files.replace(path, epochs.encode(end_offset), sync=False)
     epochs.is_stored = True
     return epochs, [path]
+
+
+def _epochs_within(content: bytes, start_offset: int, end_offset: int) -> Epochs | None:
+    """What a checkpoint says of these offsets; None when it makes no sense."""
+    epochs = Epochs.decode(content)
+    if epochs is not None:
+        epochs.truncate(end_offset)
+        epochs.advance(start_offset)
+    return epochs
+
+
+def _is_slip(content: bytes, epochs: Epochs, start_offset: int, end_offset: int) -> bool:
+    """Whether turning one bit of this checkpoint would make it say the same as these epochs."""
+    slip = bytearray(content)
+    for bit in range(len(content) * 8):
+        slip[bit // 8] ^= 1 << bit % 8
+        told = _epochs_within(bytes(slip), start_offset, end_offset)
+        slip[bit // 8] ^= 1 << bit % 8
+        if told is not None and told.entries == epochs.entries:
+            return True
+    return False
 
 
 def _agree(epochs: Epochs, segments: Sequence[Segment], start_offset: int, has_gaps: bool) -> bool:

@@ -128,7 +128,13 @@ class Log:
             self._to_sync.append((segment.end_offset, segment.file))
             self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
         self.epochs, mended = load_epochs(
-            self._files, self.directory, self._segments, self.start_offset, self.end_offset, self.config.is_compacted
+            self._files,
+            self.directory,
+            self._segments,
+            self.start_offset,
+            self.end_offset,
+            was_clean=was_clean,
+            has_gaps=self.config.is_compacted,
         )
         mended += self._load_producers()
         self.recovery = RecoveryReport(
@@ -158,9 +164,8 @@ class Log:
                 file.sync()
                 file.close()
             self._to_sync.clear()
+            self._store_epochs(self.end_offset, sync=True)
             self._stored_end_offset = self.synced_offset = self.end_offset
-        if not self.epochs.is_stored:
-            self._store_epochs()
         for segment in self._segments:
             segment.file.close()
 
@@ -254,9 +259,9 @@ class Log:
         self.epochs.assign(epoch, offset)
         self._store_epochs(offset + 1)
 
-    def _store_epochs(self, end_offset: int | None = None) -> None:
-        content = self.epochs.encode(self.end_offset if end_offset is None else end_offset)
-        self._files.replace(f"{self.directory}/{CHECKPOINT_NAME}", content, sync=False)
+    def _store_epochs(self, end_offset: int, *, sync: bool = False) -> None:
+        content = self.epochs.encode(end_offset)
+        self._files.replace(f"{self.directory}/{CHECKPOINT_NAME}", content, sync=sync)
         self.epochs.is_stored = True
 
     # --- making it safe
@@ -313,7 +318,7 @@ class Log:
             if known_offset <= header.last_offset and header.leader_epoch != self.epochs.at(known_offset):
                 raise Corrupt(f"{where} at {position}", f"leader epoch {header.leader_epoch} is not of this offset")
             next_offset = header.next_offset
-        if next_offset > plan.next_offset:
+        if next_offset > plan.next_offset or (next_offset < plan.next_offset and not self.config.is_compacted):
             raise Corrupt(where, f"ends at offset {next_offset} where {plan.next_offset} was planned")
 
     def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
@@ -373,7 +378,7 @@ class Log:
         self._stored_end_offset = UNKNOWN_OFFSET
         self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
         self.epochs.truncate(self.end_offset)
-        self._store_epochs()
+        self._store_epochs(self.end_offset)
         self._load_producers()
 
     def _remove_last(self) -> None:

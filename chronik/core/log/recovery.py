@@ -58,7 +58,9 @@ def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: 
         segment = segments[place]
         size = segment.size
         segment.forget()
-        problem = _learn_sound(segment, size, synced_offset, has_gaps, scanned)
+        # Only compaction leaves gaps, and it leaves the last segment alone.
+        is_contiguous = not has_gaps and place == len(segments) - 1
+        problem = _learn_sound(segment, size, synced_offset, is_contiguous, scanned)
         if problem is None and not has_gaps:
             _refuse_hole(segments, place)
         if problem is not None:
@@ -78,11 +80,13 @@ def _refuse_hole(segments: list[Segment], place: int) -> None:
         )
 
 
-def _learn_sound(segment: Segment, size: int, synced_offset: int, has_gaps: bool, scanned: Scanned) -> Corrupt | None:
+def _learn_sound(
+    segment: Segment, size: int, synced_offset: int, is_contiguous: bool, scanned: Scanned
+) -> Corrupt | None:
     """Learn batches as long as they are sound. Below the recovery point only headers are read."""
     try:
         for _, header in _batches(segment, size, synced_offset):
-            if not has_gaps and header.base_offset != segment.end_offset:
+            if is_contiguous and header.base_offset != segment.end_offset:
                 problem = f"offset {header.base_offset} where {segment.end_offset} is due"
                 return Corrupt(f"{segment.file.path} at {segment.size}", problem)
             segment.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
