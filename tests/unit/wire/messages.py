@@ -49,7 +49,7 @@ def read(message_type: Any, content: bytes) -> Any:
 
 
 def filled(message_type: Any, variant: str) -> Any:
-    """A message with other values in each field. `full`: nothing null; `null`: all that may be; `sparse`: empty arrays."""
+    """A message with a value in each field. `full`: nothing null; `null`: all that may be; `sparse`: empty arrays."""
     return _Filler(variant).message(message_type)
 
 

@@ -58,7 +58,12 @@ def test_several_requests_in_one_read_come_out_in_order() -> None:
     assert feed(Inbox(LIMIT_BYTES), framed(*BODIES), 10_000) == BODIES
 
 
-EDGES = [SHARED_BYTES - SIZE_BYTES + delta for delta in (-1, 0, 1)] + [SHARED_BYTES, SHARED_BYTES + 1, 300_000, LIMIT_BYTES]
+EDGES = [SHARED_BYTES - SIZE_BYTES + delta for delta in (-1, 0, 1)] + [
+    SHARED_BYTES,
+    SHARED_BYTES + 1,
+    300_000,
+    LIMIT_BYTES,
+]
 
 
 @pytest.mark.parametrize("size", EDGES)
@@ -81,7 +86,7 @@ def test_any_requests_in_any_parts_come_out_whole(sizes: list[int], part_bytes: 
 def test_an_impossible_size_is_malformed_and_takes_no_memory(size: int) -> None:
     inbox = Inbox(LIMIT_BYTES)
 
-    with pytest.raises(Malformed, match="socket.request.max.bytes"):
+    with pytest.raises(Malformed, match=r"socket\.request\.max\.bytes"):
         feed(inbox, struct.pack(">i", size), 4)
 
 
@@ -131,17 +136,19 @@ def test_what_is_given_out_can_be_written_to() -> None:
 def header_bytes(api_key: int, version: int, client_id: str | None) -> bytes:
     flexible = APIS[api_key].is_flexible(version)
     header_type: Any = FlexibleHeader if flexible else ClassicHeader
-    return write(header_type(request_api_key=api_key, request_api_version=version, correlation_id=77, client_id=client_id))
+    return write(
+        header_type(request_api_key=api_key, request_api_version=version, correlation_id=77, client_id=client_id)
+    )
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
-@pytest.mark.parametrize("client_id", ["my-client", "", None, "grüße"])
-def test_the_header_is_read_as_kio_writes_it(api_key: int, version: int, client_id: str | None) -> None:
-    content = header_bytes(api_key, version, client_id)
+def test_the_header_is_read_as_kio_writes_it(api_key: int, version: int) -> None:
+    for client_id in ("my-client", "", None, "grüße"):
+        content = header_bytes(api_key, version, client_id)
 
-    header = read_header(content + b"body")
+        header = read_header(content + b"body")
 
-    assert header == (api_key, version, 77, client_id or "", len(content))
+        assert header == (api_key, version, 77, client_id or "", len(content))
 
 
 def test_tagged_fields_in_the_header_are_passed_over() -> None:
@@ -159,7 +166,13 @@ def test_the_header_of_an_unknown_version_is_read_as_far_as_all_versions_agree()
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"\x00", struct.pack(">hhih", 18, 0, 1, 5) + b"abc", struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe", struct.pack(">hhih", 18, 3, 1, -1)],
+    [
+        b"",
+        b"\x00",
+        struct.pack(">hhih", 18, 0, 1, 5) + b"abc",
+        struct.pack(">hhih", 18, 0, 1, 2) + b"\xff\xfe",
+        struct.pack(">hhih", 18, 3, 1, -1),
+    ],
     ids=["empty", "one byte", "client id cut short", "client id no utf-8", "tagged fields missing"],
 )
 def test_a_header_that_is_none_is_malformed(content: bytes) -> None:

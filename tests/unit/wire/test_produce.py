@@ -40,7 +40,9 @@ def made_by_kio(version: int, transactional_id: str | None, acks: int, timeout_m
             topic_data=tuple(
                 kio.TopicProduceData(
                     **({"topic_id": uuid.UUID(bytes=topic)} if isinstance(topic, bytes) else {"name": topic}),
-                    partition_data=tuple(kio.PartitionProduceData(index=index, records=records) for index, records in partitions),
+                    partition_data=tuple(
+                        kio.PartitionProduceData(index=index, records=records) for index, records in partitions
+                    ),
                 )
                 for topic, partitions in topics
             ),
@@ -62,7 +64,9 @@ def topics_of(version: int) -> list[str | bytes]:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("transactional_id", [None, "", "my-transaction"])
-def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(version: int, transactional_id: str | None) -> None:
+def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(
+    version: int, transactional_id: str | None
+) -> None:
     first, second = topics_of(version)
     topics: Topics = [(first, [(0, b"records of 0"), (7, None), (2**31 - 1, b"")]), (second, [(1, bytes(1000))])]
     content = made_by_kio(version, transactional_id, -1, 30_000, topics)
@@ -85,13 +89,21 @@ def test_a_request_without_topics_is_read(version: int) -> None:
     transactional_id=st.none() | st.text(max_size=10),
     acks=st.integers(-(2**15), 2**15 - 1),
     timeout_ms=st.integers(-(2**31), 2**31 - 1),
-    partitions=st.lists(st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.none() | st.binary(max_size=300)), max_size=4), max_size=3),
+    partitions=st.lists(
+        st.lists(st.tuples(st.integers(-(2**31), 2**31 - 1), st.none() | st.binary(max_size=300)), max_size=4),
+        max_size=3,
+    ),
 )
 def test_any_request_is_read_as_kio_writes_it(
-    version: int, transactional_id: str | None, acks: int, timeout_ms: int, partitions: list[list[tuple[int, bytes | None]]]
+    version: int,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    partitions: list[list[tuple[int, bytes | None]]],
 ) -> None:
     topics: Topics = [
-        (uuid.UUID(int=number + 1).bytes if version >= 13 else f"topic-{number}", of_topic) for number, of_topic in enumerate(partitions)
+        (uuid.UUID(int=number + 1).bytes if version >= 13 else f"topic-{number}", of_topic)
+        for number, of_topic in enumerate(partitions)
     ]
     content = made_by_kio(version, transactional_id, acks, timeout_ms, topics)
 
@@ -177,7 +189,9 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         assert (topic.topic_id.bytes if version >= 13 else topic.name) == name
         for partition, answer in zip(topic.partition_responses, answers, strict=True):
             assert (partition.index, partition.error_code, partition.base_offset) == answer[:3]
-            written_ms = -1 if partition.log_append_time is None else round(partition.log_append_time.timestamp() * 1000)
+            written_ms = (
+                -1 if partition.log_append_time is None else round(partition.log_append_time.timestamp() * 1000)
+            )
             assert written_ms == answer.append_time_ms
             if version >= 5:
                 assert partition.log_start_offset == answer.start_offset

@@ -27,13 +27,13 @@ from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, VARIANTS, filled, rea
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_every_request_reads_as_kio_reads_it(api_key: int, version: int, variant: str) -> None:
-    request = filled(request_type(api_key, version), variant)
-    content = write(request)
+def test_every_request_reads_as_kio_reads_it(api_key: int, version: int) -> None:
+    for variant in VARIANTS:
+        request = filled(request_type(api_key, version), variant)
+        content = write(request)
 
-    assert decode(type(request), content, 0) == read(type(request), content) == request
-    assert decode(type(request), memoryview(b"head" + content), 4) == request
+        assert decode(type(request), content, 0) == read(type(request), content) == request
+        assert decode(type(request), memoryview(b"head" + content), 4) == request
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)

@@ -1,0 +1,255 @@
+"""The direct parser and encoder of Fetch against kio's, in every version."""
+
+from __future__ import annotations
+
+import datetime
+import struct
+import uuid
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chronik.core.errors import Code
+from chronik.wire import fetch
+from chronik.wire.errors import Malformed
+from chronik.wire.fetch import FetchAnswer, FetchPartition, FetchRequest
+from tests.unit.wire.messages import filled, read, request_type, response_type, write
+
+VERSIONS = range(4, 19)
+IDS = [uuid.UUID(int=number).bytes for number in (7, 2**100)]
+NAMES = ["first-topic", "zwölf"]
+
+
+def topics_of(version: int) -> list[str | bytes]:
+    return list(IDS) if version >= 13 else list(NAMES)
+
+
+def named(topic: str | bytes) -> dict[str, Any]:
+    return {"topic_id": uuid.UUID(bytes=topic)} if isinstance(topic, bytes) else {"topic": topic}
+
+
+def made_by_kio(version: int, request: FetchRequest) -> bytes:
+    kind = request_type(1, version)
+    kio: Any = __import__(kind.__module__, fromlist=["*"])
+    topics: dict[str | bytes, list[Any]] = {}
+    for asked in request.partitions:
+        fields: dict[str, Any] = {
+            "partition": asked.partition,
+            "fetch_offset": asked.fetch_offset,
+            "partition_max_bytes": asked.max_bytes,
+        }
+        if version >= 5:
+            fields["log_start_offset"] = 123
+        if version >= 9:
+            fields["current_leader_epoch"] = asked.leader_epoch
+        if version >= 12:
+            fields["last_fetched_epoch"] = 456
+        topics.setdefault(asked.topic, []).append(kio.FetchPartition(**fields))
+    fields = {
+        "max_wait": datetime.timedelta(milliseconds=request.max_wait_ms),
+        "min_bytes": request.min_bytes,
+        "max_bytes": request.max_bytes,
+        "isolation_level": request.isolation_level,
+        "topics": tuple(kio.FetchTopic(**named(topic), partitions=tuple(found)) for topic, found in topics.items()),
+    }
+    if version <= 14:
+        fields["replica_id"] = request.replica_id
+    if version >= 7:
+        forgotten: dict[str | bytes, list[int]] = {}
+        for topic, partition in request.forgotten:
+            forgotten.setdefault(topic, []).append(partition)
+        fields |= {"session_id": request.session_id, "session_epoch": request.session_epoch}
+        fields["forgotten_topics_data"] = tuple(
+            kio.ForgottenTopic(**named(topic), partitions=tuple(partitions)) for topic, partitions in forgotten.items()
+        )
+    if version >= 11:
+        fields["rack_id"] = "rack"
+    if version >= 12:
+        fields["cluster_id"] = "some cluster"  # tagged, and of no interest to us
+    return write(kio.FetchRequest(**fields))
+
+
+def as_carried(version: int, request: FetchRequest) -> FetchRequest:
+    """What is left of a request in a version that does not carry all of it."""
+    partitions = [asked if version >= 9 else asked._replace(leader_epoch=-1) for asked in request.partitions]
+    request = request._replace(partitions=partitions)
+    if version > 14:
+        request = request._replace(replica_id=-1)
+    return request if version >= 7 else request._replace(session_id=0, session_epoch=-1, forgotten=[])
+
+
+def example(version: int) -> FetchRequest:
+    first, second = topics_of(version)
+    partitions = [
+        FetchPartition(first, 0, 100, 1_048_576, 5),
+        FetchPartition(first, 3, 2**40, 1, -1),
+        FetchPartition(second, 2**31 - 1, 0, 2**31 - 1, 0),
+    ]
+    return FetchRequest(-1, 500, 1, 52_428_800, 1, 77, 3, partitions, [(first, 9), (first, 10), (second, 0)])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(version: int) -> None:
+    content = made_by_kio(version, example(version))
+
+    assert fetch.parse(b"head" + content, 4, version) == as_carried(version, example(version))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_without_partitions_is_read(version: int) -> None:
+    request = FetchRequest(-1, 0, 0, 0, 0, 1, 1, [], [])
+
+    assert fetch.parse(made_by_kio(version, request), 0, version) == as_carried(version, request)
+
+
+offsets = st.integers(-(2**63), 2**63 - 1)
+numbers = st.integers(-(2**31), 2**31 - 1)
+
+
+@settings(max_examples=80)
+@given(
+    version=st.sampled_from(VERSIONS),
+    limits=st.tuples(numbers, numbers, numbers, numbers, st.integers(-128, 127), numbers, numbers),
+    partitions=st.lists(st.tuples(st.integers(0, 1), numbers, offsets, numbers, numbers), max_size=6),
+    forgotten=st.lists(st.tuples(st.integers(0, 1), numbers), max_size=4),
+)
+def test_any_request_is_read_as_kio_writes_it(
+    version: int, limits: Any, partitions: list[tuple[int, int, int, int, int]], forgotten: list[tuple[int, int]]
+) -> None:
+    topics = topics_of(version)
+    asked = [FetchPartition(topics[which], *rest) for which, *rest in sorted(partitions)]
+    request = FetchRequest._make(
+        (*limits, asked, [(topics[which], partition) for which, partition in sorted(forgotten)])
+    )
+
+    assert fetch.parse(made_by_kio(version, request), 0, version) == as_carried(version, request)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_every_variant_kio_can_fill_is_parsed(version: int) -> None:
+    for variant in ("full", "null", "sparse"):
+        request = filled(request_type(1, version), variant)
+
+        parsed = fetch.parse(write(request), 0, version)
+
+        assert parsed.max_bytes == request.max_bytes
+        assert len(parsed.partitions) == sum(len(topic.partitions) for topic in request.topics)
+
+
+@pytest.mark.parametrize("version", [12, 13, 17, 18])
+def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
+    request = example(version)._replace(partitions=example(version).partitions[:1], forgotten=[])
+    content = bytearray(made_by_kio(version, request))
+    tags = b"\x02\x60\x03abc\x64\x00"
+    # The topics end with the tags of partition and topic, a zero byte each; then no forgotten topics, rack, cluster id.
+    at = content.index(b"\x00\x00\x01\x05rack")
+    content[at : at + 2] = tags * 2
+
+    assert fetch.parse(content, 0, version) == as_carried(version, request)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_request_cut_before_its_last_field_is_malformed(version: int) -> None:
+    content = made_by_kio(version, example(version))
+    needed = len(content)
+    if version >= 11:  # rack and tags stand last, and are not looked at
+        needed = content.rindex(b"rack") - (1 if version >= 12 else 2)
+
+    for end in range(needed):
+        with pytest.raises(Malformed):
+            fetch.parse(content[:end], 0, version)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@settings(max_examples=30)
+@given(content=st.binary(max_size=150))
+def test_random_bytes_are_a_request_or_malformed(version: int, content: bytes) -> None:
+    try:
+        fetch.parse(content, 0, version)
+    except Malformed:
+        return
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("count", [2**31 - 1, -1, 1_000_001])
+def test_a_count_that_lies_is_malformed(version: int, count: int) -> None:
+    head = bytes(4) * (version <= 14) + bytes(13) + bytes(8) * (version >= 7)
+    lie = bytes([0]) if count < 0 else b"\xff\xff\xff\xff\x07"
+
+    with pytest.raises(Malformed, match="array"):
+        fetch.parse(head + (lie if version >= 12 else struct.pack(">i", count)) + b"abc", 0, version)
+
+
+# --- answers
+
+
+def sent(version: int, error_code: int, session_id: int, answers: list[FetchAnswer]) -> Any:
+    """What kio reads in the frame that we send."""
+    frame = b"".join(bytes(buffer) for buffer in fetch.encode(version, 99, error_code, session_id, answers))
+    kind = response_type(1, version)
+    head = write(kind.__header_schema__(correlation_id=99))
+    assert frame[:4] == struct.pack(">i", len(frame) - 4)
+    assert frame[4 : 4 + len(head)] == head
+    return read(kind, frame[4 + len(head) :])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
+    first, second = topics_of(version)
+    answers = [
+        FetchAnswer(first, 0, 0, 2**40, 2**40 - 1, 5, b"records of 0"),
+        FetchAnswer(first, 1, Code.OFFSET_OUT_OF_RANGE, 10, 10, 0),
+        FetchAnswer(first, 2, 0, 0, 0, 0, memoryview(bytes(100_000))),
+        FetchAnswer(second, 0, Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1),
+        FetchAnswer(second, 3, 0, 7, 7, 7, bytearray(b"last")),
+    ]
+
+    response = sent(version, 0, 1234, answers)
+
+    assert response.throttle_time == datetime.timedelta(0)
+    if version >= 7:
+        assert (response.error_code, response.session_id) == (0, 1234)
+    found = [(topic, partition) for topic in response.responses for partition in topic.partitions]
+    for (topic, partition), answer in zip(found, answers, strict=True):
+        assert (topic.topic_id.bytes if version >= 13 else topic.topic) == answer.topic
+        assert (partition.partition_index, partition.error_code, partition.high_watermark) == answer[1:4]
+        assert partition.last_stable_offset == answer.last_stable_offset
+        assert not partition.aborted_transactions
+        assert (partition.records or b"") == bytes(answer.records)
+        if version >= 5:
+            assert partition.log_start_offset == answer.start_offset
+        if version >= 11:
+            assert partition.preferred_read_replica == -1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_empty_answer_is_read_by_kio(version: int) -> None:
+    response = sent(version, Code.INVALID_FETCH_SESSION_EPOCH, 0, [])
+
+    assert response.responses == ()
+    if version >= 7:
+        assert (response.error_code, response.session_id) == (Code.INVALID_FETCH_SESSION_EPOCH, 0)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_answers_of_one_topic_stand_together_whatever_their_order(version: int) -> None:
+    first, second = topics_of(version)
+    answers = [FetchAnswer(topic, number, 0, 1, 1, 0, b"r") for number, topic in enumerate((first, second, first))]
+
+    response = sent(version, 0, 0, answers)
+
+    assert [[partition.partition_index for partition in topic.partitions] for topic in response.responses] == [
+        [0, 2],
+        [1],
+    ]
+
+
+@pytest.mark.parametrize("version", [4, 11, 12, 18])
+def test_records_are_sent_from_where_they_lie(version: int) -> None:
+    records = memoryview(b"many records")
+
+    buffers = fetch.encode(version, 1, 0, 0, [FetchAnswer(topics_of(version)[0], 0, 0, 1, 1, 0, records)])
+
+    assert any(buffer is records for buffer in buffers)
