@@ -67,21 +67,14 @@ def consume(
         raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {len(partitions) - 1}")
     with plain_errors(bootstrap):
         consumer = _open(bootstrap, topic, group, [partition] if partition is not None else partitions, start)
-    end_like_ctrl_c()
     printer = _Printer(consumer, bootstrap, layout, as_json, is_committing=group is not None)
+    printer.end_on_signals()
     try:
         printer.run(max_messages, timeout)
-    except KeyboardInterrupt:
-        pass  # the way to end it
     finally:
         consumer.close()
     if sys.stderr.isatty():
         print_note(f"consumed {counted(printer.printed, 'message')}")
-
-
-def end_like_ctrl_c() -> None:
-    """SIGTERM ends a reader as Ctrl-C does: it leaves its group and commits what it printed."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 class _Start:
@@ -137,12 +130,23 @@ class _Printer:
         self._bootstrap = bootstrap
         self._line = as_json_line if as_json else layout.line
         self._is_committing = is_committing
+        self._is_ending = False
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
 
+    def end_on_signals(self) -> None:
+        """Ctrl-C or SIGTERM lets what was taken be printed and committed; a second one ends at once."""
+
+        def end(number: int, frame: object) -> None:
+            self._is_ending = True
+            signal.signal(number, signal.default_int_handler)
+
+        signal.signal(signal.SIGINT, end)
+        signal.signal(signal.SIGTERM, end)
+
     def run(self, messages_max: int | None, timeout_s: float | None) -> None:
         last_message_at = time.monotonic()
-        while messages_max is None or self.printed < messages_max:
+        while not self._is_ending and (messages_max is None or self.printed < messages_max):
             wanted = BATCH_MAX if messages_max is None else min(BATCH_MAX, messages_max - self.printed)
             with plain_errors(self._bootstrap):
                 messages = self._consumer.consume(wanted, POLL_S)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
@@ -32,6 +31,17 @@ class Target:
     to_offset: int | None = None
     to_time_ms: int | None = None
     shift_by: int | None = None
+
+
+@dataclass(frozen=True)
+class Spot:
+    """Where one partition stands: committed, both ends of its log, and the offset at the time asked for."""
+
+    partition: Partition
+    before: int | None
+    start: int | None
+    end: int | None
+    at_time: int | None = None
 
 
 @dataclass(frozen=True)
@@ -109,13 +119,31 @@ def refuse_live_members(group: ConsumerGroupDescription, what: str) -> None:
         )
 
 
-def move(partition: Partition, before: int | None, wanted: int, start: int, end: int) -> Move:
-    """The move to `wanted`, held to what the log has: a committed offset out of range would send readers elsewhere."""
-    if wanted < start:
-        return Move(partition, before, start, f"{wanted:,} is before the start")
-    if wanted > end:
-        return Move(partition, before, end, f"{wanted:,} is beyond the end")
-    return Move(partition, before, wanted)
+def plan(target: Target, spot: Spot) -> Move:
+    """Where one partition goes, held to what its log has: an offset out of range would send readers elsewhere."""
+    topic, number = spot.partition
+    if spot.start is None or spot.end is None:
+        raise CliError(f"{topic}:{number} has no leader that tells its offsets", "try again later")
+    if target.shift_by is not None and spot.before is None:
+        raise CliError(f"{topic}:{number} has no committed offset to shift", "use --to-offset")
+    wanted = _wanted(target, spot, spot.start, spot.end)
+    if wanted < spot.start:
+        return Move(spot.partition, spot.before, spot.start, f"{wanted:,} is before the start")
+    if wanted > spot.end:
+        return Move(spot.partition, spot.before, spot.end, f"{wanted:,} is beyond the end")
+    return Move(spot.partition, spot.before, wanted)
+
+
+def _wanted(target: Target, spot: Spot, start: int, end: int) -> int:
+    if target.to_earliest:
+        return start
+    if target.to_offset is not None:
+        return target.to_offset
+    if target.shift_by is not None:
+        return (spot.before or 0) + target.shift_by
+    if target.to_time_ms is not None and spot.at_time is not None and spot.at_time >= 0:
+        return spot.at_time
+    return end  # --to-latest, and a time after the last message
 
 
 def _chosen(cluster: Cluster, topics: list[str] | None, committed: dict[Partition, int]) -> list[Partition]:
@@ -133,36 +161,14 @@ def _chosen(cluster: Cluster, topics: list[str] | None, committed: dict[Partitio
 
 
 def _planned(
-    cluster: Cluster, partitions: Iterable[Partition], committed: dict[Partition, int], target: Target
+    cluster: Cluster, partitions: list[Partition], committed: dict[Partition, int], target: Target
 ) -> list[Move]:
-    partitions = list(partitions)
     starts, ends = cluster.start_offsets(partitions), cluster.end_offsets(partitions)
-    at_time: dict[Partition, int | None] = {}
-    if target.to_time_ms is not None:
-        at_time = cluster.offsets(partitions, target.to_time_ms)
-    moves = []
-    for partition in partitions:
-        start, end, before = starts[partition], ends[partition], committed.get(partition)
-        if start is None or end is None:
-            raise CliError(f"{partition[0]}:{partition[1]} has no leader that tells its offsets", "try again later")
-        if target.shift_by is not None and before is None:
-            raise CliError(f"{partition[0]}:{partition[1]} has no committed offset to shift", "use --to-offset")
-        moves.append(
-            move(partition, before, _wanted(target, start, end, before or 0, at_time.get(partition)), start, end)
-        )
-    return moves
-
-
-def _wanted(target: Target, start: int, end: int, before: int, at_time: int | None) -> int:
-    if target.to_earliest:
-        return start
-    if target.to_offset is not None:
-        return target.to_offset
-    if target.shift_by is not None:
-        return before + target.shift_by
-    if target.to_time_ms is not None and at_time is not None and at_time >= 0:
-        return at_time
-    return end  # --to-latest, and a time after the last message
+    at_time = {} if target.to_time_ms is None else cluster.offsets(partitions, target.to_time_ms)
+    return [
+        plan(target, Spot(each, committed.get(each), starts.get(each), ends.get(each), at_time.get(each)))
+        for each in partitions
+    ]
 
 
 def _print_moves(name: str, moves: list[Move], is_done: bool, as_json: bool) -> None:

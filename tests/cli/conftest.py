@@ -1,0 +1,128 @@
+"""The real command line in its own process, against a real node: ours, or Apache Kafka with CHRONIK_TEST_PEER=kafka."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+COMMAND = (sys.executable, "-m", "chronik")
+COMMAND_SECONDS_MAX = 60
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Standard output must be JSON and nothing else."""
+        return json.loads(self.out)
+
+    @property
+    def json_lines(self) -> list[Any]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@dataclass(frozen=True)
+class Chronik:
+    """Runs `chronik` as a user would, with the node's address in the environment."""
+
+    bootstrap: str
+
+    def run(self, *arguments: str, stdin: str | bytes = b"") -> Result:
+        content = stdin.encode() if isinstance(stdin, str) else stdin
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            input=content,
+            capture_output=True,
+            timeout=COMMAND_SECONDS_MAX,
+            env=self.environment,
+            check=False,
+        )
+        return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    def ok(self, *arguments: str, stdin: str | bytes = b"") -> Result:
+        """A command that must succeed, and has nothing to say on standard error."""
+        result = self.run(*arguments, stdin=stdin)
+        assert (result.code, result.err) == (0, ""), result
+        return result
+
+    def refused(self, *arguments: str, stdin: str | bytes = b"") -> str:
+        """The error of a command that must fail as bad input does: exit code 2, one line, no traceback, no output."""
+        result = self.run(*arguments, stdin=stdin)
+        assert result.code == 2, result
+        assert "Traceback" not in result.err
+        assert result.out == ""
+        assert result.err.startswith("error: ")
+        assert result.err.count("\n") == 1, result.err
+        return result.err.removeprefix("error: ").strip()
+
+    @contextlib.contextmanager
+    def running(self, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+        """A command that goes on until it is told to stop."""
+        pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        with subprocess.Popen([*COMMAND, *arguments], env=self.environment, **pipes) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return os.environ | {"CHRONIK_BOOTSTRAP": self.bootstrap, "COLUMNS": "100"}
+
+
+@pytest.fixture(scope="session")
+def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with contextlib.ExitStack() as stack:
+        if os.environ.get("CHRONIK_TEST_PEER") == "kafka":
+            from tests.clients.apache_kafka import apache_kafka
+            from tests.clients.jvm import jars_of
+
+            config = {"group.initial.rebalance.delay.ms": "0"}
+            yield stack.enter_context(apache_kafka(jars_of("tools"), tmp_path_factory.mktemp("kafka"), config))
+        else:
+            from chronik.testing import node
+
+            yield stack.enter_context(node()).bootstrap
+
+
+@pytest.fixture
+def chronik(bootstrap: str) -> Chronik:
+    return Chronik(bootstrap)
+
+
+@pytest.fixture
+def name() -> str:
+    """A name that no other test uses, for a topic or a group."""
+    return f"t-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture
+def make_topic(chronik: Chronik, name: str) -> Callable[..., str]:
+    def make(*options: str) -> str:
+        chronik.ok("topic", "create", name, *options)
+        return name
+
+    return make
+
+
+def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> tuple[int, str, str]:
+    """Ends a running command as Ctrl-C does; how it ended and what it had printed."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=COMMAND_SECONDS_MAX)
+    return process.returncode, out.decode(), err.decode()
