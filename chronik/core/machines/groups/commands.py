@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A member wants to be part of a classic group. -> Joined (when the rebalance has what it needs) | MemberIdRequired"""
+    """A member wants to be part of a classic group. -> Joined (once the rebalance allows) | MemberIdRequired"""
 
     group_id: str
     member_id: str  # '' when it has none yet

@@ -285,7 +285,11 @@ def _leave(ticket: int, command: ConsumerBeat, group: ConsumerGroup) -> Decision
     if command.member_epoch == LEAVE_AND_RETURN_EPOCH:
         # Its place and its partitions are kept for as long as its session lasts.
         away = replace(group.current(command.member_id), epoch=LEAVE_AND_RETURN_EPOCH, revoking=NONE)
-        return Decision([CurrentSet(group.group_id, command.member_id, away)], [Reply(ticket, answer)])
+        facts = [
+            CurrentSet(group.group_id, command.member_id, away),
+            TimerCleared(TimerKey(TimerKind.REVOKE, group.group_id, command.member_id)),
+        ]
+        return Decision(facts, [Reply(ticket, answer)])
     return Decision(_remove(group, [command.member_id]), [Reply(ticket, answer)])
 
 
@@ -315,7 +319,7 @@ def _remove(group: ConsumerGroup, member_ids: list[str]) -> list[Any]:
 def expire(group: ConsumerGroup, keys: list[TimerKey]) -> Decision:
     """Members that were silent too long, or took too long to give partitions up, are out."""
     gone = list(dict.fromkeys(key.member_id for key in keys if key.member_id in group.subscribers))
-    facts: list[Any] = [TimerCleared(key) for key in keys]
+    facts: list[Any] = [TimerCleared(key) for key in keys if key.member_id not in gone]
     if gone:
         facts += _remove(group, gone)
     return Decision(facts)
