@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shutil
 from collections import OrderedDict
@@ -26,7 +27,7 @@ RECENT_BYTES = 64 * 1024 * 1024
 class RealFile:
     """One file, written at its end only."""
 
-    __slots__ = ("_absolute", "_door", "_is_new", "_size", "descriptor", "path", "pins")
+    __slots__ = ("_absolute", "_door", "_is_new", "_size", "descriptor", "is_closing", "path", "pins")
 
     def __init__(self, door: RealFiles, path: str, absolute: str) -> None:
         self._door = door
@@ -36,6 +37,7 @@ class RealFile:
         self._is_new = False  # made by us and its directory entry not synced yet
         self.descriptor = -1
         self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
+        self.is_closing = False  # closed as soon as the last of them is done
 
     def size(self) -> int:
         if self._size < 0:
@@ -107,6 +109,8 @@ class RealFile:
 
     def sync_pinned(self) -> OSError | None:
         """Called on a thread, with the descriptor pinned open."""
+        if self.descriptor < 0:
+            return OSError(errno.EBADF, "it could not be opened", self.path)
         try:
             os.fdatasync(self.descriptor)
             self._sync_directories()
@@ -174,10 +178,17 @@ class RealFiles:
                 return
 
     def closed(self, file: RealFile) -> None:
+        """Close the file, now or when no thread uses it any more."""
+        file.is_closing = file.pins > 0
         if file.descriptor >= 0 and file.pins == 0:
             del self._open[file]
             os.close(file.descriptor)
             file.descriptor = -1
+
+    def _unpin(self, file: RealFile) -> None:
+        file.pins -= 1
+        if file.is_closing and file.pins == 0:
+            self.closed(file)
 
     def exists(self, path: str) -> bool:
         return os.path.exists(self._absolute(path))
@@ -233,7 +244,7 @@ class RealFiles:
             return await self._sync_on_threads(files)
         finally:
             for file in files:
-                file.pins -= 1
+                self._unpin(file)
 
     async def _sync_on_threads(self, files: list[RealFile]) -> list[OSError | None]:
         loop = asyncio.get_running_loop()
@@ -260,7 +271,7 @@ class RealFiles:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, os.pread, descriptor, length, position)
         finally:
-            file.pins -= 1
+            self._unpin(file)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)

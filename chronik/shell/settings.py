@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chronik.core.config.definitions import BadConfig
 from chronik.core.config.parse import parse_properties, parse_toml
 from chronik.shell.errors import StartError
 
@@ -15,5 +16,5 @@ def read_config_file(path: str) -> dict[str, str]:
         raise StartError(f"the config file {path} cannot be read: {problem}", "check the path given with --config") from problem
     try:
         return parse_toml(text) if path.endswith(".toml") else parse_properties(text)
-    except ValueError as problem:
+    except BadConfig as problem:
         raise StartError(f"the config file {path} is not well formed: {problem}", "it is TOML (.toml) or key=value lines") from problem

@@ -1,0 +1,311 @@
+"""The Files door on a real file system."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from chronik.shell.files import RECENT_BYTES, THREADS, RealFiles
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Iterator[RealFiles]:
+    door = RealFiles(str(tmp_path))
+    yield door
+    door.close()
+
+
+@contextlib.contextmanager
+def largest_file(size: int) -> Iterator[None]:
+    """Within it no file grows beyond `size`: writes are cut short there and then fail, as on a disk that is full."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def open_descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+# --- one file
+
+
+def test_a_file_and_its_directory_come_into_being_at_the_first_append(files: RealFiles, tmp_path: Path) -> None:
+    file = files.open("orders-0/0.log")
+
+    assert file.size() == 0
+    assert file.read(0, 10) == b""
+    assert not (tmp_path / "orders-0").exists()
+
+    file.append((b"one", bytearray(b"two"), memoryview(b"three")))
+
+    assert file.size() == 11
+    assert (tmp_path / "orders-0" / "0.log").read_bytes() == b"onetwothree"
+
+
+def test_appends_go_to_the_end_also_of_a_file_that_was_there(files: RealFiles, tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"old")
+    file = files.open("a")
+
+    file.append((b"new",))
+
+    assert file.size() == 6
+    assert file.read(0, 100) == b"oldnew"
+
+
+def test_a_read_is_shorter_than_asked_for_only_at_the_end(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+
+    assert file.read(2, 3) == b"234"
+    assert file.read(8, 10) == b"89"
+    assert file.read(10, 10) == b""
+
+
+def test_a_write_that_fails_halfway_leaves_the_file_as_it_was(files: RealFiles, tmp_path: Path) -> None:
+    file = files.open("a")
+    file.append((b"safe" * 1000,))
+
+    with largest_file(10_000), pytest.raises(OSError) as caught:
+        file.append((b"x" * 5000, b"y" * 5000))
+
+    assert caught.value.errno == errno.EFBIG
+    assert file.size() == 4000
+    assert (tmp_path / "a").read_bytes() == b"safe" * 1000
+
+
+def test_after_a_write_that_failed_the_next_goes_where_it_should(files: RealFiles, tmp_path: Path) -> None:
+    file = files.open("a")
+    file.append((b"safe",))
+    with largest_file(100), pytest.raises(OSError):
+        file.append((b"x" * 500,))
+
+    file.append((b"more",))
+
+    assert (tmp_path / "a").read_bytes() == b"safemore"
+
+
+def test_truncate_cuts_and_the_next_append_goes_on_from_there(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+
+    file.truncate(4)
+    file.append((b"x",))
+
+    assert file.read(0, 100) == b"0123x"
+
+
+def test_a_recent_part_is_read_at_once_and_an_old_one_when_it_is_in_memory(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"old",))
+    file.truncate(RECENT_BYTES + 8192)
+    file.append((b"new",))
+
+    assert file.read_cached(RECENT_BYTES + 8192, 3) == b"new"
+    assert file.read_cached(0, 3) in (b"old", None)
+    file.read(0, 4096)
+    assert file.read_cached(0, 3) == b"old"
+
+
+def test_a_read_that_may_wait_for_the_disk_gives_the_same(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+
+    async def read() -> bytes:
+        return await files.read_later(file, 3, 4)
+
+    assert asyncio.run(read()) == b"3456"
+
+
+# --- descriptors
+
+
+def test_no_more_files_are_open_than_allowed_and_all_can_be_used(tmp_path: Path) -> None:
+    door = RealFiles(str(tmp_path), open_files_max=3)
+    before = open_descriptors()
+    opened = [door.open(f"{number}.log") for number in range(20)]
+
+    for turn in range(3):
+        for number, file in enumerate(opened):
+            file.append((f"{turn}:{number};".encode(),))
+            assert open_descriptors() - before <= 3
+
+    assert [file.read(0, 100) for file in opened] == [f"0:{n};1:{n};2:{n};".encode() for n in range(20)]
+    door.close()
+    assert open_descriptors() == before
+
+
+def test_the_file_used_last_is_closed_last(tmp_path: Path) -> None:
+    door = RealFiles(str(tmp_path), open_files_max=2)
+    busy, idle, other = (door.open(name) for name in ("busy", "idle", "other"))
+    busy.append((b"x",))
+    idle.append((b"x",))
+
+    busy.append((b"x",))
+    other.append((b"x",))
+
+    assert busy.descriptor >= 0
+    assert idle.descriptor < 0
+    door.close()
+
+
+def test_a_descriptor_that_a_thread_uses_is_not_closed_to_make_room(tmp_path: Path) -> None:
+    door = RealFiles(str(tmp_path), open_files_max=2)
+    pinned = door.open("pinned")
+    pinned.append((b"x",))
+    pinned.pins += 1
+
+    for number in range(5):
+        door.open(f"{number}").append((b"x",))
+
+    assert os.fstat(pinned.descriptor).st_ino == os.stat(tmp_path / "pinned").st_ino
+    pinned.pins -= 1
+    door.close()
+
+
+def test_a_file_closed_while_it_is_synced_is_closed_when_that_is_done(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"x",))
+
+    async def close_meanwhile() -> None:
+        syncing = asyncio.ensure_future(files.sync_later([file]))
+        await asyncio.sleep(0)
+        assert file.pins == 1
+        file.close()
+        assert file.descriptor >= 0
+        assert await syncing == [None]
+
+    asyncio.run(close_meanwhile())
+
+    assert file.descriptor < 0
+
+
+def test_a_closed_file_can_be_used_again(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"one",))
+
+    file.close()
+
+    assert file.descriptor < 0
+    file.append((b"two",))
+    assert file.read(0, 10) == b"onetwo"
+
+
+# --- syncing
+
+
+@pytest.mark.parametrize("count", [1, THREADS - 1, THREADS, 3 * THREADS + 1])
+def test_each_file_has_its_own_outcome_of_a_sync(files: RealFiles, tmp_path: Path, count: int) -> None:
+    bad = {place for place in range(count) if place % 3 == 0}
+    for place in bad:
+        os.mkfifo(tmp_path / f"{place}")  # can be opened like a file, and cannot be synced
+    opened = [files.open(f"{place}") for place in range(count)]
+    for place, file in enumerate(opened):
+        if place not in bad:
+            file.append((b"x",))
+
+    async def sync() -> list[OSError | None]:
+        return await files.sync_later(opened)
+
+    outcomes = asyncio.run(sync())
+
+    assert {place for place, outcome in enumerate(outcomes) if outcome is not None} == bad
+    assert len(outcomes) == count
+    assert all(file.pins == 0 for file in opened)
+
+
+def test_the_sync_of_a_file_that_is_gone_says_so(files: RealFiles, tmp_path: Path) -> None:
+    gone, there = files.open("gone"), files.open("there")
+    gone.append((b"x",))
+    there.append((b"x",))
+    gone.close()
+    (tmp_path / "gone").unlink()
+
+    async def sync() -> list[OSError | None]:
+        return await files.sync_later([gone, there])
+
+    outcomes = asyncio.run(sync())
+
+    assert isinstance(outcomes[0], OSError)
+    assert outcomes[1] is None
+
+
+def test_a_sync_of_a_file_that_never_was_does_nothing(files: RealFiles, tmp_path: Path) -> None:
+    files.open("never/written").sync()
+
+    assert os.listdir(tmp_path) == []
+
+
+# --- the tree
+
+
+def test_replace_puts_new_content_in_place_and_leaves_nothing_beside_it(files: RealFiles, tmp_path: Path) -> None:
+    files.replace("deep/checkpoint", b"one")
+    files.replace("deep/checkpoint", b"two")
+
+    assert files.read_all("deep/checkpoint") == b"two"
+    assert os.listdir(tmp_path / "deep") == ["checkpoint"]
+
+
+def test_a_replace_that_fails_leaves_the_old_content(files: RealFiles) -> None:
+    files.replace("checkpoint", b"old")
+
+    with largest_file(100), pytest.raises(OSError):
+        files.replace("checkpoint", b"x" * 10_000)
+
+    assert files.read_all("checkpoint") == b"old"
+
+
+def test_reading_all_of_a_file_that_is_not_there_says_so(files: RealFiles) -> None:
+    with pytest.raises(FileNotFoundError):
+        files.read_all("nothing")
+
+
+def test_names_are_sorted_and_a_directory_that_is_not_there_has_none(files: RealFiles) -> None:
+    for name in ("b", "a", "c"):
+        files.replace(f"deep/{name}", b"")
+
+    assert files.names("deep") == ["a", "b", "c"]
+    assert files.names("nothing") == []
+    assert files.exists("deep/a")
+    assert not files.exists("deep/d")
+
+
+def test_a_renamed_directory_is_found_under_its_new_name(files: RealFiles) -> None:
+    files.replace("orders-0/a", b"x")
+
+    files.rename("orders-0", "orders-0-delete")
+
+    assert files.names("") == ["orders-0-delete"]
+    assert files.read_all("orders-0-delete/a") == b"x"
+
+
+def test_remove_takes_files_and_whole_directories_and_does_not_mind_nothing(files: RealFiles) -> None:
+    files.replace("one", b"x")
+    files.replace("deep/er/two", b"x")
+
+    files.remove("one")
+    files.remove("nothing")
+    asyncio.run(remove_later(files, "deep"))
+
+    assert files.names("") == []
+
+
+async def remove_later(files: RealFiles, path: str) -> None:
+    await files.remove_later(path)
+
+
+def test_the_disk_has_a_size_and_not_more_free_than_that(files: RealFiles) -> None:
+    size, free = files.disk_bytes()
+
+    assert 0 < free <= size
