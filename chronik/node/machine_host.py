@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log.log import Log, check_slice
+from chronik.core.log.log import Log
 from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
 from chronik.core.records.batch import read_size
 from chronik.core.records.payload import KeyValue, build, walk
@@ -138,7 +138,7 @@ def records_of(log: Log) -> Iterator[LogRecord]:
         if plan is None:
             raise Corrupt(log.directory, f"nothing at offset {offset}, though the log ends at {log.end_offset}")
         content = memoryview(plan.file.read(plan.position, plan.length))
-        check_slice(content)
+        log.check_slice(plan, content)
         position = 0
         while position < len(content):
             _, size = read_size(content, position)
