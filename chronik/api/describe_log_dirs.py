@@ -16,6 +16,7 @@ from kio.schema.describe_log_dirs.v5.response import (
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code
+from chronik.core.replica.leader import LeaderReplica
 
 REQUEST = DescribeLogDirsRequest
 RESPONSE = DescribeLogDirsResponse
@@ -25,27 +26,36 @@ def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     wanted: dict[tuple[str, int], None] | None = None  # null asks for all
     if request.topics is not None:
         wanted = {(topic.topic, partition): None for topic in request.topics for partition in topic.partitions}
-    by_topic: dict[str, list[Any]] = {}
-    for replica in desk.replicas.held():
-        if wanted is None or (replica.topic, replica.partition) in wanted:
-            by_topic.setdefault(replica.topic, []).append(
-                DescribeLogDirsPartition(
-                    partition_index=replica.partition,
-                    partition_size=replica.log.size_bytes(),
-                    # How far this copy is behind what is safe: nothing, for a leader.
-                    offset_lag=max(replica.high_watermark - replica.log.end_offset, 0),
-                    is_future_key=False,
-                )
-            )
+    held = {(replica.topic, replica.partition): replica for replica in desk.replicas.held()}
+    topics: list[Any] = []
+    for name, topic in sorted(desk.metadata.image.topics.items()):
+        partitions = tuple(
+            _partition(number, held.get((name, number)))
+            for number, partition in enumerate(topic.partitions)
+            if desk.node_id in partition.replicas and (wanted is None or (name, number) in wanted)
+        )
+        if partitions:
+            topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
     total_bytes, usable_bytes = desk.replicas.disk_bytes()
     directory = DescribeLogDirsResult(
         error_code=Code.NONE,
         log_dir=desk.replicas.log_directory(),
-        topics=tuple(DescribeLogDirsTopic(name=name, partitions=tuple(parts)) for name, parts in by_topic.items()),
+        topics=tuple(topics),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
     )
     return DescribeLogDirsResponse(throttle_time=datetime.timedelta(0), error_code=Code.NONE, results=(directory,))
+
+
+def _partition(number: int, replica: LeaderReplica | None) -> Any:
+    """A partition that nothing was written to yet need not have files: it is there all the same, and empty."""
+    return DescribeLogDirsPartition(
+        partition_index=number,
+        partition_size=0 if replica is None else replica.log.size_bytes(),
+        # How far this copy is behind what is safe: nothing, for a leader.
+        offset_lag=0 if replica is None else max(replica.high_watermark - replica.log.end_offset, 0),
+        is_future_key=False,
+    )
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:

@@ -10,7 +10,9 @@ from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
 
 
 def test_every_partition_is_shown_with_its_size_and_the_disk_with_its_own() -> None:
-    desk = fake_desk()
+    desk = fake_desk(topics={"b": 1, "a": 3})
+    replicas_of(desk).add("__cluster_metadata", 0)  # not a topic of the cluster
+    del replicas_of(desk).replicas["a", 2]  # never written to, so it has no files
     for topic, partition, size in (("a", 0, 10), ("a", 1, 20), ("b", 0, 30)):
         log = FakeLog()
         log.bytes_on_disk = size
@@ -25,7 +27,15 @@ def test_every_partition_is_shown_with_its_size_and_the_disk_with_its_own() -> N
         (topic.name, part.partition_index, part.partition_size, part.offset_lag, part.is_future_key)
         for topic in directory.topics
         for part in topic.partitions
-    ] == [("a", 0, 10, 0, False), ("a", 1, 20, 0, False), ("b", 0, 30, 0, False)]
+    ] == [("a", 0, 10, 0, False), ("a", 1, 20, 0, False), ("a", 2, 0, 0, False), ("b", 0, 30, 0, False)]
+
+
+def test_partitions_that_other_nodes_hold_are_theirs_to_show() -> None:
+    desk = fake_desk(topics={"a": 2}, brokers=(1, 2))
+
+    [directory] = ask(describe_log_dirs, DescribeLogDirsRequest(topics=None), desk, version=5).results
+
+    assert [part.partition_index for part in directory.topics[0].partitions] == [0]
 
 
 def test_only_the_partitions_asked_for_are_shown() -> None:
