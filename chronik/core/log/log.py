@@ -169,6 +169,11 @@ class Log:
         for segment in self._segments:
             segment.file.close()
 
+    def abandon(self) -> None:
+        """Let go of the files and store nothing: what is in them is not wanted any more."""
+        for segment in self._segments:
+            segment.file.close()
+
     # --- writing
 
     def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> Appended:

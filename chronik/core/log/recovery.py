@@ -89,7 +89,7 @@ def _learn_sound(
             if is_contiguous and header.base_offset != segment.end_offset:
                 problem = f"offset {header.base_offset} where {segment.end_offset} is due"
                 return Corrupt(f"{segment.file.path} at {segment.size}", problem)
-            segment.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
+            segment.learn_header(header)
             scanned.batches += 1
     except Corrupt as problem:
         return problem

@@ -15,7 +15,7 @@ from chronik.core.errors import Corrupt
 from chronik.core.log.index import OFFSET_ENTRY_BYTES, RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from chronik.core.log.scan import SCAN_BYTES, Found, headers
 from chronik.core.ports import File, Files
-from chronik.core.records.batch import HEADER_BYTES
+from chronik.core.records.batch import HEADER_BYTES, BatchHeader
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
 RECENT_BATCHES_MAX = 128
@@ -111,7 +111,7 @@ class Segment:
         del self._recent_offsets[:], self._recent_positions[:]
         self.end_offset = self.base_offset
         for _, header in headers(self.file, position, size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
-            self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
+            self.learn_header(header)
 
     def forget(self) -> None:
         """Know nothing of the file's content: recovery learns it anew, batch by batch."""
@@ -148,6 +148,12 @@ class Segment:
         self._recent_positions.append(position)
         self.size = position + size
         self.end_offset = last_offset + 1
+
+    def learn_header(self, header: BatchHeader) -> None:
+        """As `learn`, for a batch that was found in the file."""
+        if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
+            raise Corrupt(f"{self.file.path} at {self.size}", f"offset {header.last_offset} is too far from the first")
+        self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
 
     def has_room_for(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
         """Whether one more batch fits into the limits of the file format and of the settings."""
@@ -331,7 +337,7 @@ class Segment:
         directory, _, _ = self.path.rpartition("/")
         fresh = Segment(self._files, directory, self.base_offset, self.interval_bytes, self.created_ms)
         for _, header in headers(self.file, 0, self.size, floor_offset=self.base_offset, chunk_bytes=SCAN_BYTES):
-            fresh.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
+            fresh.learn_header(header)
         if fresh.end_offset > self.end_offset:
             raise Corrupt(
                 self.file.path, f"ends at offset {fresh.end_offset}, the next segment begins at {self.end_offset}"

@@ -221,3 +221,12 @@ def test_truncation_takes_the_whole_batch_the_offset_lies_in() -> None:
     assert segment.file.size() == segment.size
     assert segment.newest() == (NOW_MS + 29, 59)
     assert segment.locate(60) is None
+
+
+def test_an_offset_that_no_index_could_hold_is_damage() -> None:
+    files = MemoryFiles()
+    segment = segment_with(files, [1] * 3)
+    stamp(memoryview(files.contents[SEGMENT + ".log"].written)[-segment.size // 3 :], 2**31, 0)
+    segment.forget()
+    with pytest.raises(Corrupt, match="too far"):
+        segment.relearn(0, files.open(SEGMENT + ".log").size())
