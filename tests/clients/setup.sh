@@ -1,11 +1,12 @@
 #!/bin/sh
-# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client and Kafka's own tools.
+# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client, Kafka's own tools, franz-go.
 # Run it as often as you like: what is there is left alone. A client that cannot be installed is named, and its tests
 # are skipped by that name; with CHRONIK_REQUIRE_CLIENTS=1 it is an error instead.
 set -u
 
 here=$(cd "$(dirname "$0")" && pwd)
-cache=${CHRONIK_CLIENT_CACHE:-$here/../../.cache}
+mkdir -p "${CHRONIK_CLIENT_CACHE:-$here/../../.cache}"
+cache=$(cd "${CHRONIK_CLIENT_CACHE:-$here/../../.cache}" && pwd)
 missing=0
 
 not_available() {
@@ -47,12 +48,18 @@ install_jars() {
         mv "$jars.part" "$jars" || not_available "kafka-$1" "Maven could not fetch it"
 }
 
-mkdir -p "$cache"
+# A bonus: where there is no Go, nothing is missing.
+build_franz_go() {
+    command -v go >/dev/null || { echo "clients: franz-go is left out: there is no go" >&2; return; }
+    (cd "$here/go" && go build -o "$cache/franz-go-checks" .) || echo "clients: franz-go is left out: go build failed" >&2
+}
+
 echo '*' >"$cache/.gitignore"
 install_kcat
 install_kafkajs
 install_jars client
 install_jars tools
+build_franz_go
 
 if [ "$missing" = 1 ] && [ "${CHRONIK_REQUIRE_CLIENTS:-0}" = 1 ]; then exit 1; fi
 exit 0

@@ -11,15 +11,15 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.clients.jvm import CLIENTS, jars_of
+from tests.clients.jvm import CACHE, CLIENTS, jars_of
 
+FRANZ_GO = CACHE / "franz-go-checks"
 WAIT_SECONDS = 30.0
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -81,21 +81,22 @@ class Client(ABC):
             consumer.close()
 
 
-def needs(client: str) -> None:
+def needs(client: str, *, is_bonus: bool = False) -> None:
     """To be called at the top of a test module: skips it by name, and says why, if its client is not here.
 
-    With CHRONIK_REQUIRE_CLIENTS=1 a missing client is an error.
+    With CHRONIK_REQUIRE_CLIENTS=1 a missing client is an error, unless it is a bonus.
     """
     reason = _why_missing(client)
     if reason is None:
         return
-    if os.environ.get("CHRONIK_REQUIRE_CLIENTS") == "1":
+    if os.environ.get("CHRONIK_REQUIRE_CLIENTS") == "1" and not is_bonus:
         raise RuntimeError(f"client {client}: {reason}")
     pytest.skip(f"client {client}: {reason}", allow_module_level=True)
 
 
 def _why_missing(client: str) -> str | None:
     program, part = {
+        "franz-go": ("go", FRANZ_GO),
         "kcat": ("kcat", None),
         "kafkajs": ("node", CLIENTS / "node" / "node_modules" / "kafkajs"),
         "java client": ("javac", jars_of("client")),
@@ -105,7 +106,7 @@ def _why_missing(client: str) -> str | None:
         return _why_not_imported(client)
     if shutil.which(program) is None:
         return f"there is no {program} on the path"
-    return None if part is None or Path(part).is_dir() else "it is not installed (tests/clients/setup.sh does it)"
+    return None if part is None or part.exists() else "it is not installed (tests/clients/setup.sh does it)"
 
 
 def _why_not_imported(package: str) -> str | None:

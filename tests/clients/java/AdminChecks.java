@@ -4,6 +4,7 @@ import java.util.*;
 import java.util.stream.*;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.ProducerRecord;
 import org.apache.kafka.common.*;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.*;
@@ -13,6 +14,7 @@ class AdminChecks extends Support {
         listTopicChecks();
         listConfigChecks();
         listOffsetChecks();
+        listTimeChecks();
         listGroupChecks();
     }
 
@@ -31,6 +33,7 @@ class AdminChecks extends Support {
             var byId = admin.describeTopics(TopicCollection.ofTopicIds(List.of(id))).allTopicIds().get().get(id);
             same(topic, byId.name(), "name by id");
             admin.deleteTopics(TopicCollection.ofTopicIds(List.of(id))).all().get();
+            until(() -> !admin.listTopics().names().get().contains(topic), "the topic is no longer listed");
             return refused(UnknownTopicOrPartitionException.class, () -> admin.describeTopics(List.of(topic)).allTopicNames().get());
         });
         check("a topic that cannot be is refused with the reason", () -> {
@@ -112,7 +115,7 @@ class AdminChecks extends Support {
             var where = new TopicPartition(topic, 0);
             var newest = System.currentTimeMillis();
             for (var age : List.of(3000, 0, 2000)) {
-                send(Map.of(), List.of(new org.apache.kafka.clients.producer.ProducerRecord<>(topic, 0, newest - age, "", bytes("x"))));
+                send(Map.of(), List.of(new ProducerRecord<>(topic, 0, newest - age, "", bytes("x"))));
             }
             same(0L, offset(topic, OffsetSpec.earliest()), "earliest");
             same(3L, offset(topic, OffsetSpec.latest()), "latest");
@@ -126,6 +129,22 @@ class AdminChecks extends Support {
                 () -> admin.deleteRecords(Map.of(where, RecordsToDelete.beforeOffset(99))).all().get());
             admin.deleteRecords(Map.of(where, RecordsToDelete.beforeOffset(-1))).all().get();
             return same(3L, offset(topic, OffsetSpec.earliest()), "earliest after all are deleted");
+        });
+    }
+
+    static void listTimeChecks() {
+        check("of records that share the largest timestamp the first is listed", () -> {
+            var topic = makeTopic(1);
+            var start = System.currentTimeMillis() - 100_000;
+            for (var codec : List.of("none", "gzip")) {
+                for (var times : List.of(List.of(0, 5, 5, 1), List.of(5, 2))) {
+                    send(Map.of("compression.type", codec, "linger.ms", 50), times.stream()
+                        .map(seconds -> new ProducerRecord<>(topic, 0, start + 1000 * seconds, "", bytes("x"))).toList());
+                }
+            }
+            same(1L, offset(topic, OffsetSpec.maxTimestamp()), "of the largest timestamp");
+            same(1L, offset(topic, OffsetSpec.forTimestamp(start + 1)), "by time");
+            return same(-1L, offset(makeTopic(1), OffsetSpec.maxTimestamp()), "in an empty log");
         });
     }
 
