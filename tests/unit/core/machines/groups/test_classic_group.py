@@ -73,7 +73,7 @@ def test_a_static_member_is_fenced_by_who_took_its_name() -> None:
 
 def test_the_topics_consumers_subscribe_to_are_read_from_their_metadata() -> None:
     consumers = group(member("a", ("range", subscription("t1", "t2"))), member("b", ("range", subscription("t3"))))
-    assert consumers.subscribed_topics() == {"t1", "t2", "t3"}
+    assert consumers.subscribed_topics() == frozenset({"t1", "t2", "t3"})
     assert consumers.is_subscribed_to("t3")
     assert not consumers.is_subscribed_to("t4")
 

@@ -1,0 +1,40 @@
+"""A desk whose groups are a real groups machine, safe at once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from chronik.api.desk import Desk
+from chronik.core.errors import Refused
+from chronik.core.machines.groups.config import GroupConfig
+from tests.unit.api.fake_desk import fake_desk, groups_of
+from tests.unit.core.machines.groups.host import Host
+
+
+def grouped_desk(topics: Mapping[str, int] | None = None, config: GroupConfig | None = None) -> tuple[Desk, Host]:
+    """The desk, and the host of the machine behind it."""
+    desk = fake_desk(topics=topics)
+    host = Host(config)
+
+    def answer(group_id: str, command: Any) -> Any:
+        found = host.answers.get(host.send(command))
+        assert found is not None, "the answer has to wait for others: send them first"
+        if isinstance(found, Refused):
+            raise found
+        return found
+
+    groups_of(desk).answer = answer
+    groups_of(desk).all_machines = [host.machine]
+    return desk, host
+
+
+def refusing_desk(refusal: Refused, topics: Mapping[str, int] | None = None) -> Desk:
+    """A desk whose coordinator says no."""
+    desk = fake_desk(topics=topics)
+
+    def answer(group_id: str, command: Any) -> Any:
+        raise refusal
+
+    groups_of(desk).answer = answer
+    return desk

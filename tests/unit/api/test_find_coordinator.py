@@ -1,0 +1,57 @@
+"""Finding the node that holds a group."""
+
+from __future__ import annotations
+
+from chronik.api import find_coordinator
+from chronik.core.errors import Code, Refused
+from chronik.wire.unions.find_coordinator import Request
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+
+
+def test_a_group_is_found_in_the_shape_of_old_and_new_versions() -> None:
+    old = ask(find_coordinator, Request(key="g"), fake_desk(), version=3)
+    assert (old.error_code, old.node_id, old.host, old.port) == (Code.NONE, 1, "host-1", 9092)
+    new = ask(find_coordinator, Request(coordinator_keys=("g", "h")), fake_desk(), version=4)
+    assert [(one.key, one.node_id, one.error_code) for one in new.coordinators] == [
+        ("g", 1, Code.NONE),
+        ("h", 1, Code.NONE),
+    ]
+
+
+def test_the_offsets_topic_is_made_when_it_is_first_needed() -> None:
+    desk = fake_desk()
+    ask(find_coordinator, Request(key="g"), desk, version=0)
+    assert desk.metadata.image.topic("__consumer_offsets") is not None
+    asked = len(metadata_of(desk).asked)
+    ask(find_coordinator, Request(key="g"), desk, version=0)
+    assert len(metadata_of(desk).asked) == asked
+
+
+def test_there_are_no_transactions_yet_and_no_share_groups() -> None:
+    desk = fake_desk()
+    assert (
+        ask(find_coordinator, Request(key="t", key_type=1), desk, version=3).error_code
+        is Code.COORDINATOR_NOT_AVAILABLE
+    )
+    (share,) = ask(find_coordinator, Request(coordinator_keys=("s",), key_type=2), desk, version=6).coordinators
+    assert share.error_code is Code.INVALID_REQUEST
+    assert share.node_id == -1
+
+
+def test_a_topic_that_cannot_be_made_is_an_error_of_the_key() -> None:
+    desk = fake_desk()
+    metadata_of(desk).refusing = Refused(Code.COORDINATOR_NOT_AVAILABLE)
+    response = ask(find_coordinator, Request(coordinator_keys=("g",)), desk, version=4)
+    assert response.coordinators[0].error_code is Code.COORDINATOR_NOT_AVAILABLE
+
+
+def test_a_refusal_names_every_key() -> None:
+    refused = find_coordinator.refuse(Request(coordinator_keys=("g", "h")), Code.UNKNOWN_SERVER_ERROR, "why")
+    assert [(one.key, one.error_code, one.error_message) for one in refused.coordinators] == [
+        ("g", Code.UNKNOWN_SERVER_ERROR, "why"),
+        ("h", Code.UNKNOWN_SERVER_ERROR, "why"),
+    ]
+    assert (
+        find_coordinator.refuse(Request(key="g"), Code.UNKNOWN_SERVER_ERROR, None).error_code
+        is Code.UNKNOWN_SERVER_ERROR
+    )

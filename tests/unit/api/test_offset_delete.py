@@ -1,0 +1,40 @@
+"""OffsetDelete over the wire."""
+
+from __future__ import annotations
+
+from kio.schema.offset_delete.v0.request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
+
+from chronik.api import offset_delete
+from chronik.core.errors import Code
+from chronik.core.machines.groups.commands import OffsetToCommit
+from tests.unit.api.fake_desk import ask
+from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.core.machines.groups.host import commit, fetch
+
+
+def request(*names: str) -> OffsetDeleteRequest:
+    partitions = (OffsetDeleteRequestPartition(partition_index=0), OffsetDeleteRequestPartition(partition_index=1))
+    topics = tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names)
+    return OffsetDeleteRequest(group_id="g", topics=topics)
+
+
+def test_offsets_are_forgotten_and_unknown_topics_are_named() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    host.ask(commit(OffsetToCommit("orders", 0, 1), OffsetToCommit("orders", 1, 2)))
+    response = ask(offset_delete, request("missing", "orders"), desk, version=0)
+    assert response.error_code is Code.NONE
+    assert [(topic.name, [one.error_code for one in topic.partitions]) for topic in response.topics] == [
+        ("missing", [Code.UNKNOWN_TOPIC_OR_PARTITION] * 2),
+        ("orders", [Code.NONE] * 2),
+    ]
+    assert host.ask(fetch()).offsets == ()
+
+
+def test_a_group_that_is_not_there_is_an_error_of_the_whole_answer() -> None:
+    desk, _ = grouped_desk({"orders": 2})
+    response = ask(offset_delete, request("orders"), desk, version=0)
+    assert response.error_code is Code.GROUP_ID_NOT_FOUND
