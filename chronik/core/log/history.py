@@ -166,9 +166,10 @@ def load_epochs(
             raise Corrupt(f"{segment.file.path} at {found.position}", f"leader epoch {epoch} after {epochs.latest}")
         if epoch > epochs.latest:
             epochs.assign(epoch, max(found.header.base_offset, start_offset))
-    # After a crash the checkpoint may be old. After a shutdown in order it is not: either a bit of it was turned, or
-    # one in the epoch of a batch, which no checksum covers.
-    if was_clean and not has_gaps and told is not None and not _is_slip(content, epochs, start_offset, end_offset):
+    # After a crash the checkpoint may not know the latest epochs. If it differs in any other way, a bit of it was
+    # turned, or one in the epoch of a batch, which no checksum covers.
+    is_known = told is None or has_gaps or (not was_clean and told.entries == epochs.entries[: len(told.entries)])
+    if told is not None and not is_known and not _is_slip(content, epochs, start_offset, end_offset):
         raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {told.entries}")
     if epochs.latest < 0:
         return epochs, []

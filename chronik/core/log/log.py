@@ -383,7 +383,7 @@ class Log:
         self._stored_end_offset = UNKNOWN_OFFSET
         self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
         self.epochs.truncate(self.end_offset)
-        self._store_epochs(self.end_offset)
+        self._store_epochs(self.end_offset, sync=True)
         self._load_producers()
 
     def _remove_last(self) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Awaitable, Callable, Sequence
 
+from chronik.core.ports import File
 from chronik.core.types import Buffer
 
 
@@ -110,7 +111,7 @@ class MemoryFiles:
 
     def before_write(self, path: str, size: int) -> None:
         self._fail("write", path)
-        if self.room_bytes is not None and self.free_bytes() < size:
+        if self.room_bytes is not None and self.disk_bytes()[1] < size:
             raise OSError(errno.ENOSPC, "No space left on device", path)
 
     def before_read(self, path: str) -> None:
@@ -165,11 +166,12 @@ class MemoryFiles:
     def remove_later(self, path: str) -> Awaitable[None]:
         return self._remove(path)
 
-    def free_bytes(self) -> int:
+    def disk_bytes(self) -> tuple[int, int]:
         used = sum(len(content.written) for content in self.contents.values())
-        return 2**40 if self.room_bytes is None else max(self.room_bytes - used, 0)
+        total = 2**40 if self.room_bytes is None else self.room_bytes
+        return total, max(total - used, 0)
 
-    async def _sync_all(self, files: Sequence[MemoryFile]) -> list[OSError | None]:
+    async def _sync_all(self, files: Sequence[File]) -> list[OSError | None]:
         outcomes: list[OSError | None] = []
         for file in files:
             try:
@@ -179,11 +181,11 @@ class MemoryFiles:
                 outcomes.append(problem)
         return outcomes
 
-    def sync_later(self, files: Sequence[MemoryFile]) -> Awaitable[list[OSError | None]]:
+    def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
         return self._sync_all(files)
 
-    async def _read(self, file: MemoryFile, position: int, length: int) -> bytes:
+    async def _read(self, file: File, position: int, length: int) -> bytes:
         return file.read(position, length)
 
-    def read_later(self, file: MemoryFile, position: int, length: int) -> Awaitable[bytes]:
+    def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         return self._read(file, position, length)

@@ -1,0 +1,156 @@
+"""The records inside a batch, in every compression, from friends and from strangers."""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import struct
+from collections.abc import Callable
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chronik.core.errors import Corrupt
+from chronik.core.records.batch import HEADER_BYTES, TIMESTAMP_TYPE_BIT, BatchHeader, accept, read_header
+from chronik.core.records.payload import (
+    Header,
+    KeyValue,
+    Record,
+    assemble,
+    build,
+    read_varint,
+    walk,
+    write_varint,
+)
+
+NOW_MS = 1_700_000_000_000
+
+
+def xerial(body: bytes) -> bytes:
+    """The framing of the Java library: a magic, two versions, then blocks with their length."""
+    blocks = [bytes(cramjam.snappy.compress_raw(body[at : at + 100])) for at in range(0, len(body), 100)]
+    return b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1) + b"".join(struct.pack(">i", len(b)) + b for b in blocks)
+
+
+CODECS: dict[str, tuple[int, Callable[[bytes], bytes]]] = {
+    "none": (0, lambda body: body),
+    "gzip": (1, gzip.compress),
+    "snappy": (2, lambda body: bytes(cramjam.snappy.compress_raw(body))),
+    "snappy-xerial": (2, xerial),
+    "lz4": (3, lambda body: bytes(cramjam.lz4.compress(body))),
+    "zstd": (4, lambda body: bytes(cramjam.zstd.compress(body))),
+}
+
+
+def packed(batch: bytearray, codec: str) -> bytearray:
+    """The same batch as a producer with this codec sends it."""
+    kind, pack = CODECS[codec]
+    return assemble(pack(bytes(batch[HEADER_BYTES:])), read_header(batch)._replace(attributes=kind))
+
+
+CONTENT = st.none() | st.binary(max_size=40)
+HEADERS = st.lists(st.builds(Header, st.text(max_size=5), CONTENT), max_size=3).map(tuple)
+RECORDS = st.lists(
+    st.builds(Record, st.just(0), st.integers(0, 2**41), CONTENT, CONTENT, HEADERS), min_size=1, max_size=8
+)
+
+
+@settings(max_examples=200)
+@given(RECORDS, st.integers(0, 2**40), st.sampled_from(sorted(CODECS)))
+def test_what_was_put_together_comes_apart_again(records: list[Record], base_offset: int, codec: str) -> None:
+    batch = packed(build(records, NOW_MS, base_offset=base_offset), codec)
+    assert list(walk(batch)) == [r._replace(offset=base_offset + number) for number, r in enumerate(records)]
+
+
+@given(st.integers(-(2**63), 2**63 - 1))
+def test_varints_come_back(value: int) -> None:
+    out = bytearray()
+    write_varint(out, value)
+    assert len(out) <= 10
+    assert read_varint(out, 0) == (value, len(out))
+
+
+def test_a_built_batch_is_one_a_producer_could_send() -> None:
+    batch = build(
+        [KeyValue(b"k", b"v"), KeyValue(None, None)], NOW_MS, producer_id=3, producer_epoch=1, base_sequence=9
+    )
+    header = accept(batch)
+    assert (header.record_count, header.base_timestamp, header.max_timestamp) == (2, NOW_MS, NOW_MS)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (3, 1, 9)
+    assert [(r.key, r.value) for r in walk(batch)] == [(b"k", b"v"), (None, None)]
+
+
+def test_the_bytes_of_a_record_are_kafkas() -> None:
+    batch = build([Record(0, NOW_MS, b"k", None, (Header("h", b"x"),))], NOW_MS)
+    # length 11, attributes, time +0, offset +0, key of 1, value null, 1 header: name of 1, value of 1
+    assert bytes(batch[HEADER_BYTES:]) == bytes((22, 0, 0, 0, 2)) + b"k" + bytes((1, 2, 2)) + b"h" + bytes((2,)) + b"x"
+
+
+def test_a_batch_without_records_cannot_be_built() -> None:
+    with pytest.raises(ValueError, match="without records"):
+        build([], NOW_MS)
+
+
+def test_several_batches_are_walked_one_after_the_other() -> None:
+    first = build([KeyValue(b"a", b"1")], NOW_MS, base_offset=5)
+    second = packed(build([KeyValue(b"b", b"2")] * 2, NOW_MS, base_offset=6), "zstd")
+    assert [(r.offset, r.key) for r in walk(first + second)] == [(5, b"a"), (6, b"b"), (7, b"b")]
+    assert list(walk(b"")) == []
+
+
+def test_where_the_log_set_the_time_every_record_has_it() -> None:
+    batch = build([Record(0, 5, b"k", b"v"), Record(0, 9, b"k", b"v")], NOW_MS, attributes=TIMESTAMP_TYPE_BIT)
+    assert [record.timestamp for record in walk(batch)] == [9, 9]
+
+
+# --- from strangers
+
+
+@pytest.mark.parametrize("codec", sorted(set(CODECS) - {"none"}))
+def test_what_unpacks_to_more_than_the_limit_is_refused_before_it_takes_the_memory(codec: str) -> None:
+    bomb = packed(build([KeyValue(b"k", bytes(5_000_000))], NOW_MS), codec)
+    assert len(bomb) < 1_000_000
+    with pytest.raises(Corrupt, match="more than"):
+        list(walk(bomb, unpacked_bytes_max=100_000))
+
+
+@pytest.mark.parametrize("codec", sorted(set(CODECS) - {"none"}))
+def test_compressed_bytes_cut_short_are_corrupt(codec: str) -> None:
+    batch = packed(build([KeyValue(b"k", bytes(range(200)))] * 3, NOW_MS), codec)
+    with pytest.raises(Corrupt):
+        list(walk(assemble(batch[HEADER_BYTES:-3], read_header(batch))))
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=80), st.integers(0, 7), st.integers(-1, 2**31 - 1))
+def test_whatever_stands_where_records_should_be_is_corrupt_or_records(body: bytes, codec: int, count: int) -> None:
+    header = read_header(build([KeyValue(b"k", b"v")], NOW_MS))
+    hostile = assemble(body, header._replace(attributes=codec, record_count=count))
+    with contextlib.suppress(Corrupt):
+        assert len(list(walk(hostile, unpacked_bytes_max=10_000))) == max(count, 0)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_a_changed_byte_among_the_records_is_corrupt_or_records(data: st.DataObject) -> None:
+    batch = build([Record(0, NOW_MS, b"key", b"value", (Header("h", b"x"),))] * 2, NOW_MS)
+    body = bytearray(batch[HEADER_BYTES:])
+    body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(Corrupt):
+        assert len(list(walk(assemble(body, read_header(batch))))) == 2
+
+
+def bad_header(**fields: int) -> bytes:
+    header: BatchHeader = read_header(build([KeyValue(b"k", b"v")], NOW_MS))._replace(**fields)
+    return struct.pack(">qiibIhiqqqhii", *header) + b"x" * 7
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"short", bad_header(length=10), bad_header(length=10**6), bad_header(magic=1, length=56), bad_header(length=56)],
+)
+def test_what_is_no_batch_is_corrupt(content: bytes) -> None:
+    with pytest.raises(Corrupt):
+        list(walk(content))
