@@ -11,14 +11,15 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from chronik.core.errors import Code
+from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.trace.metrics import Metrics
 
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
     from chronik.core.fetch_sessions import FetchSessions
-    from chronik.core.log.log import Appended, Slice
+    from chronik.core.log.log import Appended
+    from chronik.core.log.segment import Slice
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock
@@ -68,11 +69,17 @@ class ReplicaDesk(Protocol):
     def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR when the disk does not take it)."""
 
+    def read_cached(self, plan: Slice) -> bytes | None:
+        """The bytes if they are in memory, else None. Too few of them when they cannot be read."""
+
     def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
-        """Bytes that are not in memory."""
+        """Bytes that are not in memory. Too few of them when they cannot be read."""
 
     def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
         """NONE when the bytes are what was written; else the replica goes offline and this is what to answer."""
+
+    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+        """The log cannot say where the bytes are: the replica goes offline, and this is what to answer."""
 
     def held(self) -> Iterable[LeaderReplica]:
         """Every replica on this node, by topic and partition."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeAlias
 
 from chronik.api.desk import Caller, Desk
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
-from chronik.core.log.log import Slice
+from chronik.core.log.segment import Slice
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import Buffers
 from chronik.wire import fetch as wire
@@ -57,14 +57,15 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
 def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
     """The partitions this request is about, those of its session included, the one to serve first in front."""
     now_ms = desk.clock.monotonic_ms()
+    has_ids = header.version >= wire.TOPIC_IDS_FROM
     session: FetchSession | None = None
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
             desk.sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH and request.partitions:
-            session = desk.sessions.create(1 + desk.chance.below(SESSION_IDS), now_ms)
+            session = desk.sessions.create(1 + desk.chance.below(SESSION_IDS), now_ms, has_ids=has_ids)
     else:
-        session = desk.sessions.resume(request.session_id, request.session_epoch, now_ms)
+        session = desk.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
     if session is None:
         asked = [SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch) for p in request.partitions]
         # Correlation ids count up, so each request begins with another partition: none is starved by those before it.
@@ -80,7 +81,7 @@ def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tup
 class _Fetch:
     """One fetch from plan to answer."""
 
-    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_parked_at", "_partitions", "_request", "_session")
+    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_is_late", "_max_bytes", "_parked_at", "_partitions", "_request", "_session")
 
     def __init__(
         self,
@@ -97,26 +98,38 @@ class _Fetch:
         self._partitions = partitions
         self._desk = desk
         self._answer = answer
+        self._max_bytes = min(request.max_bytes, desk.config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[LeaderReplica] = []
         self._is_done = False
+        self._is_late = False  # max_wait_ms is over
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
         if self._is_done:
             return
+        try:
+            self._attempt()
+        except Exception:
+            self._leave()
+            self._answer(None)  # a fault: whoever woke us logs it, and the client must not wait for ever
+            raise
+
+    def _attempt(self) -> None:
         plan = self._plan()
         request = self._request
-        if plan.size_bytes >= request.min_bytes or plan.has_error or request.max_wait_ms <= 0 or not plan.parts:
-            self._finish(plan)
+        is_enough = plan.size_bytes >= min(request.min_bytes, self._max_bytes) or plan.has_error or not plan.parts
+        if is_enough or self._is_late or request.max_wait_ms <= 0:
+            self._leave()
+            self._read(plan)
         elif self._deadline is None:
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
             self._desk.waiting.when_readable(self._parked_at, self)
             self._deadline = self._desk.waiting.after_ms(request.max_wait_ms, self._time_is_up)
 
     def _time_is_up(self) -> None:
-        if not self._is_done:
-            self._finish(self._plan())
+        self._is_late = True
+        self.wake()
 
     def _plan(self) -> Plan:
         parts: list[Part] = []
@@ -127,11 +140,14 @@ class _Fetch:
             code = Code.NONE
             try:
                 replica = self._replica(asked)
-                room = min(asked.max_bytes, request.max_bytes - size_bytes)
+                room = min(asked.max_bytes, self._max_bytes - size_bytes)
                 if room > 0 or size_bytes == 0:
                     part_slice = replica.read(asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0)
             except Refused as refusal:
                 code, has_error = refusal.code, True
+            except (Corrupt, OSError) as problem:
+                assert replica is not None  # finding it raises neither
+                code, has_error = self._desk.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
             parts.append(Part(asked.key, code, replica, part_slice))
@@ -148,15 +164,17 @@ class _Fetch:
         replica.check_epoch(asked.leader_epoch)
         return replica
 
-    def _finish(self, plan: Plan) -> None:
+    def _leave(self) -> None:
+        """Wait no longer."""
         self._is_done = True
         if self._deadline is not None:
             self._desk.waiting.cancel(self._deadline)
             self._desk.waiting.stop_reading(self._parked_at, self)
+
+    def _read(self, plan: Plan) -> None:
         contents: list[bytes | None] = []
         for part in plan.parts:
-            content = b"" if part.slice is None else part.slice.file.read_cached(part.slice.position, part.slice.length)
-            contents.append(content)
+            contents.append(b"" if part.slice is None else self._desk.replicas.read_cached(part.slice))
         if None in contents:
             self._desk.start(self._read_cold(plan, contents))
         else:
@@ -164,10 +182,14 @@ class _Fetch:
 
     async def _read_cold(self, plan: Plan, contents: list[bytes | None]) -> None:
         """Some of it is not in memory: wait for the disk without holding up anyone else."""
-        for index, part in enumerate(plan.parts):
-            if contents[index] is None and part.slice is not None:
-                contents[index] = await self._desk.replicas.wait_for_read(part.slice)
-        self._send(plan, contents)
+        try:
+            for index, part in enumerate(plan.parts):
+                if contents[index] is None and part.slice is not None:
+                    contents[index] = await self._desk.replicas.wait_for_read(part.slice)
+            self._send(plan, contents)
+        except Exception:
+            self._answer(None)
+            raise
 
     def _send(self, plan: Plan, contents: list[bytes | None]) -> None:
         session = self._session
@@ -189,4 +211,5 @@ class _Fetch:
             self._desk.metrics.refused(FETCH, code)
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             return FetchAnswer(topic, partition, code, -1, -1, -1)
-        return FetchAnswer(topic, partition, code, replica.high_watermark, replica.last_stable_offset, replica.log.start_offset, content)
+        records = b"" if code else content
+        return FetchAnswer(topic, partition, code, replica.high_watermark, replica.last_stable_offset, replica.log.start_offset, records)

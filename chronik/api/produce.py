@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.names import is_internal
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
 from chronik.core.types import Buffers
 from chronik.trace.metrics import Metrics
@@ -85,6 +86,8 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: 
         if known is None:
             raise Refused(Code.UNKNOWN_TOPIC_ID)
         topic = known.name
+    if is_internal(topic):  # a client that wrote there could make groups of its own invention
+        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
     return desk.replicas.leader(topic, partition)
 
 

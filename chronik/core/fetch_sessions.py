@@ -37,10 +37,11 @@ class SessionPartition:
 class FetchSession:
     """One consumer's partitions, in the order in which they are next served."""
 
-    __slots__ = ("epoch", "partitions", "session_id", "used_ms")
+    __slots__ = ("epoch", "has_ids", "partitions", "session_id", "used_ms")
 
-    def __init__(self, session_id: int, now_ms: int) -> None:
+    def __init__(self, session_id: int, now_ms: int, has_ids: bool) -> None:
         self.session_id = session_id
+        self.has_ids = has_ids  # its topics are ids, not names
         self.epoch = 1  # the one the next request must carry
         self.used_ms = now_ms
         self.partitions: OrderedDict[Key, SessionPartition] = OrderedDict()
@@ -82,13 +83,13 @@ class FetchSessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def create(self, session_id: int, now_ms: int) -> FetchSession | None:
+    def create(self, session_id: int, now_ms: int, *, has_ids: bool = False) -> FetchSession | None:
         """A new session; None when there is no room: the client then goes on without one."""
         if session_id in self._sessions:
             return None
         if len(self._sessions) >= self._slots_max and not self._evict(now_ms):
             return None
-        session = FetchSession(session_id, now_ms)
+        session = FetchSession(session_id, now_ms, has_ids)
         self._sessions[session_id] = session
         return session
 
@@ -100,13 +101,15 @@ class FetchSessions:
             return False
         return False
 
-    def resume(self, session_id: int, epoch: int, now_ms: int) -> FetchSession:
+    def resume(self, session_id: int, epoch: int, now_ms: int, *, has_ids: bool = False) -> FetchSession:
         """The session a request goes on with. Raises Refused when it is gone or the request is out of step."""
         session = self._sessions.get(session_id)
         if session is None:
             raise Refused(Code.FETCH_SESSION_ID_NOT_FOUND)
         if session.epoch != epoch:
             raise Refused(Code.INVALID_FETCH_SESSION_EPOCH)
+        if session.has_ids != has_ids:  # the client changed to a version that names topics otherwise (KIP-516)
+            raise Refused(Code.FETCH_SESSION_TOPIC_ID_ERROR)
         session.epoch = 1 if epoch == 2**31 - 1 else epoch + 1
         session.used_ms = now_ms
         self._sessions.move_to_end(session_id)

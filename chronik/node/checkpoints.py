@@ -73,9 +73,9 @@ class Checkpoints:
         self._files.remove(CLEAN)
 
     def write(self, replicas: Iterable[LeaderReplica]) -> None:
-        synced: dict[TopicPartition, int] = {}
-        watermarks: dict[TopicPartition, int] = {}
-        starts: dict[TopicPartition, int] = {}
+        """What is known of a log that is not open, or could not be opened, stays: without it the next start would take
+        damage for a torn tail, and cut off what was acknowledged."""
+        synced, watermarks, starts = dict(self.synced), dict(self.watermarks), dict(self.starts)
         for replica in replicas:
             key = TopicPartition(replica.topic, replica.partition)
             if replica.log.end_offset == 0:
@@ -89,6 +89,12 @@ class Checkpoints:
             if self._written.get(name) != content:
                 self._files.replace(name, content)
                 self._written[name] = content
+
+    def forget(self, keys: Iterable[TopicPartition]) -> None:
+        """These partitions are gone: a new topic of the same name begins at 0."""
+        for key in keys:
+            for offsets in (self.synced, self.watermarks, self.starts):
+                offsets.pop(key, None)
 
     def stopped(self) -> None:
         """Everything is closed and synced: the next start need not look."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import logging
 from collections.abc import Callable
+
+log = logging.getLogger(__name__)
 
 COMPACT_FROM = 1024  # below this, cancelled entries are not worth sweeping out
 
@@ -46,7 +49,7 @@ class Deadlines:
         if deadline.action is None:
             return
         deadline.action = None
-        self._cancelled += 1
+        self._cancelled += 1  # or, if it is due in this very turn, one too many: compacting a little early is no harm
         if self._cancelled > COMPACT_FROM and self._cancelled * 2 > len(self._heap):
             self._heap = [entry for entry in self._heap if entry.action is not None]
             heapq.heapify(self._heap)
@@ -61,18 +64,25 @@ class Deadlines:
     def _fire(self) -> None:
         self._timer = None
         now = self._loop.time()
-        due: list[Callable[[], None]] = []
+        due: list[Deadline] = []
         while self._heap and (self._heap[0].action is None or self._heap[0].at <= now):
             deadline = heapq.heappop(self._heap)
             if deadline.action is None:
                 self._cancelled -= 1
             else:
-                due.append(deadline.action)
-                deadline.action = None
+                due.append(deadline)
         if self._heap:
             self._set_timer()
-        for action in due:
+        for deadline in due:
+            action, deadline.action = deadline.action, None
+            if action is not None:  # not cancelled by one of those before it
+                self._act(action)
+
+    def _act(self, action: Callable[[], None]) -> None:
+        try:
             action()
+        except Exception:
+            log.exception("fault at a deadline")  # the others' time is up as well, and they must hear of it
 
     def close(self) -> None:
         if self._timer is not None:

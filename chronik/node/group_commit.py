@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 from collections.abc import Callable
 
 from chronik.core.ports import File, Files
 from chronik.core.replica.leader import LeaderReplica
 
+log = logging.getLogger(__name__)
+
 
 class GroupCommit:
     """Syncs the logs that were written to, in rounds."""
 
-    def __init__(self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, OSError], None]) -> None:
+    def __init__(self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, Exception], None]) -> None:
         self._files = files
         self._moved = moved
         self._failed = failed
@@ -44,7 +47,12 @@ class GroupCommit:
                 dirty, self._dirty = list(self._dirty), {}
                 self.rounds += 1
                 began = loop.time()
-                await self._sync(dirty)
+                try:
+                    await self._sync(dirty)
+                except Exception as problem:  # a fault: that these are safe will never be known
+                    log.exception("fault in a sync")
+                    for replica in dirty:
+                        self._failed(replica, problem)
                 self.sync_seconds += loop.time() - began
         finally:
             self._round = None

@@ -15,10 +15,11 @@ from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
-from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import ConfigRecord, RemoveTopicRecord
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
+from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
 from chronik.node.coordinators import Coordinators
@@ -124,7 +125,8 @@ class Node:
 
     async def start(self) -> tuple[str, int]:
         """Recover, listen, register. Returns the address clients are listened for at."""
-        self.replicas.open_all_on_disk()
+        self.replicas.remove_deleted()
+        later = self._open_replicas()
         self.coordinators.start_all_on_disk()
         self._checkpoints.started()
         host, port = self.config.address
@@ -132,8 +134,26 @@ class Node:
         bound_port = self._listener.address[1]
         await self._register(bound_port)
         self._housekeeping.start()
+        self._dispatch.watch(self._open_later(later))
         self.is_ready = True
         return host, bound_port
+
+    def _open_replicas(self) -> list[TopicPartition]:
+        """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but our own."""
+        on_disk = self.replicas.on_disk()
+        later: list[TopicPartition] = []
+        for name in on_disk:
+            if self._checkpoints.was_clean and not is_internal(name.topic):
+                later.append(name)
+            else:
+                self.replicas.ensure_open(name)
+        return later
+
+    async def _open_later(self, names: list[TopicPartition]) -> None:
+        """A partition is opened when it is asked for; this opens the others, a few at a time."""
+        for name in names:
+            self.replicas.ensure_open(name)
+            await asyncio.sleep(0)
 
     async def _register(self, bound_port: int) -> None:
         advertised_host, advertised_port = self.config.advertised_address

@@ -7,14 +7,17 @@ what was written, take that one replica offline; the node and every other partit
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log.log import Appended, Log, Slice, check_slice
+from chronik.core.log.log import Appended, Log
+from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.ports import Clock, Files
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
@@ -28,6 +31,7 @@ log = logging.getLogger(__name__)
 PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+NAME_BYTES_MAX = 255  # of a file or directory
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
@@ -56,10 +60,13 @@ class Replicas:
     def follow(self, image: MetadataImage) -> None:
         """From now on the image says which partitions there are."""
         self._image = image
+        checkpoints = self._checkpoints
+        gone = [key for key in checkpoints.synced if image.topic(key.topic) is None and key.topic != METADATA_TOPIC]
+        checkpoints.forget(gone)  # deleted just before a crash
 
     def leader(self, topic: str, partition: int) -> LeaderReplica:
         replica = self._held.get((topic, partition))
-        if replica is None:
+        if replica is None or topic == METADATA_TOPIC:  # the metadata log is nobody's to read or write but its machine's
             return self._open_known(topic, partition)
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
@@ -87,7 +94,7 @@ class Replicas:
         name = TopicPartition(topic, partition)
         checkpoints = self._checkpoints
         try:
-            self._move_stray_aside(str(name), topic_id)
+            self._move_stray_aside(name, topic_id)
             opened = Log.open(
                 self._files,
                 str(name),
@@ -124,25 +131,38 @@ class Replicas:
             file.sync()
         opened.mark_synced(end_offset)
 
-    def _move_stray_aside(self, directory: str, topic_id: bytes) -> None:
+    def _move_stray_aside(self, name: TopicPartition, topic_id: bytes) -> None:
         """A directory left by an earlier topic of the same name must never be served as this one's."""
+        directory = str(name)
         if PARTITION_METADATA not in self._files.names(directory):
             return
         expected = f"topic_id: {encode_id(topic_id)}"
         if expected not in self._files.read_all(f"{directory}/{PARTITION_METADATA}").decode("ascii", "replace").splitlines():
-            aside = f"{directory}.{encode_id(topic_id)}{STRAY_SUFFIX}"
+            aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
             log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
             self._files.rename(directory, aside)
+            self._checkpoints.forget((name,))
 
-    def open_all_on_disk(self) -> None:
-        """Open every partition that has something on disk, so that what needs recovery is recovered before clients come."""
-        on_disk = set(self._files.names(""))
+    def on_disk(self) -> list[TopicPartition]:
+        """The partitions of the image that have something on disk here, our own topics first."""
         assert self._image is not None  # follow() comes first
-        for topic in self._image.topics.values():
-            for partition, placed in enumerate(topic.partitions):
-                if f"{topic.name}-{partition}" in on_disk and placed.leader == self._node_id:
-                    self.open(topic.name, partition, topic.id, self._image.topic_config(topic.name), placed.leader_epoch, placed.in_sync)
-        for name in sorted(on_disk):
+        names = set(self._files.names(""))
+        found = [
+            TopicPartition(topic.name, partition)
+            for topic in self._image.topics.values()
+            for partition, placed in enumerate(topic.partitions)
+            if placed.leader == self._node_id and f"{topic.name}-{partition}" in names
+        ]
+        return sorted(found, key=lambda name: not is_internal(name.topic))
+
+    def ensure_open(self, name: TopicPartition) -> None:
+        """Open it if that has not been done; what is wrong with it is kept and answered to whoever asks for it."""
+        with contextlib.suppress(Refused):
+            self.leader(name.topic, name.partition)
+
+    def remove_deleted(self) -> None:
+        """What a crash left of topics that were being deleted."""
+        for name in self._files.names(""):
             if name.endswith(DELETED_SUFFIX):
                 self._files.remove(name)
 
@@ -165,12 +185,12 @@ class Replicas:
     # --- writing and reading
 
     def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
-        log_of = replica.log
-        is_first = log_of.end_offset == 0
+        if replica.offline is not None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
         try:
-            appended = replica.append(records, acks, self._clock.now_ms())
-            if is_first:
+            if replica.log.end_offset == 0:  # before there is anything in it: whose it is must not be in doubt later
                 self._mark_directory(replica)
+            appended = replica.append(records, acks, self._clock.now_ms())
         except OSError as problem:
             if problem.errno in _DISK_IS_FULL:
                 raise Refused(Code.KAFKA_STORAGE_ERROR, "the disk is full") from problem
@@ -192,24 +212,42 @@ class Replicas:
         content = f"version: 0\ntopic_id: {encode_id(replica.topic_id)}\n".encode()
         self._files.replace(f"{replica.log.directory}/{PARTITION_METADATA}", content, sync=False)
 
-    def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
-        return self._files.read_later(plan.file, plan.position, plan.length)
+    def read_cached(self, plan: Slice) -> bytes | None:
+        try:
+            return plan.file.read_cached(plan.position, plan.length)
+        except OSError as problem:
+            return self._unreadable(plan, problem)
+
+    async def wait_for_read(self, plan: Slice) -> bytes:
+        try:
+            return await self._files.read_later(plan.file, plan.position, plan.length)
+        except OSError as problem:
+            return self._unreadable(plan, problem)
+
+    def _unreadable(self, plan: Slice, problem: OSError) -> bytes:
+        """Too few bytes: `check_read`, which every slice goes through, makes of it what it is."""
+        log.error("%s at %d: read failed: %s", plan.file.path, plan.position, problem)
+        return b""
 
     def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
+        is_whole = len(content) == plan.length
+        if not is_whole and plan.next_offset <= replica.log.start_offset:
+            return Code.OFFSET_OUT_OF_RANGE  # deleted while it was being read
         try:
-            if len(content) != plan.length:
-                raise Corrupt(plan.file.path, f"{plan.length} bytes wanted at {plan.position}, {len(content)} are there")
-            if plan.needs_check:
-                check_slice(content)
+            if plan.needs_check or not is_whole:
+                replica.log.check_slice(plan, content)
         except Corrupt as problem:
-            self.take_offline(replica, str(problem))
-            return Code.KAFKA_STORAGE_ERROR
+            return self.read_failed(replica, problem)
         self._metrics.bytes_out += plan.length
         return Code.NONE
 
     # --- out of service
 
-    def _sync_failed(self, replica: LeaderReplica, problem: OSError) -> None:
+    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+        self.take_offline(replica, f"read failed: {problem}")
+        return Code.KAFKA_STORAGE_ERROR
+
+    def _sync_failed(self, replica: LeaderReplica, problem: Exception) -> None:
         self.take_offline(replica, f"sync failed: {problem}")
 
     def take_offline(self, replica: LeaderReplica, reason: str) -> None:
@@ -225,34 +263,51 @@ class Replicas:
         """The image changed: drop the partitions of topics that are gone, give the others their settings."""
         assert self._image is not None  # follow() comes first
         removed: list[str] = []
+        forgotten: list[TopicPartition] = []
         for (topic, partition), replica in list(self._held.items()):
             known = self._image.topic(topic)
-            if known is None and self._is_own(topic):
+            if topic == METADATA_TOPIC:
                 continue
             if known is None or known.id != replica.topic_id:
                 del self._held[topic, partition]
                 removed += self._remove(replica)
+                forgotten.append(TopicPartition(topic, partition))
                 continue
             config = self._image.topic_config(topic)
             if replica.log.config is not config:
                 replica.log.config = config
-        for key in [key for key in self._failed if self._image.topic(key[0]) is None and not self._is_own(key[0])]:
-            del self._failed[key]
+        for topic, partition in [key for key in self._failed if self._image.topic(key[0]) is None]:
+            del self._failed[topic, partition]
+            removed += self._rename_away(str(TopicPartition(topic, partition)), "failed")
+            forgotten.append(TopicPartition(topic, partition))
+        if forgotten:
+            self._forget(forgotten)
         return removed
 
-    def _is_own(self, topic: str) -> bool:
-        return topic == "__cluster_metadata"
+    def _forget(self, gone: list[TopicPartition]) -> None:
+        """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old one had."""
+        self._checkpoints.forget(gone)
+        try:
+            self._checkpoints.write(self.held())
+        except OSError as problem:  # housekeeping tries again in a few seconds
+            log.warning("checkpoints: %s", problem)
 
     def _remove(self, replica: LeaderReplica) -> list[str]:
         """Close it and rename its directory, so that a crash now does not bring it back. Returns what is left to delete."""
         replica.take_offline("the topic was deleted")
         self._waiting.lost(replica, Code.UNKNOWN_TOPIC_OR_PARTITION)
-        replica.log.close()
-        directory = replica.log.directory
-        if not self._files.exists(directory):
+        replica.log.abandon()
+        return self._rename_away(replica.log.directory, replica.topic_id.hex())
+
+    def _rename_away(self, directory: str, mark: str) -> list[str]:
+        gone = renamed(directory, f".{mark}{DELETED_SUFFIX}")
+        try:
+            if not self._files.exists(directory):
+                return []
+            self._files.rename(directory, gone)
+        except OSError as problem:  # it stays, and by its topic id is never taken for another topic's
+            log.error("%s of a deleted topic cannot be renamed: %s", directory, problem)
             return []
-        gone = f"{directory}.{replica.topic_id.hex()}{DELETED_SUFFIX}"
-        self._files.rename(directory, gone)
         return [gone]
 
     def close(self) -> None:
@@ -261,6 +316,13 @@ class Replicas:
             if replica.offline is None:
                 self._sync_recovered(replica.log)
                 replica.log.close()
+
+
+def renamed(directory: str, suffix: str) -> str:
+    """The directory with a suffix; of a long topic name only so much is kept that a file system takes it."""
+    topic, _, partition = directory.rpartition("-")
+    suffix = f"-{partition}{suffix}"
+    return topic[: NAME_BYTES_MAX - len(suffix)] + suffix
 
 
 def encode_id(topic_id: bytes) -> str:

@@ -6,6 +6,7 @@ consumer leaves its name at each partition it reads. When a watermark moves, the
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
@@ -13,6 +14,8 @@ from chronik.api.desk import Reader
 from chronik.core.errors import Code
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
 from chronik.node.deadlines import Deadline, Deadlines
+
+log = logging.getLogger(__name__)
 
 
 class SafeWait:
@@ -40,6 +43,9 @@ class Waiting:
         reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
         if end_offset <= reached:
             done(Code.NONE)
+            return
+        if replica.offline is not None:  # it was lost already, and nobody will come by again
+            done(Code.KAFKA_STORAGE_ERROR)
             return
         wait = SafeWait(end_offset, done)
         lines = self._for_all if acks == ACKS_ALL else self._for_leader
@@ -104,13 +110,19 @@ class Waiting:
             self._deadlines.cancel(wait.deadline)
         done, wait.done = wait.done, None
         if done is not None:
-            done(code)
+            try:
+                done(code)
+            except Exception:
+                log.exception("fault in an answer that waited")  # the others in line must still get theirs
 
     def _wake_readers(self, replica: LeaderReplica) -> None:
         readers = self._readers.get(replica)
         if readers:
             for reader in list(readers):
-                reader.wake()
+                try:
+                    reader.wake()
+                except Exception:
+                    log.exception("fault in a fetch that waited")
 
     def counts(self) -> tuple[int, int]:
         """Batches that wait to be safe and fetches that wait for something to read, for the metrics."""

@@ -18,7 +18,7 @@ from chronik.wire.reader import default_of, shape_of
 
 def convert(message: Any, target: type) -> Any:
     """The same message as a `target`."""
-    source = type(message)
+    source: type = type(message)
     return message if source is target else converter(source, target)(message)
 
 

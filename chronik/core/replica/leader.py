@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
-from chronik.core.log.log import Appended, Log, Slice
+from chronik.core.log.log import Appended, Log
+from chronik.core.log.segment import Slice
 from chronik.core.records.batch import accept
 
 READ_COMMITTED = 1

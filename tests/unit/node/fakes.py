@@ -1,0 +1,198 @@
+"""Stand-ins for the node's tests: a loop that is told the time, a clock, dice, a transport, a connection's other end."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from chronik.core.config.node import NodeConfig
+from chronik.core.config.topic import TopicConfig
+from chronik.core.log.log import Log
+from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.machine import MetadataMachine
+from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import Buffer
+from chronik.node.checkpoints import Checkpoints
+from chronik.node.deadlines import Deadlines
+from chronik.node.replicas import Replicas
+from chronik.node.waiting import Waiting
+from chronik.trace.metrics import Metrics
+from tests.unit.core.fakes import MemoryFiles
+
+NOW_MS = 1_700_000_000_000
+NODE_ID = 1
+
+
+class FakeTimer:
+    def __init__(self, at: float, action: Callable[[], None]) -> None:
+        self.at = at
+        self.action: Callable[[], None] | None = action
+
+    def cancel(self) -> None:
+        self.action = None
+
+
+class FakeLoop:
+    """The part of an event loop that keeps time. `advance` lets time pass and calls what is due."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.timers: list[FakeTimer] = []
+        self.timers_made = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, at: float, action: Callable[[], None]) -> FakeTimer:
+        timer = FakeTimer(at, action)
+        self.timers.append(timer)
+        self.timers_made += 1
+        return timer
+
+    def live_timers(self) -> list[FakeTimer]:
+        return [timer for timer in self.timers if timer.action is not None]
+
+    def advance(self, ms: float) -> None:
+        end = self.now + ms / 1000
+        while due := [timer for timer in self.live_timers() if timer.at <= end]:
+            timer = heapq.nsmallest(1, due, key=lambda timer: timer.at)[0]
+            self.timers.remove(timer)
+            self.now = max(self.now, timer.at)
+            assert timer.action is not None  # live
+            timer.action()
+        self.now = end
+
+
+def fake_deadlines(loop: FakeLoop) -> Deadlines:
+    return Deadlines(cast(asyncio.AbstractEventLoop, loop))
+
+
+class FakeClock:
+    """Wall clock and monotonic clock, set by hand."""
+
+    def __init__(self) -> None:
+        self.wall_ms = NOW_MS
+        self.steady_ms = 5_000
+
+    def now_ms(self) -> int:
+        return self.wall_ms
+
+    def monotonic_ms(self) -> int:
+        return self.steady_ms
+
+    def advance(self, ms: int) -> None:
+        self.wall_ms += ms
+        self.steady_ms += ms
+
+
+class FakeChance:
+    """Counts instead of throwing dice."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def below(self, bound: int) -> int:
+        self._count += 1
+        return self._count % bound
+
+    def uuid(self) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(16, "big")
+
+
+class FakeTransport:
+    """Keeps what is written, and whether it is read from."""
+
+    def __init__(self) -> None:
+        self.written = bytearray()
+        self.writes = 0
+        self.is_open = True
+        self.reading = True
+
+    def write(self, content: Buffer) -> None:
+        assert self.is_open, "written to after it was closed"
+        self.writes += 1
+        self.written += content
+
+    def writelines(self, contents: Sequence[Buffer]) -> None:
+        self.write(b"".join(contents))
+
+    def get_extra_info(self, name: str) -> Any:
+        return ("10.0.0.7", 4711) if name == "peername" else None
+
+    def is_closing(self) -> bool:
+        return not self.is_open
+
+    def close(self) -> None:
+        self.is_open = False
+
+    def is_reading(self) -> bool:
+        return self.reading
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+
+class House:
+    """Real replicas over files in memory, and who waits for them, as a node has them. Needs a running loop."""
+
+    def __init__(self, files: MemoryFiles | None = None, *, is_synced: bool = True, config: NodeConfig | None = None) -> None:
+        self.files = files or MemoryFiles()
+        self.clock = FakeClock()
+        self.loop = FakeLoop()
+        self.metrics = Metrics()
+        self.deadlines = fake_deadlines(self.loop)
+        self.waiting = Waiting(self.deadlines)
+        self.checkpoints = Checkpoints(cast(Any, self.files))
+        self.config = config or NodeConfig.from_settings({})
+        self.metadata = MetadataMachine(MetadataImage("a-test-cluster", self.config))
+        self.replicas = Replicas(
+            cast(Any, self.files),
+            self.checkpoints,
+            self.waiting,
+            self.clock,
+            self.metrics,
+            node_id=NODE_ID,
+            is_synced=is_synced,
+            data_dir="/data",
+        )
+        self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
+        self.replicas.follow(self.image)
+
+    @property
+    def image(self) -> MetadataImage:
+        return self.metadata.image
+
+    def tell(self, command: Any) -> Any:
+        """Let the metadata machine decide and apply."""
+        decision = self.metadata.decide(0, command, NOW_MS)
+        for fact in decision.facts:
+            self.metadata.apply(fact)
+        return decision.replies[0].answer
+
+    def create(self, name: str, partitions: int = 1, *, topic_id: bytes | None = None, **configs: str) -> bytes:
+        """A topic; settings have underscores for dots. Returns its id."""
+        chosen = topic_id or name.encode().ljust(16, b"\x01")[:16]
+        settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
+        (created,) = self.tell(CreateTopics((NewTopic(name, chosen, partitions, 1, configs=settings),)))
+        assert not created.outcome.code, created.outcome
+        return chosen
+
+    async def settle(self) -> None:
+        """Until everything due has been synced and what that sets free has happened."""
+        await self.replicas.commits.wait_until_idle()
+        await asyncio.sleep(0)
+
+
+def memory_replica(files: MemoryFiles | None = None, *, is_synced: bool = True, in_sync: tuple[int, ...] = (NODE_ID,)) -> LeaderReplica:
+    """A replica of its own, outside any node."""
+    log = Log.open(cast(Any, files or MemoryFiles()), "topic-0", TopicConfig(), NOW_MS, was_clean=False)
+    return LeaderReplica("topic", 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced)
