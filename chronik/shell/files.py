@@ -12,8 +12,9 @@ import errno
 import os
 import shutil
 from collections import OrderedDict
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from chronik.core.ports import File
 from chronik.core.types import Buffer
@@ -27,14 +28,14 @@ RECENT_BYTES = 64 * 1024 * 1024
 class RealFile:
     """One file, written at its end only."""
 
-    __slots__ = ("_absolute", "_door", "_is_new", "_size", "descriptor", "is_closing", "path", "pins")
+    __slots__ = ("_absolute", "_door", "_size", "descriptor", "is_closing", "is_new", "path", "pins")
 
     def __init__(self, door: RealFiles, path: str, absolute: str) -> None:
         self._door = door
         self.path = path
         self._absolute = absolute
         self._size = -1  # not looked up yet
-        self._is_new = False  # made by us and its directory entry not synced yet
+        self.is_new = False  # made by us and its directory entry not synced yet
         self.descriptor = -1
         self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
         self.is_closing = False  # closed as soon as the last of them is done
@@ -98,25 +99,22 @@ class RealFile:
         if self._size < 0 and not os.path.exists(self._absolute):
             return
         os.fdatasync(self._door.opened(self))
-        self._sync_directories()
-
-    def _sync_directories(self) -> None:
-        if self._is_new:
-            directory = os.path.dirname(self._absolute)
+        for directory in self.unsynced_directories():
             sync_directory(directory)
-            sync_directory(os.path.dirname(directory))
-            self._is_new = False
+        self.is_new = False
 
     def sync_pinned(self) -> OSError | None:
-        """Called on a thread, with the descriptor pinned open."""
+        """The file itself, not its directories. Called on a thread, with the descriptor pinned open."""
         if self.descriptor < 0:
             return OSError(errno.EBADF, "it could not be opened", self.path)
-        try:
-            os.fdatasync(self.descriptor)
-            self._sync_directories()
-        except OSError as problem:
-            return problem
-        return None
+        return _problem_with(os.fdatasync, self.descriptor)
+
+    def unsynced_directories(self) -> tuple[str, ...]:
+        """Where a new file, and the directory that may have been made for it, are entered by name."""
+        if not self.is_new:
+            return ()
+        directory = os.path.dirname(self._absolute)
+        return directory, os.path.dirname(directory)
 
     def close(self) -> None:
         self._door.closed(self)
@@ -130,7 +128,7 @@ class RealFile:
         except FileNotFoundError:
             os.makedirs(os.path.dirname(self._absolute), exist_ok=True)
             descriptor = os.open(self._absolute, os.O_RDWR | os.O_CREAT, 0o644)
-            self._is_new, self._size = True, 0
+            self.is_new, self._size = True, 0
             return descriptor
 
 
@@ -281,4 +279,24 @@ class RealFiles:
 
 
 def _sync_all(files: list[RealFile]) -> list[OSError | None]:
-    return [file.sync_pinned() for file in files]
+    """Called on a thread, with the descriptors pinned open. A directory with many new files is synced once."""
+    outcomes: list[OSError | None] = []
+    directories: dict[str, OSError | None] = {}
+    for file in files:
+        outcomes.append(file.sync_pinned())
+        directories.update(dict.fromkeys(file.unsynced_directories()))
+    for directory in directories:
+        directories[directory] = _problem_with(sync_directory, directory)
+    for index, file in enumerate(files):
+        problems = [directories[directory] for directory in file.unsynced_directories()]
+        outcomes[index] = next((problem for problem in (outcomes[index], *problems) if problem is not None), None)
+        file.is_new = file.is_new and outcomes[index] is not None
+    return outcomes
+
+
+def _problem_with(sync: Callable[[Any], None], target: Any) -> OSError | None:
+    try:
+        sync(target)
+    except OSError as problem:
+        return problem
+    return None
