@@ -176,7 +176,6 @@ class Connection(asyncio.BufferedProtocol):
             first = line.popleft()
             buffers, first.buffers = first.buffers, None
             if buffers is None:
-                self._flush()
                 self.close()
                 return
             for buffer in buffers:
@@ -226,5 +225,9 @@ class Connection(asyncio.BufferedProtocol):
                 transport.resume_reading()
 
     def close(self) -> None:
+        """Send the answers that are due; what is under way is not answered any more, what was not begun never is."""
+        self._line.clear()
+        self._backlog.clear()
+        self._flush()
         if self._transport is not None:
             self._transport.close()

@@ -1,0 +1,378 @@
+"""Requests in, answers out in the order of the requests, whatever order they are ready in."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import logging
+import struct
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chronik.node.connection import FLUSH_BYTES, Connection, Connections, Peer, Slot
+from chronik.wire.errors import Malformed
+from tests.unit.node.fakes import FakeTransport
+
+OVERLAPPING, BARRIER, AT_ONCE, BAD, HANG_UP = b"o", b"b", b"n", b"x", b"h"
+
+
+class Requests:
+    """Stands for dispatch: keeps what was begun; the first byte of a request says how it behaves."""
+
+    def __init__(self) -> None:
+        self.begun: list[bytes] = []
+        self.slots: dict[bytes, Slot] = {}
+        self.peers: list[Peer] = []
+
+    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
+        content = bytes(frame)
+        if content[:1] == BAD:
+            raise Malformed("no request")
+        self.begun.append(content)
+        self.peers.append(peer)
+        self.slots[content] = answer
+        if content[:1] == AT_ONCE:
+            answer((content,))
+        if content[:1] == HANG_UP:
+            answer(None)
+        return content[:1] != BARRIER
+
+    def answer(self, *contents: bytes) -> None:
+        for content in contents:
+            self.slots[content]((content,))
+
+
+class Client:
+    """A connection, and what its client sees."""
+
+    def __init__(self, under_way_max: int = 100, frame_bytes_max: int = 10_000_000) -> None:
+        self.requests = Requests()
+        self.all = Connections(self.requests, frame_bytes_max=frame_bytes_max, under_way_max=under_way_max)
+        self.connection: Connection = self.all.accept()
+        self.transport = FakeTransport()
+        self.connection.connection_made(cast(Any, self.transport))
+
+    def send(self, *contents: bytes) -> None:
+        """All of them in one go."""
+        self.send_raw(b"".join(struct.pack(">i", len(content)) + content for content in contents))
+
+    def send_raw(self, stream: bytes) -> None:
+        view = memoryview(stream)
+        while view:
+            space = self.connection.get_buffer(-1)
+            count = min(len(space), len(view))
+            space[:count] = view[:count]
+            self.connection.buffer_updated(count)
+            view = view[count:]
+
+    async def received(self) -> bytes:
+        await asyncio.sleep(0)  # the answers of one turn leave together at its end
+        return bytes(self.transport.written)
+
+
+def with_client(**options: int) -> Callable[[Callable[[Client], Any]], Callable[[], None]]:
+    """Run a test in a loop of its own, with a connected client."""
+
+    def decorate(test: Callable[[Client], Any]) -> Callable[[], None]:
+        async def run() -> None:
+            await test(Client(**options))
+
+        def wrapped() -> None:
+            asyncio.run(run())
+
+        wrapped.__name__ = test.__name__
+        return wrapped
+
+    return decorate
+
+
+@with_client()
+async def test_answers_leave_in_the_order_of_the_requests(client: Client) -> None:
+    client.send(b"o1", b"o2", b"o3")
+    assert client.requests.begun == [b"o1", b"o2", b"o3"]
+
+    client.requests.answer(b"o3")
+    client.requests.answer(b"o2")
+    assert await client.received() == b""
+    client.requests.answer(b"o1")
+
+    assert await client.received() == b"o1o2o3"
+
+
+@settings(max_examples=50)
+@given(order=st.permutations(range(6)), turns=st.lists(st.booleans(), min_size=6, max_size=6))
+def test_in_whatever_order_they_are_filled_answers_leave_in_order(order: list[int], turns: list[bool]) -> None:
+    async def run() -> None:
+        client = Client()
+        names = [b"o%d" % number for number in range(6)]
+        client.send(*names)
+        for number, turn in zip(order, turns, strict=True):
+            client.requests.answer(names[number])
+            if turn:
+                written = await client.received()
+                assert b"".join(names).startswith(written)
+        assert await client.received() == b"".join(names)
+
+    asyncio.run(run())
+
+
+@with_client()
+async def test_behind_a_request_that_does_not_overlap_the_next_waits_for_its_answer(client: Client) -> None:
+    client.send(b"b1", b"o2", b"b3", b"o4")
+    assert client.requests.begun == [b"b1"]
+
+    client.requests.answer(b"b1")
+    assert client.requests.begun == [b"b1", b"o2", b"b3"]
+    client.requests.answer(b"b3")
+    assert client.requests.begun == [b"b1", b"o2", b"b3", b"o4"]
+    client.requests.answer(b"o4", b"o2")
+
+    assert await client.received() == b"b1o2b3o4"
+
+
+@with_client()
+async def test_a_request_that_comes_later_waits_as_well(client: Client) -> None:
+    client.send(b"b1")
+    client.send(b"o2")
+    assert client.requests.begun == [b"b1"]
+
+    client.requests.answer(b"b1")
+
+    assert client.requests.begun == [b"b1", b"o2"]
+
+
+@with_client()
+async def test_a_request_answered_at_once_holds_nobody_up(client: Client) -> None:
+    client.send(*(b"n%d" % number for number in range(2000)))
+
+    assert len(client.requests.begun) == 2000
+    assert await client.received() == b"".join(b"n%d" % number for number in range(2000))
+
+
+@with_client()
+async def test_answers_of_one_turn_leave_in_one_write(client: Client) -> None:
+    client.send(*(b"o%d" % number for number in range(50)))
+    client.requests.answer(*(b"o%d" % number for number in range(50)))
+
+    await client.received()
+
+    assert client.transport.writes == 1
+
+
+@with_client()
+async def test_an_answer_of_no_buffers_sends_nothing_and_lets_the_next_go(client: Client) -> None:
+    """acks=0."""
+    client.send(b"o1", b"o2")
+
+    client.requests.slots[b"o1"](())
+    client.requests.answer(b"o2")
+
+    assert await client.received() == b"o2"
+
+
+@with_client()
+async def test_an_answer_of_several_buffers_is_sent_whole(client: Client) -> None:
+    client.send(b"o1")
+
+    client.requests.slots[b"o1"]((b"head", memoryview(b"records" * 100_000), bytearray(b"tail")))
+
+    assert await client.received() == b"head" + b"records" * 100_000 + b"tail"
+
+
+@with_client()
+async def test_only_the_first_answer_to_a_request_counts(client: Client) -> None:
+    client.send(b"o1", b"o2")
+
+    client.requests.slots[b"o1"]((b"first",))
+    client.requests.slots[b"o1"]((b"second",))
+    client.requests.answer(b"o2")
+
+    assert await client.received() == b"firsto2"
+
+
+@with_client()
+async def test_none_hangs_up_after_the_answers_before_it(client: Client) -> None:
+    client.send(b"o1", b"o2", b"o3")
+
+    client.requests.slots[b"o2"](None)
+    assert client.transport.is_open
+    client.requests.answer(b"o3")
+    client.requests.answer(b"o1")
+
+    assert not client.transport.is_open
+    assert await client.received() == b"o1"
+
+
+@with_client()
+async def test_after_hanging_up_no_further_request_begins_and_nothing_is_written(client: Client) -> None:
+    client.send(b"o1", b"h2", b"o3")
+    assert client.requests.begun == [b"o1", b"h2", b"o3"]  # its turn has not come: o1 is not answered yet
+
+    client.requests.answer(b"o1")
+    client.requests.answer(b"o3")
+
+    assert not client.transport.is_open
+    assert await client.received() == b"o1"
+
+
+@with_client()
+async def test_a_request_read_together_with_one_that_hangs_up_is_not_begun(client: Client) -> None:
+    client.send(b"h1", b"o2")
+
+    assert client.requests.begun == [b"h1"]
+    assert not client.transport.is_open
+
+
+@with_client()
+async def test_malformed_bytes_close_the_connection_and_are_counted(client: Client) -> None:
+    logging.disable(logging.WARNING)
+    client.send(b"n1", b"x2", b"o3")
+    logging.disable(logging.NOTSET)
+
+    assert client.requests.begun == [b"n1"]
+    assert not client.transport.is_open
+    assert client.all.malformed_total == 1
+    assert await client.received() == b"n1"
+
+
+@pytest.mark.parametrize("size", [-1, 1001, 2**31 - 1])
+def test_an_impossible_size_closes_the_connection(size: int) -> None:
+    async def run() -> None:
+        client = Client(frame_bytes_max=1000)
+        client.send_raw(struct.pack(">i", size))
+        assert not client.transport.is_open
+        assert client.all.malformed_total == 1
+
+    asyncio.run(run())
+
+
+@with_client()
+async def test_a_request_malformed_behind_a_barrier_closes_the_connection_when_its_turn_comes(client: Client) -> None:
+    client.send(b"b1", b"x2")
+    assert client.transport.is_open
+
+    client.requests.answer(b"b1")
+
+    assert not client.transport.is_open
+    assert await client.received() == b"b1"
+
+
+# --- a client that does not keep up
+
+
+@with_client()
+async def test_a_client_that_does_not_read_is_read_no_further(client: Client) -> None:
+    client.connection.pause_writing()
+    assert not client.transport.reading
+    client.send(b"o1")
+    assert client.requests.begun == []
+
+    client.connection.resume_writing()
+
+    assert client.requests.begun == [b"o1"]
+    assert client.transport.reading
+
+
+@with_client()
+async def test_requests_read_before_the_client_stopped_reading_do_not_begin(client: Client) -> None:
+    """A thousand fetches in one packet must not fill memory with answers that nobody takes."""
+    big = memoryview(bytes(FLUSH_BYTES))
+    write = client.transport.write
+
+    def write_and_pause(content: Any) -> None:
+        write(content)
+        client.connection.pause_writing()
+
+    client.transport.write = write_and_pause  # type: ignore[method-assign]  # as above the high-water mark
+    client.send(*(b"o%d" % number for number in range(3)))
+    client.requests.slots[b"o0"]((big,))
+
+    client.send(b"o3", b"o4")
+    assert client.requests.begun == [b"o0", b"o1", b"o2"]
+    client.connection.resume_writing()
+
+    assert client.requests.begun == [b"o0", b"o1", b"o2", b"o3", b"o4"]
+
+
+@with_client(under_way_max=3)
+async def test_with_too_many_under_way_reading_stops_until_one_is_answered(client: Client) -> None:
+    client.send(b"o1", b"o2", b"o3")
+    assert not client.transport.reading
+
+    client.requests.answer(b"o1")
+    await client.received()
+
+    assert client.transport.reading
+
+
+@with_client()
+async def test_behind_a_barrier_reading_stops(client: Client) -> None:
+    client.send(b"b1", b"o2")
+    assert not client.transport.reading
+
+    client.requests.answer(b"b1")
+
+    assert client.transport.reading
+
+
+# --- all of them
+
+
+@with_client()
+async def test_the_other_end_is_known_by_address(client: Client) -> None:
+    client.send(b"o1")
+
+    assert client.requests.peers[0].host == "10.0.0.7"
+    assert client.all.open == {client.requests.peers[0].connection_id: client.connection}
+
+
+@with_client()
+async def test_a_connection_that_is_lost_is_forgotten_and_late_answers_go_nowhere(client: Client) -> None:
+    client.send(b"o1", b"b2", b"o3")
+
+    client.connection.connection_lost(None)
+    client.requests.answer(b"b2", b"o1")
+
+    assert client.all.open == {}
+    assert await client.received() == b""
+    assert client.requests.begun == [b"o1", b"b2"]
+
+
+@with_client()
+async def test_only_connections_without_work_are_closed_as_idle(client: Client) -> None:
+    client.send(b"o1")
+    client.all.close_idle(-1)
+    assert client.transport.is_open
+
+    client.requests.answer(b"o1")
+    client.all.close_idle(1000)
+    assert client.transport.is_open
+    client.all.close_idle(-1)
+
+    assert not client.transport.is_open
+    assert await client.received() == b"o1"
+
+
+@with_client()
+async def test_closing_all_sends_what_is_due(client: Client) -> None:
+    client.send(b"o1", b"o2")
+    client.requests.answer(b"o1")
+
+    await client.all.close_all()
+
+    assert not client.transport.is_open
+    assert bytes(client.transport.written) == b"o1"
+
+
+@with_client()
+async def test_every_connection_has_a_number_of_its_own(client: Client) -> None:
+    others = [client.all.accept() for _ in range(3)]
+    for other in others:
+        other.connection_made(cast(Any, FakeTransport()))
+
+    assert len(client.all.open) == 4
+    assert list(itertools.islice(client.all.open.values(), 1, None)) == others
