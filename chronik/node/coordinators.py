@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.commands import CreateInternalTopic
@@ -17,6 +18,15 @@ from chronik.node.machine_host import MachineHost
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
+
+# What went wrong with a coordinator's log, in the words that a client's coordinator code understands.
+CODES = {
+    Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR,
+    Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_COORDINATOR,
+    Code.UNKNOWN_TOPIC_OR_PARTITION: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_ENOUGH_REPLICAS: Code.COORDINATOR_NOT_AVAILABLE,
+    Code.REQUEST_TIMED_OUT: Code.COORDINATOR_NOT_AVAILABLE,
+}
 
 
 def partition_of(group_id: str, partition_count: int) -> int:
@@ -48,7 +58,8 @@ class Coordinators:
         """Start every machine whose log has something in it."""
         for replica in list(self._replicas.held()):
             if replica.topic == OFFSETS_TOPIC and replica.offline is None:
-                self._start(replica)
+                with contextlib.suppress(Refused):  # it is offline now, and its groups are told so when they ask
+                    self._start(replica)
 
     def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
         return self._host(group_id).ask(command)
@@ -97,8 +108,14 @@ class Coordinators:
             raise Refused(Code.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
 
     def _start(self, replica: LeaderReplica) -> MachineHost:
-        host = MachineHost(GroupsMachine(replica.partition, self._config), replica, self._replicas, self._waiting, self._time)
-        host.replay()
+        host = MachineHost(
+            GroupsMachine(replica.partition, self._config), replica, self._replicas, self._waiting, self._time, codes=CODES
+        )
+        try:
+            host.replay()
+        except (Corrupt, OSError) as problem:
+            self._replicas.take_offline(replica, f"replay failed: {problem}")
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE, str(problem)) from problem
         self._hosts[replica.partition] = host
         return host
 

@@ -6,7 +6,9 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from chronik.core.errors import Corrupt
 from chronik.core.ports import Clock
+from chronik.core.replica.leader import LeaderReplica
 from chronik.node.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -38,31 +40,50 @@ class Housekeeping:
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(CHECKPOINT_S)
-            try:
-                await self._once()
-            except OSError as problem:  # a full disk: it is tried again in a few seconds
-                log.warning("housekeeping: %s", problem)
+            await self.once()
 
-    async def _once(self) -> None:
+    async def once(self) -> None:
+        """Each by itself: on a full disk no checkpoint can be written, and retention is what makes room again."""
+        for step in (self._write_checkpoints, self._close_idle, self._clean_if_due):
+            try:
+                await step()
+            except OSError as problem:  # it is tried again in a few seconds
+                log.warning("housekeeping: %s", problem)
+            except Exception:
+                self._node.metrics.faults += 1
+                log.exception("fault in housekeeping")
+
+    async def _write_checkpoints(self) -> None:
         self._checkpoints.write(self._node.replicas.held())
-        config = self._node.image.node_config
-        if config.connections_max_idle_ms >= 0:
-            self._node.connections.close_idle(config.connections_max_idle_ms / 1000)
+
+    async def _close_idle(self) -> None:
+        idle_ms = self._node.image.node_config.connections_max_idle_ms
+        if idle_ms >= 0:
+            self._node.connections.close_idle(idle_ms / 1000)
+
+    async def _clean_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._cleaned_ms >= config.log_retention_check_interval_ms:
+        if now_ms - self._cleaned_ms >= self._node.image.node_config.log_retention_check_interval_ms:
             self._cleaned_ms = now_ms
             await self.clean()
 
     async def clean(self) -> None:
         """Delete what retention says, forget producers that fell silent."""
-        expiration_ms = self._node.image.node_config.producer_id_expiration_ms
         for count, replica in enumerate(list(self._node.replicas.held())):
             if count % SLICE == 0:
                 await asyncio.sleep(0)
             if replica.offline is not None or replica.log.end_offset == 0:
                 continue
-            now_ms = self._clock.now_ms()
-            deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
-            if deleted:
-                log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(deleted))
-            replica.log.expire_producers(now_ms, expiration_ms)
+            try:
+                self._clean_one(replica)
+            except OSError as problem:  # the others are cleaned all the same
+                log.warning("%s-%d: retention: %s", replica.topic, replica.partition, problem)
+            except Corrupt as problem:
+                self._node.replicas.take_offline(replica, f"retention: {problem}")
+
+    def _clean_one(self, replica: LeaderReplica) -> None:
+        now_ms = self._clock.now_ms()
+        deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
+        if deleted:
+            log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(deleted))
+        replica.log.expire_producers(now_ms, self._node.image.node_config.producer_id_expiration_ms)

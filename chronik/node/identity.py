@@ -27,13 +27,13 @@ class Identity:
 def settle(files: Files, node_id: int, chance: Chance) -> Identity:
     """The identity the directory has, or a new one. Raises WrongDirectory."""
     try:
-        found = parse_properties(files.read_all(META).decode())
+        found = parse_properties(files.read_all(META).decode("utf-8", "replace"))
     except FileNotFoundError:
         cluster_id = base64.urlsafe_b64encode(chance.uuid()).decode().rstrip("=")
         _write(files, Identity(node_id, cluster_id))
         return Identity(node_id, cluster_id)
     written_format = found.get("chronik.format", "")
-    if not written_format.isdigit():
+    if not written_format.isdecimal():
         raise WrongDirectory(f"{META} there was not written by chronik")
     if int(written_format) > FORMAT:
         raise WrongDirectory(f"it has format {written_format}, this version knows format {FORMAT}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -33,6 +33,7 @@ class MachineHost:
         waiting: Waiting,
         time: SteadyTime,
         applied: Callable[[list[Any]], None] | None = None,
+        codes: Mapping[Code, Code] | None = None,
     ) -> None:
         self.machine = machine
         self.replica = replica
@@ -40,6 +41,7 @@ class MachineHost:
         self._waiting = waiting
         self._time = time
         self._applied = applied
+        self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
         self._deadline: Deadline | None = None
@@ -63,10 +65,15 @@ class MachineHost:
         self._asked[ticket] = future
         try:
             self._carry_out(decision)
-        except Refused:
-            del self._asked[ticket]
-            raise
+        except Refused as refusal:
+            self._asked.pop(ticket, None)
+            if future.done():  # the log was lost and took the machine with it: told here, not there
+                future.exception()
+            raise self._told(refusal) from refusal
         return future
+
+    def _told(self, refusal: Refused) -> Refused:
+        return Refused(self._codes.get(refusal.code, refusal.code), refusal.message)
 
     def _carry_out(self, decision: Decision) -> None:
         machine = self.machine
@@ -90,7 +97,7 @@ class MachineHost:
             if future is None or future.done():
                 continue
             if code:
-                future.set_exception(Refused(code))
+                future.set_exception(self._told(Refused(code)))
             elif isinstance(answer, Refused):
                 future.set_exception(answer)
             else:
@@ -116,7 +123,7 @@ class MachineHost:
             for ticket, _ in decision.replies:
                 future = self._asked.pop(ticket, None)
                 if future is not None and not future.done():
-                    future.set_exception(refusal)
+                    future.set_exception(self._told(refusal))
             self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
 
     def close(self) -> None:
@@ -127,7 +134,6 @@ class MachineHost:
             if not future.done():
                 future.set_exception(Refused(Code.NOT_COORDINATOR))
         self._asked.clear()
-
 
 
 def records_of(log: Log) -> Iterator[LogRecord]:
