@@ -20,7 +20,7 @@ from chronik.core.log.producers import Duplicate, Next, Producers
 from chronik.core.log.recovery import NOTHING_TO_REPORT, RecoveryReport, Scanned, rescan
 from chronik.core.log.retention import expired
 from chronik.core.log.scan import sound_batches
-from chronik.core.log.segment import Segment, Slice
+from chronik.core.log.segment import SMALL_BYTES, Segment, Slice
 from chronik.core.log.times import TimedOffset, newest_record, record_at_time
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader, stamp, stamp_append_time
@@ -42,6 +42,7 @@ class Log:
     """One partition's batches on disk."""
 
     __slots__ = (
+        "_are_epochs_synced",
         "_files",
         "_segments",
         "_snapshots",
@@ -69,6 +70,7 @@ class Log:
         self._files = files
         self._segments: list[Segment] = []  # none until the first append
         self._snapshots = Snapshots(files, directory)
+        self._are_epochs_synced = True
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
         self._to_sync: list[tuple[int, File]] = []
@@ -136,6 +138,7 @@ class Log:
             was_clean=was_clean,
             has_gaps=self.config.is_compacted,
         )
+        self._are_epochs_synced = was_clean and not mended
         mended += self._load_producers()
         self.recovery = RecoveryReport(
             was_clean, scanned.batches, scanned.cut_bytes, scanned.cut_from_offset, (*mended, *self.rebuilt)
@@ -157,15 +160,20 @@ class Log:
             return
         active = self._segments[-1]
         if self._stored_end_offset != self.end_offset:
-            written = [*active.write_indexes(), self._snapshots.write(self.end_offset, self.producers)]
-            if self.end_offset > self.synced_offset:
-                written = [active.file, *(file for _, file in self._to_sync), *written]
-            for file in written:
+            files, _ = self.unsynced()
+            indexes = active.write_indexes()
+            if active.size > SMALL_BYTES:
+                files += indexes
+            for file in files:
                 file.sync()
+            # Should it be lost in a power cut, the next process has more to read, and that is all.
+            self._snapshots.write(self.end_offset, self.producers).close()
+            for file in (*files, *indexes):
                 file.close()
             self._to_sync.clear()
-            self._store_epochs(self.end_offset, sync=True)
             self._stored_end_offset = self.synced_offset = self.end_offset
+        if not (self.epochs.is_stored and self._are_epochs_synced):
+            self._store_epochs(self.end_offset, sync=True)
         for segment in self._segments:
             segment.file.close()
 
@@ -268,6 +276,7 @@ class Log:
         content = self.epochs.encode(end_offset)
         self._files.replace(f"{self.directory}/{CHECKPOINT_NAME}", content, sync=sync)
         self.epochs.is_stored = True
+        self._are_epochs_synced = sync
 
     # --- making it safe
 

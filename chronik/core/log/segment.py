@@ -18,6 +18,8 @@ from chronik.core.ports import File, Files
 from chronik.core.records.batch import HEADER_BYTES, BatchHeader
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
+# Up to this size the active segment is learned by reading it: no slower than reading indexes, and most are small.
+SMALL_BYTES = 64 * 1024
 RECENT_BATCHES_MAX = 128
 RECENT_BATCHES_DROPPED = 64
 
@@ -97,12 +99,12 @@ class Segment:
     def load_tail(self) -> None:
         """Learn the batches behind the last index entry, and with them where this segment ends."""
         size = self.size
-        if size == 0:
-            self.end_offset = self.base_offset
-            return
-        self.newest()
-        entry = self.index.last
-        self.relearn(self._checked_position(entry), size)
+        if size <= SMALL_BYTES:
+            self.forget()
+            self.relearn(0, size)
+        else:
+            self.newest()
+            self.relearn(self._checked_position(self.index.last), size)
 
     def relearn(self, position: int, size: int) -> None:
         """Learn the batches from `position` on; what stands before it is known."""
@@ -131,6 +133,8 @@ class Segment:
     def learn(self, size: int, base_offset: int, last_offset: int, max_timestamp: int) -> None:
         """Take note of the batch that stands where the known part of the file ends."""
         position = self.size
+        if position == 0:
+            self._first_timestamp = max_timestamp
         if max_timestamp > self._max_timestamp:
             self._max_timestamp = max_timestamp
             self._offset_of_max = last_offset
@@ -161,6 +165,8 @@ class Segment:
             return True
         if self.size + size > segment_bytes or last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
+        if self._bytes_since_entry <= self.interval_bytes:
+            return True  # no index entry is due
         # One place in the time index is kept for the entry that closing the segment adds.
         times_room = (len(self.times) + 2) * TIME_ENTRY_BYTES <= index_bytes
         return times_room and (len(self.index) + 1) * OFFSET_ENTRY_BYTES <= index_bytes

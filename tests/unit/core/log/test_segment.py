@@ -200,7 +200,12 @@ def test_a_segment_has_room_up_to_its_limits() -> None:
     assert segment.has_room_for(100, 1, size + 100, 10**6)
     assert not segment.has_room_for(100, 1, size + 99, 10**6)
     assert not segment.has_room_for(1, 2**31, 2**31, 10**6)
-    assert not segment.has_room_for(1, 1, 10**6, index_bytes=8)
+    indexed = segment_with(MemoryFiles(), [1] * 20)
+    entries = len(indexed.index)
+    while indexed.has_room_for(1, 20, 10**6, index_bytes=8):  # until an entry is due
+        indexed.learn(100, indexed.end_offset, indexed.end_offset, NOW_MS)
+    assert indexed.has_room_for(1, 20, 10**6, index_bytes=(entries + 2) * 12)
+    assert not indexed.has_room_for(1, 20, 10**6, index_bytes=(entries + 1) * 12)
     assert Segment(MemoryFiles(), DIRECTORY, 0, INTERVAL, NOW_MS).has_room_for(10**6, 0, 100, 8)
 
 
