@@ -161,15 +161,13 @@ class Log:
         active = self._segments[-1]
         if self._stored_end_offset != self.end_offset:
             files, _ = self.unsynced()
-            indexes = active.write_indexes()
             if active.size > SMALL_BYTES:
-                files += indexes
+                files += active.write_indexes()
             for file in files:
                 file.sync()
+                file.close()
             # Should it be lost in a power cut, the next process has more to read, and that is all.
             self._snapshots.write(self.end_offset, self.producers).close()
-            for file in (*files, *indexes):
-                file.close()
             self._to_sync.clear()
             self._stored_end_offset = self.synced_offset = self.end_offset
         if not (self.epochs.is_stored and self._are_epochs_synced):

@@ -18,7 +18,8 @@ from chronik.core.ports import File, Files
 from chronik.core.records.batch import HEADER_BYTES, BatchHeader
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
-# Up to this size the active segment is learned by reading it: no slower than reading indexes, and most are small.
+# Up to this size the active segment is learned by reading it and its indexes are not kept: most partitions are small,
+# and 10,000 of them should not need 20,000 more files.
 SMALL_BYTES = 64 * 1024
 RECENT_BATCHES_MAX = 128
 RECENT_BATCHES_DROPPED = 64

@@ -63,14 +63,12 @@ def _newest_in(segment: Segment, start_offset: int, bound_offset: int) -> TimedO
         walk_all = headers(segment.file, 0, segment.size, floor_offset=segment.base_offset)
         within = (f for f in walk_all if f.header.last_offset >= start_offset and f.header.base_offset < bound_offset)
         batches = sorted(within, key=lambda f: (-f.header.max_timestamp, f.position))
-    newest: TimedOffset | None = None
+    times: list[TimedOffset] = []
     for found in batches:
-        if newest is not None and found.header.max_timestamp <= newest.timestamp:
+        if times and found.header.max_timestamp < max(time.timestamp for time in times):
             break
-        for offset, time in _times(segment, found):
-            if start_offset <= offset < bound_offset and time >= 0 and (newest is None or time > newest.timestamp):
-                newest = TimedOffset(offset, time)
-    return newest
+        times += (time for time in _times(segment, found) if start_offset <= time.offset < bound_offset)
+    return min((time for time in times if time.timestamp >= 0), key=lambda t: (-t.timestamp, t.offset), default=None)
 
 
 def _times(segment: Segment, found: Found) -> list[TimedOffset]:

@@ -414,7 +414,7 @@ def test_a_follower_takes_only_what_comes_next() -> None:
 
 def test_the_files_are_named_as_kafka_names_them() -> None:
     files = MemoryFiles()
-    log, _ = filled(files, 2)
+    log, _ = filled(files, 2, value=b"v" * 40_000)
     log.close()
     assert [path.removeprefix(DIRECTORY + "/") for path in files.paths()] == [
         "00000000000000000000.index",
@@ -423,6 +423,25 @@ def test_the_files_are_named_as_kafka_names_them() -> None:
         "00000000000000000004.snapshot",
         "leader-epoch-checkpoint",
     ]
+
+
+def test_a_small_log_needs_few_files() -> None:
+    files = MemoryFiles()
+    log, _ = filled(files, 2)
+    log.close()
+    assert [path.removeprefix(DIRECTORY + "/") for path in files.paths()] == [
+        "00000000000000000000.log",
+        "00000000000000000004.snapshot",
+        "leader-epoch-checkpoint",
+    ]
+
+
+def test_an_abandoned_log_stores_nothing() -> None:
+    files = MemoryFiles()
+    log, _ = filled(files, 2)
+    before = files.paths()
+    log.abandon()
+    assert files.paths() == before
 
 
 def test_other_files_in_the_directory_do_no_harm() -> None:
