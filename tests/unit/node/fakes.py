@@ -144,7 +144,15 @@ class FakeTransport:
 class House:
     """Real replicas over files in memory, and who waits for them, as a node has them. Needs a running loop."""
 
-    def __init__(self, files: MemoryFiles | None = None, *, is_synced: bool = True, config: NodeConfig | None = None) -> None:
+    def __init__(
+        self,
+        files: MemoryFiles | None = None,
+        topics: dict[str, int] | None = None,
+        *,
+        ids: dict[str, bytes] | None = None,
+        is_synced: bool = True,
+        config: NodeConfig | None = None,
+    ) -> None:
         self.files = files or MemoryFiles()
         self.clock = FakeClock()
         self.loop = FakeLoop()
@@ -165,6 +173,8 @@ class House:
             data_dir="/data",
         )
         self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
+        for name, partitions in (topics or {}).items():
+            self.create(name, partitions, topic_id=(ids or {}).get(name))
         self.replicas.follow(self.image)
 
     @property
@@ -192,7 +202,16 @@ class House:
         await asyncio.sleep(0)
 
 
-def memory_replica(files: MemoryFiles | None = None, *, is_synced: bool = True, in_sync: tuple[int, ...] = (NODE_ID,)) -> LeaderReplica:
+def memory_replica(
+    files: MemoryFiles | None = None,
+    topic: str = "topic",
+    *,
+    is_synced: bool = True,
+    in_sync: tuple[int, ...] = (NODE_ID,),
+    config: TopicConfig | None = None,
+) -> LeaderReplica:
     """A replica of its own, outside any node."""
-    log = Log.open(cast(Any, files or MemoryFiles()), "topic-0", TopicConfig(), NOW_MS, was_clean=False)
-    return LeaderReplica("topic", 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced)
+    log = Log.open(cast(Any, files or MemoryFiles()), f"{topic}-0", config or TopicConfig(), NOW_MS, was_clean=False)
+    return LeaderReplica(
+        topic, 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced
+    )

@@ -1,0 +1,168 @@
+"""What a node remembers of its logs over a restart."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chronik.core.errors import Corrupt
+from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import TopicPartition
+from chronik.node.checkpoints import CLEAN, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.core.log.logs import batch_of
+from tests.unit.node.fakes import NODE_ID, NOW_MS, memory_replica
+
+names = st.text("abcXYZ019._-", min_size=1, max_size=20)
+offsets = st.dictionaries(
+    st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), st.integers(0, 2**63 - 1), max_size=20
+)
+
+
+def written_to(files: MemoryFiles) -> Checkpoints:
+    return Checkpoints(cast(Any, files))
+
+
+def replica_of(topic: str, records: int, safe_to: int) -> LeaderReplica:
+    replica = memory_replica(topic=topic)
+    for _ in range(records):
+        replica.append(batch_of(), 1, NOW_MS)
+    replica.log.mark_synced(safe_to)
+    replica.replica_safe(NODE_ID, safe_to)
+    return replica
+
+
+@given(content=offsets)
+def test_what_is_written_is_read(content: dict[TopicPartition, int]) -> None:
+    assert decode("file", encode(content)) == content
+
+
+def test_the_format_is_kafkas() -> None:
+    content = encode({TopicPartition("b", 1): 7, TopicPartition("a", 0): 5})
+
+    assert content == b"0\n2\na 0 5\nb 1 7\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"0\n",
+        b"1\n0\n",
+        b"0\n2\na 0 5\n",
+        b"0\n1\na 0\n",
+        b"0\n1\na 0 x\n",
+        b"0\n1\na 0 -5\n",
+        b"\xff\xfe",
+        b"0\n0\na 0 5\n",
+    ],
+)
+def test_what_is_no_checkpoint_is_corrupt(content: bytes) -> None:
+    with pytest.raises(Corrupt):
+        decode("file", content)
+
+
+def test_a_first_start_knows_nothing_and_was_not_clean() -> None:
+    checkpoints = written_to(MemoryFiles())
+
+    assert (checkpoints.synced, checkpoints.watermarks, checkpoints.starts) == ({}, {}, {})
+    assert not checkpoints.was_clean
+    assert checkpoints.damaged == []
+
+
+def test_the_next_process_knows_how_far_each_log_was_safe() -> None:
+    files = MemoryFiles()
+    replica, moved = replica_of("one", 5, 3), replica_of("two", 4, 4)
+    moved.delete_records(2)
+
+    written_to(files).write([replica, moved])
+    again = written_to(files)
+
+    one, two = TopicPartition("one", 0), TopicPartition("two", 0)
+    assert again.synced == {one: 3, two: 4}
+    assert again.watermarks == {one: 3, two: 4}
+    assert again.starts == {two: 2}
+
+
+def test_an_empty_log_is_not_written_down() -> None:
+    files = MemoryFiles()
+
+    written_to(files).write([memory_replica()])
+
+    assert written_to(files).synced == {}
+
+
+def test_what_is_known_of_a_log_that_is_not_open_stays() -> None:
+    """Else the next start would take damage in it for a torn tail, and cut what was acknowledged."""
+    files = MemoryFiles()
+    written_to(files).write([replica_of("broken", 5, 5), replica_of("fine", 2, 2)])
+
+    next_start = written_to(files)
+    next_start.write([replica_of("fine", 3, 3)])
+
+    assert written_to(files).synced == {TopicPartition("broken", 0): 5, TopicPartition("fine", 0): 3}
+
+
+def test_what_is_forgotten_is_gone_after_the_next_write() -> None:
+    files = MemoryFiles()
+    written_to(files).write([replica_of("gone", 5, 5), replica_of("fine", 2, 2)])
+    checkpoints = written_to(files)
+
+    checkpoints.forget([TopicPartition("gone", 0), TopicPartition("never", 1)])
+    checkpoints.write([])
+
+    assert list(written_to(files).synced) == [TopicPartition("fine", 0)]
+    assert list(written_to(files).watermarks) == [TopicPartition("fine", 0)]
+
+
+def test_an_orderly_stop_is_known_until_the_next_start() -> None:
+    files = MemoryFiles()
+    first = written_to(files)
+    first.write([])
+    first.stopped()
+
+    second = written_to(files)
+    assert second.was_clean
+    second.started()
+
+    assert not files.exists(CLEAN)
+    assert not written_to(files).was_clean
+
+
+@pytest.mark.parametrize("name", [SYNCED, WATERMARKS, STARTS])
+def test_with_a_damaged_checkpoint_every_log_is_looked_at(name: str) -> None:
+    files = MemoryFiles()
+    first = written_to(files)
+    moved = replica_of("one", 5, 5)
+    moved.delete_records(1)
+    first.write([moved])
+    first.stopped()
+    files.contents[name].written[:1] = b"9"
+
+    again = written_to(files)
+
+    assert again.damaged == [name]
+    assert not again.was_clean
+
+
+def test_nothing_is_written_when_nothing_changed() -> None:
+    files = MemoryFiles()
+    checkpoints = written_to(files)
+    checkpoints.write([replica_of("one", 5, 3)])
+    before = dict(files.contents)
+
+    checkpoints.write([replica_of("one", 5, 3)])
+
+    assert all(files.contents[path] is content for path, content in before.items())
+
+
+def test_checkpoints_survive_a_power_cut() -> None:
+    files = MemoryFiles()
+    written_to(files).write([replica_of("one", 5, 3)])
+
+    files.crash()
+
+    assert written_to(files).synced == {TopicPartition("one", 0): 3}

@@ -1,0 +1,55 @@
+"""Who a node is, as its data directory says."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from chronik.node.identity import META, Identity, WrongDirectory, settle
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.node.fakes import FakeChance
+
+
+def settled(files: MemoryFiles, node_id: int = 1) -> Identity:
+    return settle(cast(Any, files), node_id, FakeChance())
+
+
+def test_a_new_directory_gets_an_identity_that_lasts() -> None:
+    files = MemoryFiles()
+    first = settled(files)
+
+    files.crash()
+
+    assert settled(files) == first == Identity(1, first.cluster_id)
+    assert len(first.cluster_id) == 22  # a uuid as Kafka writes it
+
+
+def test_the_file_is_kafkas_with_a_line_of_ours() -> None:
+    files = MemoryFiles()
+    identity = settled(files, 3)
+
+    lines = files.read_all(META).decode().splitlines()
+
+    assert lines == ["version=1", f"cluster.id={identity.cluster_id}", "node.id=3", "chronik.format=1"]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"version=1\ncluster.id=x\nnode.id=2\nchronik.format=1\n", "belongs to node 2"),
+        (b"version=1\ncluster.id=x\nnode.id=1\nchronik.format=2\n", "format 2"),
+        (b"version=1\ncluster.id=x\nnode.id=1\n", "not written by chronik"),
+        (b"version=1\ncluster.id=x\nnode.id=1\nchronik.format=\xc2\xb2\n", "not written by chronik"),
+        (b"\xff\xfe\x00", "not written by chronik"),
+        (b"", "not written by chronik"),
+    ],
+)
+def test_a_directory_of_another_is_left_alone(content: bytes, reason: str) -> None:
+    files = MemoryFiles()
+    files.replace(META, content)
+
+    with pytest.raises(WrongDirectory, match=reason):
+        settled(files)
+
+    assert files.read_all(META) == content
