@@ -45,6 +45,7 @@ from chronik.core.machines.groups.facts import (
     TimerCleared,
     TimerSet,
 )
+from chronik.core.machines.groups.limits import check_lengths
 from chronik.core.machines.groups.offsets import Offsets
 from chronik.core.machines.groups.timers import TimerKey, TimerKind, Timers
 from chronik.core.machines.machine import Decision, LogRecord, Reply
@@ -75,6 +76,7 @@ class GroupsMachine:
     # Deciding
 
     def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        check_lengths(command)
         match command:
             case Join() | Sync() | Beat() | Leave():
                 return self._decide_classic(ticket, command, now_ms)

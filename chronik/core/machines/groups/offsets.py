@@ -37,6 +37,10 @@ class Offsets:
     def of(self, group_id: str) -> Mapping[str, Mapping[int, CommittedOffset]]:
         return self._by_group.get(group_id, {})
 
+    def topics(self) -> list[str]:
+        """Every topic that any group has committed an offset for."""
+        return list(dict.fromkeys(topic for by_topic in self._by_group.values() for topic in by_topic))
+
     def of_topics(self, topics: tuple[str, ...]) -> Iterator[tuple[str, str, int]]:
         """Group, topic and partition of every offset committed for these topics."""
         for group_id, by_topic in self._by_group.items():

@@ -47,6 +47,11 @@ def test_uniform_moves_only_what_a_newcomer_needs() -> None:
     assert moved(before, after) == 2
 
 
+def test_uniform_lets_those_keep_one_more_who_have_it() -> None:
+    members = {"a": wants(T), "b": wants(T, target=some(T, 0, 1))}
+    assert assign_uniform(members, {T: 3}) == {"a": some(T, 2), "b": some(T, 0, 1)}
+
+
 def test_uniform_hands_on_only_what_a_leaver_had() -> None:
     members = {"a": wants(T), "b": wants(T), "c": wants(T)}
     before = assign_uniform(members, {T: 6})

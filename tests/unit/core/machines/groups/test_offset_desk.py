@@ -163,6 +163,21 @@ def test_a_retention_a_client_asked_for_is_kept_over_a_restart() -> None:
     assert host.ask(fetch()).offsets == ()
 
 
+def test_a_retention_a_client_asked_for_does_not_take_what_its_group_still_reads() -> None:
+    host = Host()
+    generation = host.stable_group("a", session_timeout_ms=1_800_000, protocols=(("range", subscription("orders")),))
+    host.ask(commit(ORDERS_0, member_id="a", generation=generation, retention_ms=1_000))
+    host.wait(1_500_000)
+    assert host.ask(fetch()).offsets != ()
+
+
+def test_a_group_that_is_deleted_leaves_no_timers_behind() -> None:
+    host = Host()
+    host.ask(join("", new_member_id="given-an-id"))
+    host.ask(DeleteGroup(GROUP))
+    assert [key for key in host.machine.timers.deadlines() if key.group_id == GROUP] == []
+
+
 def test_offsets_pass_to_a_group_of_the_other_kind() -> None:
     host = Host()
     host.ask(commit(ORDERS_0))
