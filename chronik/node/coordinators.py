@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any
 
 from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.machines.groups.commands import TopicsDeleted
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.commands import CreateInternalTopic
@@ -38,11 +40,17 @@ def partition_of(group_id: str, partition_count: int) -> int:
     return (value & 0x7FFFFFFF) % partition_count
 
 
+def _seen(answer: asyncio.Future[Any]) -> None:
+    """Nobody waits for this answer, and if it is a refusal that is no fault."""
+    if not answer.cancelled():
+        answer.exception()
+
+
 class Coordinators:
     """Finds the machine of a group, starting it when it is first needed."""
 
     def __init__(
-        self, image: MetadataImage, ask_metadata: Callable[[Any], Awaitable[Any]], replicas: Replicas, waiting: Waiting, time: SteadyTime, chance: Chance, config: GroupConfig
+        self, image: MetadataImage, ask_metadata: Callable[[Any], asyncio.Future[Any]], replicas: Replicas, waiting: Waiting, time: SteadyTime, chance: Chance, config: GroupConfig
     ) -> None:
         self._image = image
         self._ask_metadata = ask_metadata
@@ -60,13 +68,19 @@ class Coordinators:
             if replica.topic == OFFSETS_TOPIC and replica.offline is None:
                 with contextlib.suppress(Refused):  # it is offline now, and its groups are told so when they ask
                     self._start(replica)
+        self.forget_deleted_topics()
+
+    def forget_deleted_topics(self) -> None:
+        """Offsets committed for topics that are gone go as well: a new topic of that name begins anew."""
+        for host in list(self._hosts.values()):
+            assert isinstance(host.machine, GroupsMachine)  # only those are started here
+            gone = tuple(topic for topic in host.machine.offsets.topics() if self._image.topic(topic) is None)
+            if gone:
+                with contextlib.suppress(Refused):  # its log takes nothing now: done at the next deletion or start
+                    host.ask(TopicsDeleted(gone)).add_done_callback(_seen)
 
     def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
         return self._host(group_id).ask(command)
-
-    def ask_all(self, command: Any) -> list[Awaitable[Any]]:
-        """The same command to every machine."""
-        return [host.ask(command) for host in self._hosts.values()]
 
     def machines(self) -> Iterator[GroupsMachine]:
         for _, host in sorted(self._hosts.items()):
@@ -86,7 +100,7 @@ class Coordinators:
         topic = self._image.topic(OFFSETS_TOPIC)
         if topic is None:
             # Applied when `ask` returns; that it is safe is waited for by whatever is asked of the machine next.
-            self._ask_metadata(CreateInternalTopic(OFFSETS_TOPIC, self._chance.uuid()))
+            self._ask_metadata(CreateInternalTopic(OFFSETS_TOPIC, self._chance.uuid())).add_done_callback(_seen)
             topic = self._image.topic(OFFSETS_TOPIC)
         if topic is None:
             raise Refused(Code.COORDINATOR_NOT_AVAILABLE)

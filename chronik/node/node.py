@@ -102,6 +102,7 @@ class Node:
         if any(isinstance(fact, RemoveTopicRecord | ConfigRecord) for fact in facts):
             for directory in self.replicas.metadata_changed():
                 self._dispatch.watch(self._remove_later(directory))
+            self.coordinators.forget_deleted_topics()
 
     async def _remove_later(self, directory: str) -> None:
         await self._files.remove_later(directory)

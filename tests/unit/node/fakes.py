@@ -1,4 +1,4 @@
-"""Stand-ins for the node's tests: a loop that is told the time, a clock, dice, a transport, a connection's other end."""
+"""Stand-ins for the node's tests: a loop that is told the time, a clock, dice, a transport, replicas in memory."""
 
 from __future__ import annotations
 
@@ -150,6 +150,7 @@ class House:
         topics: dict[str, int] | None = None,
         *,
         ids: dict[str, bytes] | None = None,
+        commands: Sequence[Any] = (),
         is_synced: bool = True,
         config: NodeConfig | None = None,
     ) -> None:
@@ -173,6 +174,8 @@ class House:
             data_dir="/data",
         )
         self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
+        for command in commands:  # what the metadata log says already when the node starts
+            self.tell(command)
         for name, partitions in (topics or {}).items():
             self.create(name, partitions, topic_id=(ids or {}).get(name))
         self.replicas.follow(self.image)

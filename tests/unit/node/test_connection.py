@@ -199,11 +199,11 @@ async def test_none_hangs_up_after_the_answers_before_it(client: Client) -> None
     client.send(b"o1", b"o2", b"o3")
 
     client.requests.slots[b"o2"](None)
-    assert client.transport.is_open
+    assert not client.transport.is_closing()
     client.requests.answer(b"o3")
     client.requests.answer(b"o1")
 
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert await client.received() == b"o1"
 
 
@@ -215,7 +215,7 @@ async def test_after_hanging_up_no_further_request_begins_and_nothing_is_written
     client.requests.answer(b"o1")
     client.requests.answer(b"o3")
 
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert await client.received() == b"o1"
 
 
@@ -224,7 +224,7 @@ async def test_a_request_read_together_with_one_that_hangs_up_is_not_begun(clien
     client.send(b"h1", b"o2")
 
     assert client.requests.begun == [b"h1"]
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
 
 
 @with_client()
@@ -234,7 +234,7 @@ async def test_malformed_bytes_close_the_connection_and_are_counted(client: Clie
     logging.disable(logging.NOTSET)
 
     assert client.requests.begun == [b"n1"]
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert client.all.malformed_total == 1
     assert await client.received() == b"n1"
 
@@ -244,7 +244,7 @@ def test_an_impossible_size_closes_the_connection(size: int) -> None:
     async def run() -> None:
         client = Client(frame_bytes_max=1000)
         client.send_raw(struct.pack(">i", size))
-        assert not client.transport.is_open
+        assert client.transport.is_closing()
         assert client.all.malformed_total == 1
 
     asyncio.run(run())
@@ -253,11 +253,11 @@ def test_an_impossible_size_closes_the_connection(size: int) -> None:
 @with_client()
 async def test_a_request_malformed_behind_a_barrier_closes_the_connection_when_its_turn_comes(client: Client) -> None:
     client.send(b"b1", b"x2")
-    assert client.transport.is_open
+    assert not client.transport.is_closing()
 
     client.requests.answer(b"b1")
 
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert await client.received() == b"b1"
 
 
@@ -267,14 +267,14 @@ async def test_a_request_malformed_behind_a_barrier_closes_the_connection_when_i
 @with_client()
 async def test_a_client_that_does_not_read_is_read_no_further(client: Client) -> None:
     client.connection.pause_writing()
-    assert not client.transport.reading
+    assert not client.transport.is_reading()
     client.send(b"o1")
     assert client.requests.begun == []
 
     client.connection.resume_writing()
 
     assert client.requests.begun == [b"o1"]
-    assert client.transport.reading
+    assert client.transport.is_reading()
 
 
 @with_client()
@@ -301,22 +301,22 @@ async def test_requests_read_before_the_client_stopped_reading_do_not_begin(clie
 @with_client(under_way_max=3)
 async def test_with_too_many_under_way_reading_stops_until_one_is_answered(client: Client) -> None:
     client.send(b"o1", b"o2", b"o3")
-    assert not client.transport.reading
+    assert not client.transport.is_reading()
 
     client.requests.answer(b"o1")
     await client.received()
 
-    assert client.transport.reading
+    assert client.transport.is_reading()
 
 
 @with_client()
 async def test_behind_a_barrier_reading_stops(client: Client) -> None:
     client.send(b"b1", b"o2")
-    assert not client.transport.reading
+    assert not client.transport.is_reading()
 
     client.requests.answer(b"b1")
 
-    assert client.transport.reading
+    assert client.transport.is_reading()
 
 
 # --- all of them
@@ -346,14 +346,14 @@ async def test_a_connection_that_is_lost_is_forgotten_and_late_answers_go_nowher
 async def test_only_connections_without_work_are_closed_as_idle(client: Client) -> None:
     client.send(b"o1")
     client.all.close_idle(-1)
-    assert client.transport.is_open
+    assert not client.transport.is_closing()
 
     client.requests.answer(b"o1")
     client.all.close_idle(1000)
-    assert client.transport.is_open
+    assert not client.transport.is_closing()
     client.all.close_idle(-1)
 
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert await client.received() == b"o1"
 
 
@@ -364,7 +364,7 @@ async def test_closing_all_sends_what_is_due(client: Client) -> None:
 
     await client.all.close_all()
 
-    assert not client.transport.is_open
+    assert client.transport.is_closing()
     assert bytes(client.transport.written) == b"o1"
 
 

@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from chronik.core.ports import File
 from chronik.core.replica.leader import LeaderReplica
 from chronik.node.group_commit import GroupCommit
-from tests.unit.core.fakes import MemoryFile, MemoryFiles
+from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, memory_replica
 
@@ -27,7 +28,7 @@ class SlowDisk(MemoryFiles):
         self.broken: set[str] = set()
         self.bug: Exception | None = None
 
-    async def _slowly(self, files: Sequence[MemoryFile]) -> list[OSError | None]:
+    async def _slowly(self, files: Sequence[File]) -> list[OSError | None]:
         self.syncs.append([file.path for file in files])
         await self.gate.wait()
         self.gate.clear()
@@ -35,7 +36,7 @@ class SlowDisk(MemoryFiles):
             raise self.bug
         return [OSError(errno.EIO, "broken", file.path) if file.path in self.broken else None for file in files]
 
-    def sync_later(self, files: Sequence[MemoryFile]) -> Awaitable[list[OSError | None]]:
+    def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
         return self._slowly(files)
 
     async def finish_sync(self) -> None:

@@ -1,0 +1,186 @@
+"""Where a group lives, and what becomes of it when its log is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any
+
+import pytest
+
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, TopicToDelete
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.node.coordinators import Coordinators, partition_of
+from chronik.node.steady_time import SteadyTime
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.node.fakes import FakeChance, House
+
+EIO = OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.parametrize(
+    ("group_id", "hash_code"),
+    [
+        ("", 0),
+        ("a", 97),
+        ("hello", 99162322),
+        ("console-consumer-12345", None),
+        ("polygenelubricants", -(2**31)),  # the hash whose absolute value Java cannot hold
+        ("ß", 223),
+        ("\U0001f600", 1772899),  # two UTF-16 units
+        ("Aa", 2112),
+        ("BB", 2112),
+    ],
+)
+def test_a_group_lives_where_javas_hash_puts_it(group_id: str, hash_code: int | None) -> None:
+    if hash_code is None:
+        hash_code = 0
+        for character in group_id:
+            hash_code = (31 * hash_code + ord(character)) & 0xFFFFFFFF
+    for count in (1, 3, 50):
+        assert partition_of(group_id, count) == (hash_code & 0x7FFFFFFF) % count
+
+
+class Place:
+    """Coordinators in a house, over the same files or new ones."""
+
+    def __init__(self, files: MemoryFiles | None = None, *, offsets_id: bytes | None = None) -> None:
+        known = () if offsets_id is None else (CreateInternalTopic(OFFSETS_TOPIC, offsets_id),)
+        self.house = House(files, {"orders": 1}, commands=known)
+        self.asked_metadata: list[Any] = []
+        self.coordinators = Coordinators(
+            self.house.image,
+            self.ask_metadata,
+            self.house.replicas,
+            self.house.waiting,
+            SteadyTime(self.house.clock),
+            FakeChance(),
+            GroupConfig(),
+        )
+        for name in self.house.replicas.on_disk():
+            self.house.replicas.ensure_open(name)
+        self.coordinators.start_all_on_disk()
+
+    def ask_metadata(self, command: Any) -> asyncio.Future[Any]:
+        self.asked_metadata.append(command)
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.set_result(self.house.tell(command))
+        return answer
+
+    async def commit(self, group_id: str, offset: int, topic: str = "orders") -> Any:
+        command = CommitOffsets(
+            group_id=group_id,
+            member_id="",
+            instance_id=None,
+            generation=-1,
+            offsets=(OffsetToCommit(topic=topic, partition=0, offset=offset, leader_epoch=-1, metadata=""),),
+        )
+        answer = asyncio.ensure_future(self.coordinators.ask(group_id, command))
+        await self.house.settle()
+        return await answer
+
+    def committed(self, group_id: str, topic: str = "orders") -> int | None:
+        for machine in self.coordinators.machines():
+            found = machine.offsets.get(group_id, topic, 0)
+            if found is not None:
+                return found.offset
+        return None
+
+
+def run(test: Callable[[Place], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def with_place() -> None:
+        await test(Place())
+
+    def wrapped() -> None:
+        asyncio.run(with_place())
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+@run
+async def test_the_offsets_topic_is_made_when_it_is_first_needed_and_once(place: Place) -> None:
+    assert place.coordinators.coordinator("g") == (1, "localhost", 9092)
+    assert place.coordinators.coordinator("h") == (1, "localhost", 9092)
+
+    assert [command.name for command in place.asked_metadata] == [OFFSETS_TOPIC]
+    assert place.house.image.topic(OFFSETS_TOPIC) is not None
+
+
+@run
+async def test_a_commit_is_in_the_log_of_its_partition(place: Place) -> None:
+    await place.commit("my-group", 42)
+
+    partition = partition_of("my-group", 50)
+    assert [replica.partition for replica in place.house.replicas.held()] == [partition]
+    assert place.committed("my-group") == 42
+
+
+@run
+async def test_commits_are_there_again_after_a_restart(place: Place) -> None:
+    for number in range(10):
+        await place.commit(f"group-{number}", number)
+    offsets_id = place.house.image.topics[OFFSETS_TOPIC].id
+    place.house.files.crash()
+
+    again = Place(place.house.files, offsets_id=offsets_id)
+
+    assert [again.committed(f"group-{number}") for number in range(10)] == list(range(10))
+
+
+@run
+async def test_a_damaged_log_takes_only_its_own_groups_down_and_the_node_starts(place: Place) -> None:
+    await place.commit("broken", 1)
+    await place.commit("fine", 2)
+    place.house.checkpoints.write(place.house.replicas.held())
+    assert partition_of("broken", 50) != partition_of("fine", 50)
+    offsets_id = place.house.image.topics[OFFSETS_TOPIC].id
+    path = f"{OFFSETS_TOPIC}-{partition_of('broken', 50)}/00000000000000000000.log"
+    place.house.files.flip(path, 8 * 70)
+
+    again = Place(place.house.files, offsets_id=offsets_id)
+
+    assert again.committed("fine") == 2
+    with pytest.raises(Refused) as caught:
+        await again.commit("broken", 3)
+    assert caught.value.code in (Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
+
+
+@run
+async def test_a_log_that_is_lost_is_told_in_words_that_clients_understand(place: Place) -> None:
+    await place.commit("g", 1)
+    place.house.files.failures["sync"] = EIO
+
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 2)
+    assert caught.value.code == Code.NOT_COORDINATOR
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 3)
+
+    assert caught.value.code == Code.COORDINATOR_NOT_AVAILABLE
+
+
+@run
+async def test_offsets_of_a_deleted_topic_go_with_it(place: Place) -> None:
+    place.house.create("kept")
+    await place.commit("g", 1)
+    await place.commit("g", 2, topic="kept")
+
+    place.house.tell(DeleteTopics((TopicToDelete(name="orders"),)))
+    place.coordinators.forget_deleted_topics()
+    await place.house.settle()
+
+    assert place.committed("g") is None
+    assert place.committed("g", "kept") == 2

@@ -1,0 +1,164 @@
+"""What a node does by itself, and that nothing keeps it from the rest."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, cast
+
+import pytest
+
+from chronik.core.types import TopicPartition
+from chronik.node.checkpoints import Checkpoints
+from chronik.node.connection import Connections
+from chronik.node.housekeeping import Housekeeping
+from tests.unit.core.log.logs import batch_of
+from tests.unit.node.fakes import NOW_MS, House
+
+ENOSPC = OSError(errno.ENOSPC, "No space left on device")
+HOUR_MS = 3_600_000
+
+
+class FakeNode:
+    """As much of a node as housekeeping needs."""
+
+    def __init__(self) -> None:
+        self.house = House()
+        self.replicas = self.house.replicas
+        self.metrics = self.house.metrics
+        self.image = self.house.image
+        self.idle_checks: list[float] = []
+        self.connections = cast(Connections, self)
+        self.housekeeping = Housekeeping(cast(Any, self), self.house.checkpoints, self.house.clock)
+
+    def close_idle(self, idle_s: float) -> None:
+        self.idle_checks.append(idle_s)
+
+    def fill(self, topic: str, batches: int = 3) -> None:
+        """Segments of one batch each, of an hour that is long gone."""
+        self.house.create(topic, retention_ms="1000", segment_bytes="1048576")
+        replica = self.replicas.leader(topic, 0)
+        for _ in range(batches):
+            self.replicas.append(replica, batch_of(value=bytes(900_000), time_ms=NOW_MS), 1)
+
+    def starts(self) -> list[int]:
+        return [replica.log.start_offset for replica in self.replicas.held()]
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(test: Callable[[FakeNode], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def with_node() -> None:
+        await test(FakeNode())
+
+    def wrapped() -> None:
+        asyncio.run(with_node())
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+@run
+async def test_checkpoints_are_written_and_idle_connections_looked_for(node: FakeNode) -> None:
+    node.fill("t")
+    await node.house.settle()
+
+    await node.housekeeping.once()
+
+    assert Checkpoints(cast(Any, node.house.files)).synced == {TopicPartition("t", 0): 3}
+    assert node.idle_checks == [600.0]
+
+
+@run
+async def test_retention_deletes_what_is_old_once_its_time_has_come(node: FakeNode) -> None:
+    node.fill("t")
+    await node.house.settle()
+    await node.housekeeping.once()
+    assert node.starts() == [0]
+
+    node.house.clock.advance(HOUR_MS)
+    await node.housekeeping.once()
+
+    assert node.starts() == [3]
+
+
+@run
+async def test_on_a_full_disk_retention_still_makes_room(node: FakeNode) -> None:
+    node.fill("t")
+    await node.house.settle()
+    node.house.clock.advance(HOUR_MS)
+    node.house.files.failures["write:checkpoint"] = ENOSPC
+
+    await node.housekeeping.once()
+
+    assert node.starts() == [3]
+
+
+@run
+async def test_a_partition_whose_files_cannot_be_removed_does_not_hold_back_the_others(node: FakeNode) -> None:
+    node.fill("a")
+    node.fill("b")
+    await node.house.settle()
+    node.house.clock.advance(HOUR_MS)
+    node.house.files.failures["write:a-0/00000000000000000003.log"] = OSError(errno.EIO, "broken")
+
+    await node.housekeeping.clean()
+
+    assert node.starts()[1] == 3
+
+
+@run
+async def test_what_is_not_safe_is_not_deleted(node: FakeNode) -> None:
+    node.fill("t")
+    node.house.clock.advance(HOUR_MS)
+
+    node.housekeeping._clean_one(node.replicas.leader("t", 0))
+
+    assert node.starts() == [0]
+    await node.house.settle()
+
+
+@run
+async def test_a_fault_is_counted_and_the_rest_is_done(node: FakeNode) -> None:
+    def fail(idle_s: float) -> None:
+        raise RuntimeError("a bug")
+
+    node.fill("t")
+    await node.house.settle()
+    node.house.clock.advance(HOUR_MS)
+    node.close_idle = fail  # type: ignore[method-assign]
+
+    await node.housekeeping.once()
+
+    assert node.metrics.faults == 1
+    assert node.starts() == [3]
+
+
+@run
+async def test_replicas_that_are_offline_are_left_alone(node: FakeNode) -> None:
+    node.fill("t")
+    await node.house.settle()
+    node.replicas.take_offline(node.replicas.leader("t", 0), "broken")
+    node.house.clock.advance(HOUR_MS)
+
+    await node.housekeeping.clean()
+
+    assert node.starts() == [0]
+
+
+@run
+async def test_it_stops_when_it_is_told_to(node: FakeNode) -> None:
+    node.housekeeping.start()
+    await asyncio.sleep(0)
+
+    node.housekeeping.stop()
+    await asyncio.sleep(0)
+
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,366 @@
+"""A machine over its log: decide, append, apply; the answers when that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import gc
+import logging
+from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import dataclass
+from typing import Any, cast
+
+import pytest
+
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.replica.leader import LeaderReplica
+from chronik.node.machine_host import RETRY_MS, MachineHost, records_of
+from chronik.node.steady_time import SteadyTime
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.node.fakes import NOW_MS, House
+
+EIO = OSError(errno.EIO, "Input/output error")
+ENOSPC = OSError(errno.ENOSPC, "No space left on device")
+TALLY = {"tally": 1}
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A word was said once more; a whisper is not written down."""
+
+    word: str
+    durable: bool = True
+
+
+@dataclass
+class Say:
+    word: str
+
+
+@dataclass
+class Whisper:
+    word: str
+
+
+@dataclass
+class Ask:
+    word: str
+
+
+@dataclass
+class AnswerAll:
+    """Everyone who waits for a bell gets it."""
+
+
+@dataclass
+class WaitForBell:
+    pass
+
+
+class Tally:
+    """Counts words. An alarm set with `alarm_ms` says 'time' when it is due."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+        self.waiting: list[int] = []
+        self.alarm_ms: int | None = None
+
+    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+        match command:
+            case Say(word):
+                if not word:
+                    raise Refused(Code.INVALID_REQUEST, "no word")
+                return Decision([Counted(word)], [Reply(ticket, self.counts.get(word, 0) + 1)])
+            case Whisper(word):
+                return Decision([Counted(word, durable=False)], [Reply(ticket, "heard")])
+            case Ask(word):
+                return Decision([], [Reply(ticket, self.counts.get(word, 0))])
+            case WaitForBell():
+                self.waiting.append(ticket)  # a test's shortcut: a real machine would make this a volatile fact
+                return Decision()
+            case AnswerAll():
+                return Decision([Counted("bell")], [Reply(t, "ding") for t in self.waiting] + [Reply(ticket, "done")])
+        raise TypeError(command)
+
+    def expire(self, now_ms: int) -> Decision:
+        if self.alarm_ms is None or now_ms < self.alarm_ms:
+            return Decision()
+        return Decision([Counted("time")], [Reply(ticket, "late") for ticket in self.waiting])
+
+    def next_deadline_ms(self) -> int | None:
+        return self.alarm_ms
+
+    def apply(self, fact: Counted) -> None:
+        self.counts[fact.word] = self.counts.get(fact.word, 0) + 1
+        if fact.word == "time":
+            self.alarm_ms = None
+
+    def encode(self, fact: Counted) -> LogRecord:
+        return LogRecord(fact.word.encode(), b"+1")
+
+    def replay(self, record: LogRecord) -> None:
+        assert record.key is not None
+        self.apply(Counted(record.key.decode()))
+
+
+class Hosted:
+    """A tally with its log in a house."""
+
+    def __init__(self, files: MemoryFiles | None = None) -> None:
+        self.house = House(files, TALLY)
+        self.tally = Tally()
+        self.applied: list[list[Any]] = []
+        self.host = MachineHost(
+            self.tally,
+            self.house.replicas.leader("tally", 0),
+            self.house.replicas,
+            self.house.waiting,
+            SteadyTime(self.house.clock),
+            self.applied.append,
+            codes={Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR},
+        )
+
+    @property
+    def replica(self) -> LeaderReplica:
+        return self.host.replica
+
+    def pass_time(self, ms: int) -> None:
+        self.house.clock.advance(ms)
+        self.house.loop.advance(ms)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def run(test: Callable[[Hosted], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    async def with_host() -> None:
+        await test(Hosted())
+
+    def wrapped() -> None:
+        asyncio.run(with_host())
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+@run
+async def test_what_was_asked_has_happened_at_once_but_the_answer_waits_until_it_is_safe(hosted: Hosted) -> None:
+    answer = hosted.host.ask(Say("hello"))
+
+    assert hosted.tally.counts == {"hello": 1}
+    assert (hosted.replica.log.end_offset, hosted.replica.high_watermark) == (1, 0)
+    assert not answer.done()
+    await hosted.house.settle()
+
+    assert answer.result() == 1
+
+
+@run
+async def test_a_second_command_sees_what_the_first_decided(hosted: Hosted) -> None:
+    answers = [hosted.host.ask(Say("hello")) for _ in range(3)]
+    await hosted.house.settle()
+
+    assert [answer.result() for answer in answers] == [1, 2, 3]
+
+
+@run
+async def test_even_a_mere_question_waits_for_what_it_read_to_be_safe(hosted: Hosted) -> None:
+    """Else a client could act on what a crash then takes back."""
+    hosted.host.ask(Say("hello"))
+    answer = hosted.host.ask(Ask("hello"))
+    assert not answer.done()
+
+    await hosted.house.settle()
+
+    assert answer.result() == 1
+    assert hosted.host.ask(Ask("hello")).result() == 1
+
+
+@run
+async def test_a_refusal_changes_nothing(hosted: Hosted) -> None:
+    with pytest.raises(Refused) as caught:
+        hosted.host.ask(Say(""))
+
+    assert caught.value.code == Code.INVALID_REQUEST
+    assert hosted.replica.log.end_offset == 0
+    assert hosted.applied == []
+
+
+@run
+async def test_volatile_facts_are_applied_and_not_logged(hosted: Hosted) -> None:
+    answer = hosted.host.ask(Whisper("psst"))
+
+    assert answer.result() == "heard"
+    assert hosted.tally.counts == {"psst": 1}
+    assert hosted.replica.log.end_offset == 0
+
+
+@run
+async def test_one_command_may_answer_others(hosted: Hosted) -> None:
+    first, second = hosted.host.ask(WaitForBell()), hosted.host.ask(WaitForBell())
+    assert not first.done()
+
+    bell = hosted.host.ask(AnswerAll())
+    await hosted.house.settle()
+
+    assert (first.result(), second.result(), bell.result()) == ("ding", "ding", "done")
+
+
+@run
+async def test_whoever_listens_hears_the_facts(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"))
+    hosted.host.ask(Ask("hello"))
+
+    assert hosted.applied == [[Counted("hello")]]
+    await hosted.house.settle()
+
+
+@run
+async def test_the_facts_of_a_command_are_one_batch(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"))
+    hosted.host.ask(Say("world"))
+    await hosted.house.settle()
+
+    assert list(records_of(hosted.replica.log)) == [LogRecord(b"hello", b"+1"), LogRecord(b"world", b"+1")]
+
+
+# --- replay
+
+
+@run
+async def test_replaying_the_log_gives_the_durable_state_again(hosted: Hosted) -> None:
+    for word in ("a", "b", "a"):
+        hosted.host.ask(Say(word))
+    hosted.host.ask(Whisper("b"))
+    await hosted.house.settle()
+    hosted.house.files.crash()
+
+    again = Hosted(hosted.house.files)
+
+    assert again.host.replay() == 3
+    assert again.tally.counts == {"a": 2, "b": 1}
+
+
+@run
+async def test_a_damaged_log_is_not_replayed_as_if_it_were_sound(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"))
+    await hosted.house.settle()
+    hosted.house.checkpoints.write(hosted.house.replicas.held())
+    hosted.house.files.flip("tally-0/00000000000000000000.log", 8 * 70)
+
+    again = Hosted(hosted.house.files)
+
+    with pytest.raises(Corrupt):
+        again.host.replay()
+
+
+# --- disks that fail
+
+
+@run
+async def test_when_the_disk_is_full_nothing_has_happened(hosted: Hosted) -> None:
+    hosted.house.files.failures["write"] = ENOSPC
+    with pytest.raises(Refused) as caught:
+        hosted.host.ask(Say("hello"))
+    assert caught.value.code == Code.NOT_COORDINATOR  # in the words of those who ask this machine
+    assert hosted.tally.counts == {}
+
+    hosted.house.files.failures.clear()
+    answer = hosted.host.ask(Say("hello"))
+    await hosted.house.settle()
+
+    assert answer.result() == 1
+
+
+@run
+async def test_when_the_sync_fails_nobody_is_told_that_it_is_done(hosted: Hosted) -> None:
+    answer = hosted.host.ask(Say("hello"))
+    hosted.house.files.failures["sync"] = EIO
+    await hosted.house.settle()
+
+    with pytest.raises(Refused) as caught:
+        answer.result()
+    assert caught.value.code == Code.NOT_COORDINATOR
+
+
+@run
+async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machine_with_it(hosted: Hosted) -> None:
+    waiting = hosted.host.ask(WaitForBell())
+    hosted.house.replicas.on_offline.append(lambda replica: hosted.host.close())
+    hosted.house.files.failures["write"] = EIO
+
+    with pytest.raises(Refused) as caught:
+        hosted.host.ask(Say("hello"))
+
+    assert caught.value.code == Code.NOT_COORDINATOR
+    assert isinstance(waiting.exception(), Refused)
+    del waiting
+    gc.collect()  # an exception that nobody fetched would be reported now, and warnings are errors
+
+
+# --- time
+
+
+@run
+async def test_time_that_passes_is_decided_on_when_it_is_due(hosted: Hosted) -> None:
+    hosted.tally.alarm_ms = NOW_MS + 500
+    waiting = hosted.host.ask(WaitForBell())
+    hosted.host.ask(Ask("time"))
+
+    hosted.pass_time(499)
+    assert hosted.tally.counts == {}
+    hosted.pass_time(1)
+    assert hosted.tally.counts == {"time": 1}
+    assert not waiting.done()
+    await hosted.house.settle()
+
+    assert waiting.result() == "late"
+
+
+@run
+async def test_a_deadline_that_moves_is_followed(hosted: Hosted) -> None:
+    hosted.tally.alarm_ms = NOW_MS + 500
+    hosted.host.ask(Ask("x"))
+    hosted.tally.alarm_ms = NOW_MS + 2000
+    hosted.host.ask(Ask("x"))
+
+    hosted.pass_time(1000)
+    assert hosted.tally.counts == {}
+    hosted.pass_time(1000)
+
+    assert hosted.tally.counts == {"time": 1}
+    await hosted.house.settle()
+
+
+@run
+async def test_what_the_disk_did_not_take_is_due_again_later(hosted: Hosted) -> None:
+    hosted.tally.alarm_ms = NOW_MS + 500
+    waiting = hosted.host.ask(WaitForBell())
+    hosted.house.files.failures["write"] = ENOSPC
+    hosted.pass_time(500)
+    assert hosted.tally.counts == {}
+    assert isinstance(waiting.exception(), Refused)
+
+    hosted.house.files.failures.clear()
+    hosted.pass_time(RETRY_MS)
+
+    assert hosted.tally.counts == {"time": 1}
+    await hosted.house.settle()
+
+
+@run
+async def test_a_closed_host_answers_that_this_is_the_wrong_place_and_keeps_no_time(hosted: Hosted) -> None:
+    hosted.tally.alarm_ms = NOW_MS + 500
+    waiting = hosted.host.ask(WaitForBell())
+
+    hosted.host.close()
+    hosted.pass_time(1000)
+
+    refused = cast(Refused, waiting.exception())
+    assert refused.code == Code.NOT_COORDINATOR
+    assert hosted.tally.counts == {}
