@@ -1,0 +1,247 @@
+"""The leader's replica: how far it is safe, and what may be read and written."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chronik.core.config.topic import TopicConfig
+from chronik.core.errors import Code, Refused
+from chronik.core.log.log import Log
+from chronik.core.replica.leader import ACKS_ALL, READ_COMMITTED, LeaderReplica
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.core.log.logs import NOW_MS, batch_of
+
+HERE = 1
+EVERYTHING = 1_000_000
+
+
+def replica_of(
+    records: int = 0,
+    *,
+    in_sync: tuple[int, ...] = (HERE,),
+    is_synced: bool = True,
+    config: TopicConfig | None = None,
+    files: MemoryFiles | None = None,
+) -> LeaderReplica:
+    """A replica with records that are not safe yet."""
+    log = Log.open(cast(Any, files or MemoryFiles()), "topic-0", config or TopicConfig(), NOW_MS, was_clean=False)
+    replica = LeaderReplica(
+        "topic", 0, bytes(16), log, node_id=HERE, leader_epoch=5, in_sync=in_sync, is_synced=is_synced
+    )
+    for _ in range(records):
+        replica.append(batch_of(), 1, NOW_MS)
+    return replica
+
+
+# --- the watermark
+
+
+def test_a_write_is_not_safe_before_it_is_synced() -> None:
+    replica = replica_of(3)
+    assert (replica.log.end_offset, replica.safe_end, replica.high_watermark) == (3, 0, 0)
+
+    assert replica.replica_safe(HERE, 3)
+
+    assert (replica.safe_end, replica.high_watermark) == (3, 3)
+
+
+def test_with_durability_os_a_write_is_safe_here_when_it_is_written() -> None:
+    assert replica_of(3, is_synced=False).high_watermark == 3
+    alone = replica_of(3, is_synced=False, in_sync=(HERE, 2))
+
+    assert (alone.safe_end, alone.high_watermark) == (3, 0)
+
+
+def test_the_watermark_is_the_least_of_the_in_sync_set() -> None:
+    replica = replica_of(10, in_sync=(HERE, 2, 3))
+
+    assert not replica.replica_safe(HERE, 10)
+    assert not replica.replica_safe(2, 7)
+    assert replica.replica_safe(3, 4)
+
+    assert replica.high_watermark == 4
+
+
+def test_an_acknowledgement_that_comes_twice_or_late_changes_nothing() -> None:
+    replica = replica_of(10, in_sync=(HERE, 2))
+    replica.replica_safe(HERE, 10)
+    replica.replica_safe(2, 8)
+
+    assert not replica.replica_safe(2, 8)
+    assert not replica.replica_safe(2, 3)
+
+    assert replica.high_watermark == 8
+
+
+@given(
+    in_sync=st.sampled_from([(HERE,), (HERE, 2), (HERE, 2, 3)]),
+    steps=st.lists(st.tuples(st.sampled_from(["append", HERE, 2, 3]), st.integers(0, 12)), max_size=40),
+)
+def test_the_watermark_never_moves_back_and_never_passes_an_in_sync_replica(
+    in_sync: tuple[int, ...], steps: list[tuple[str | int, int]]
+) -> None:
+    replica = replica_of(in_sync=in_sync)
+    acknowledged = dict.fromkeys(in_sync, 0)
+    for who, number in steps:
+        before = replica.high_watermark
+        if who == "append":
+            replica.append(batch_of(1 + number % 3), 1, NOW_MS)
+        elif isinstance(who, int) and who in in_sync:
+            end_offset = min(number, replica.log.end_offset)
+            acknowledged[who] = max(acknowledged[who], end_offset)
+            moved = replica.replica_safe(who, end_offset)
+            assert moved == (replica.high_watermark > before)
+        assert replica.high_watermark >= before
+        assert replica.high_watermark == min(acknowledged.values())
+        assert replica.log.start_offset <= replica.high_watermark <= replica.log.end_offset
+        assert replica.last_stable_offset == replica.high_watermark
+        assert replica.safe_end == acknowledged[HERE]
+
+
+def test_what_a_restart_finds_on_disk_is_safe() -> None:
+    files = MemoryFiles()
+    before = replica_of(4, files=files)
+    before.log.close()
+
+    assert replica_of(files=files).high_watermark == 4
+
+
+# --- writing
+
+
+@pytest.mark.parametrize(("in_sync", "minimum"), [((HERE,), 2), ((HERE, 2), 3)])
+def test_acks_all_is_refused_when_too_few_are_in_sync_and_nothing_is_written(
+    in_sync: tuple[int, ...], minimum: int
+) -> None:
+    replica = replica_of(in_sync=in_sync, config=TopicConfig(min_insync_replicas=minimum))
+
+    with pytest.raises(Refused) as caught:
+        replica.append(batch_of(), ACKS_ALL, NOW_MS)
+
+    assert caught.value.code == Code.NOT_ENOUGH_REPLICAS
+    assert replica.log.end_offset == 0
+    assert replica.append(batch_of(), 1, NOW_MS).base_offset == 0
+
+
+def test_acks_all_is_taken_when_enough_are_in_sync() -> None:
+    replica = replica_of(in_sync=(HERE, 2), config=TopicConfig(min_insync_replicas=2))
+
+    assert replica.append(batch_of(2), ACKS_ALL, NOW_MS)[:2] == (0, 1)
+    assert replica.high_watermark == 0
+
+
+def test_a_batch_that_is_none_is_refused_and_leaves_no_trace() -> None:
+    replica = replica_of()
+    broken = batch_of()
+    broken[-1] ^= 1
+
+    for bad in (broken, bytearray(b"short"), bytearray(100)):
+        with pytest.raises(Refused):
+            replica.append(bad, 1, NOW_MS)
+
+    assert replica.log.end_offset == 0
+
+
+def test_a_batch_is_stamped_with_its_offset_and_the_leader_epoch() -> None:
+    replica = replica_of(2)
+    batch = batch_of()
+
+    replica.append(batch, 1, NOW_MS)
+
+    assert int.from_bytes(batch[0:8], "big") == 2
+    assert int.from_bytes(batch[12:16], "big") == 5
+
+
+def test_a_retry_gets_its_first_offsets_and_moves_nothing() -> None:
+    replica = replica_of(is_synced=False)
+    first = replica.append(batch_of(3, producer_id=7, sequence=0), 1, NOW_MS)
+    replica.append(batch_of(3, producer_id=7, sequence=3), 1, NOW_MS)
+
+    again = replica.append(batch_of(3, producer_id=7, sequence=0), 1, NOW_MS)
+
+    assert (again.base_offset, again.last_offset, again.is_new) == (first.base_offset, first.last_offset, False)
+    assert replica.high_watermark == replica.log.end_offset == 6
+
+
+# --- reading
+
+
+def test_consumers_read_below_the_watermark_only() -> None:
+    replica = replica_of(5)
+    replica.replica_safe(HERE, 3)
+
+    for isolation_level in (0, READ_COMMITTED):
+        plan = replica.read(0, EVERYTHING, isolation_level, at_least_one=True)
+        assert plan is not None
+        assert plan.next_offset == 3
+
+
+@pytest.mark.parametrize("offset", [3, 4, 5])
+def test_between_watermark_and_end_a_consumer_waits(offset: int) -> None:
+    replica = replica_of(5)
+    replica.replica_safe(HERE, 3)
+
+    assert replica.read(offset, EVERYTHING, 0, at_least_one=True) is None
+
+
+@pytest.mark.parametrize("offset", [-1, 1, 6, 2**62])
+def test_below_the_start_and_beyond_the_end_is_out_of_range(offset: int) -> None:
+    replica = replica_of(5)
+    replica.replica_safe(HERE, 5)
+    replica.delete_records(2)
+
+    with pytest.raises(Refused) as caught:
+        replica.read(offset, EVERYTHING, 0, at_least_one=True)
+
+    assert caught.value.code == Code.OFFSET_OUT_OF_RANGE
+
+
+def test_from_the_middle_of_a_batch_the_whole_batch_is_read() -> None:
+    replica = replica_of(is_synced=False)
+    replica.append(batch_of(10), 1, NOW_MS)
+
+    plan = replica.read(7, EVERYTHING, 0, at_least_one=True)
+
+    assert plan is not None
+    assert (plan.start_offset, plan.position, plan.next_offset) == (0, 0, 10)
+
+
+def test_a_client_that_believes_in_another_leader_is_refused() -> None:
+    replica = replica_of()
+
+    replica.check_epoch(-1)
+    replica.check_epoch(5)
+    for epoch, code in ((4, Code.FENCED_LEADER_EPOCH), (6, Code.UNKNOWN_LEADER_EPOCH)):
+        with pytest.raises(Refused) as caught:
+            replica.check_epoch(epoch)
+        assert caught.value.code == code
+
+
+# --- deleting records
+
+
+def test_records_are_deleted_up_to_an_offset_or_the_watermark() -> None:
+    replica = replica_of(5)
+    replica.replica_safe(HERE, 4)
+
+    assert replica.delete_records(2) == 2
+    assert replica.delete_records(1) == 2
+    assert replica.delete_records(-1) == 4
+
+    assert (replica.log.start_offset, replica.high_watermark, replica.log.end_offset) == (4, 4, 5)
+
+
+@pytest.mark.parametrize("offset", [-2, 5, 6])
+def test_what_is_not_below_the_watermark_is_not_deleted(offset: int) -> None:
+    replica = replica_of(5)
+    replica.replica_safe(HERE, 4)
+
+    with pytest.raises(Refused) as caught:
+        replica.delete_records(offset)
+
+    assert caught.value.code == Code.OFFSET_OUT_OF_RANGE
+    assert replica.log.start_offset == 0
