@@ -81,6 +81,9 @@ def test_the_log_cut_at_every_byte_of_its_last_two_batches_keeps_what_is_whole()
         # Nothing is destroyed: what was cut lies beside.
         assert (torn.read_all(SEGMENT + ".cut") if rest else b"") == rest
         assert put(log, batch_of(1)).base_offset == 2 * kept
+        plan = log.read(2 * kept, 2 * kept + 1, 1000, at_least_one=True)
+        assert plan is not None
+        assert not plan.needs_check
         assert contents(log).startswith(b"".join(written[:kept]))
 
 
@@ -326,6 +329,26 @@ def test_a_flipped_bit_found_after_a_crash_is_never_served(data: st.DataObject) 
         assert again.recovery.rebuilt_indexes == (f"{DIRECTORY}/leader-epoch-checkpoint",)
         return
     assert found == expected
+
+
+@pytest.mark.parametrize("back", [1, 2])
+def test_no_flipped_bit_in_the_header_of_the_last_batches_gives_it_another_place(back: int) -> None:
+    files = MemoryFiles()
+    log, written = filled(files, 6)
+    start = sum(map(len, written[:-back]))
+    for bit in range(start * 8, (start + 12) * 8):  # base offset and length, which no checksum covers
+        damaged = files.copy()
+        damaged.flip(SEGMENT + ".log", bit)
+        try:
+            again = open_log(damaged, synced_offset=4)
+        except Corrupt:
+            assert damaged.open(SEGMENT + ".log").size() == log.size_bytes()
+        else:
+            assert contents(again) == b"".join(written[:5])
+            assert (again.recovery.cut_from_offset, back) == (10, 1)
+            assert (
+                bit >= (start + 8) * 8
+            )  # with a wrong length it looks torn; with another offset it is whole, and kept
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".snapshot", "leader-epoch-checkpoint"])
