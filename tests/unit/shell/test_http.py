@@ -211,8 +211,9 @@ def test_closing_hangs_up_on_idle_callers_and_does_not_wait_for_them() -> None:
         began = time.monotonic()
         await server.close()
         assert time.monotonic() - began < 1
-        assert await silent_reader.read() == b""
-        await idle_reader.read()
+        async with asyncio.timeout(10):
+            assert await silent_reader.read() == b""
+            await idle_reader.read()
         for writer in (idle_writer, silent_writer):
             writer.close()
 
