@@ -20,7 +20,7 @@ from chronik.core.records.batch import (
     read_header,
     read_size,
 )
-from chronik.core.types import NO_EPOCH, Buffer
+from chronik.core.types import Buffer
 
 CHUNK_BYTES = 16 * 1024
 SCAN_BYTES = 1024 * 1024
@@ -141,7 +141,4 @@ def sound_batch_after(file: File, position: int, end: int, floor_offset: int) ->
 
 def _is_sound(file: File, position: int, end: int, header: BatchHeader) -> bool:
     size = header.length + LENGTH_FIELD_END
-    is_plausible = header.base_offset >= 0 and header.leader_epoch >= NO_EPOCH and header.last_offset_delta >= 0
-    if not (is_plausible and HEADER_BYTES <= size <= end - position):
-        return False
-    return crc_holds(file.read(position, size), header.crc)
+    return HEADER_BYTES <= size <= end - position and crc_holds(file.read(position, size), header.crc)
