@@ -13,8 +13,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from kafka import KafkaConsumer, KafkaProducer
-from kafka.admin import KafkaAdminClient, NewTopic
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -70,7 +68,17 @@ class Run:
         return self.consumed == messages and not any(part.duplicated or part.wrong for part in self.partitions)
 
 
+def create_topic(bootstrap: str, partitions: int) -> None:
+    from kafka.admin import KafkaAdminClient, NewTopic
+
+    admin = KafkaAdminClient(bootstrap_servers=bootstrap)
+    admin.create_topics([NewTopic(TOPIC, partitions, 1)])
+    admin.close()
+
+
 def produce(bootstrap: str, run: Run, messages: int, advance: Callable[[], None]) -> None:
+    from kafka import KafkaProducer
+
     producer = KafkaProducer(bootstrap_servers=bootstrap, acks=1, enable_idempotence=False)
     sent = []
     for number in range(messages):
@@ -89,6 +97,8 @@ def produce(bootstrap: str, run: Run, messages: int, advance: Callable[[], None]
 
 
 def consume(bootstrap: str, run: Run, messages: int, timeout_s: float, advance: Callable[[], None]) -> None:
+    from kafka import KafkaConsumer
+
     consumer = KafkaConsumer(
         TOPIC, bootstrap_servers=bootstrap, group_id="seed-run", auto_offset_reset="earliest", max_poll_records=500
     )
@@ -140,9 +150,7 @@ def main() -> int:
     columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with node() as started, Progress(*columns, console=Console(stderr=True)) as progress:
         console.print(f"one node at {started.bootstrap}", highlight=False)
-        admin = KafkaAdminClient(bootstrap_servers=started.bootstrap)
-        admin.create_topics([NewTopic(TOPIC, options.partitions, 1)])
-        admin.close()
+        create_topic(started.bootstrap, options.partitions)
         producing = progress.add_task("produced", total=options.messages)
         produce(started.bootstrap, run, options.messages, lambda: progress.advance(producing))
         consuming = progress.add_task("consumed", total=options.messages)

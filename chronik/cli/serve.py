@@ -64,6 +64,7 @@ def start(request: ServeRequest) -> int:
         try:
             return run(request.values, request.config_path)
         except StartError as error:
-            raise CliError(error.message, error.what_to_do) from None
+            hint = None if error.what_to_do in error.message else error.what_to_do
+            raise CliError(error.message, hint) from None
     except KeyboardInterrupt:
         return 0  # Ctrl-C before the node could take it

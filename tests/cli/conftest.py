@@ -8,12 +8,16 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.cli.forked import run_forked
 
 COMMAND = (sys.executable, "-m", "chronik")
 COMMAND_SECONDS_MAX = 60
@@ -45,13 +49,13 @@ class Chronik:
 
     def run(self, *arguments: str, stdin: str | bytes = b"") -> Result:
         content = stdin.encode() if isinstance(stdin, str) else stdin
+        with tempfile.TemporaryDirectory() as folder:
+            return Result(*run_forked(arguments, content, self.environment, Path(folder), COMMAND_SECONDS_MAX))
+
+    def run_process(self, *arguments: str) -> Result:
+        """The same as a program of its own, started from nothing."""
         done = subprocess.run(
-            [*COMMAND, *arguments],
-            input=content,
-            capture_output=True,
-            timeout=COMMAND_SECONDS_MAX,
-            env=self.environment,
-            check=False,
+            [*COMMAND, *arguments], capture_output=True, timeout=COMMAND_SECONDS_MAX, env=self.environment, check=False
         )
         return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 

@@ -16,7 +16,7 @@ def topic(chronik: Chronik, make_topic: Callable[..., str]) -> str:
     """Two partitions with five messages each."""
     made = make_topic("--partitions", "2")
     for partition in ("0", "1"):
-        chronik.ok("produce", made, "--partition", partition, "--count", "5")
+        chronik.ok("produce", made, "--partition", partition, "--count", "5", "--acks", "1")
     return made
 
 
