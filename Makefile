@@ -11,6 +11,8 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.chronik-setup
 LOCK   := requirements/lock.txt
 PYTEST := $(BIN)/python -m pytest
+# Tests of these folders share nothing, so they run on all cores; all others start nodes and clients, one at a time.
+SPREAD := tests/tidy tests/unit
 ARGS   ?=
 
 ##@ Use it
@@ -41,7 +43,7 @@ check: setup ## Format, lint, types, imports, tidy, unit: under a minute
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) tests/tidy tests/unit -q --durations=5 $(ARGS)
+	$(PYTEST) $(SPREAD) -q -n auto --durations=5 $(ARGS)
 
 .PHONY: format
 format: setup ## Put the code in its standard form
@@ -54,7 +56,8 @@ test: setup clients ## All set-up, then everything: checks, unit, scenarios, rea
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) --durations=25 $(ARGS)
+	$(PYTEST) $(SPREAD) -n auto --durations=10 $(ARGS)
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) --durations=25 $(ARGS)
 
 .PHONY: clients
 clients: setup ## Install the Kafka clients of other languages that the tests use

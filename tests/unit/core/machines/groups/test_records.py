@@ -62,7 +62,7 @@ FACTS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("fact", FACTS, ids=str)
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: type(fact).__name__)
 def test_every_durable_fact_comes_back_as_it_was(fact: Any) -> None:
     assert fact.durable
     assert decode(encode(fact)) == fact
