@@ -1,7 +1,7 @@
 """FindCoordinator (10), versions 0-6. Which node holds a group.
 
 Up to 3 there is one key, from 4 many. Key type 0 is a group. There are no transactions yet: type 1 is
-COORDINATOR_NOT_AVAILABLE. Type 2 (share groups, from 6) is not supported: INVALID_REQUEST.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_NOT_AVAILABLE they would retry. Type 2 (share groups, from 6) is not supported: INVALID_REQUEST.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
 async def _find(key: str, key_type: int, desk: Desk) -> Coordinator:
     try:
         if key_type == TRANSACTION:
-            raise Refused(Code.COORDINATOR_NOT_AVAILABLE, "transactions are not supported yet")
+            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         if key_type != GROUP:
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
         if desk.metadata.image.topic(OFFSETS_TOPIC) is None:

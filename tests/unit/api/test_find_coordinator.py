@@ -31,7 +31,7 @@ def test_there_are_no_transactions_yet_and_no_share_groups() -> None:
     desk = fake_desk()
     assert (
         ask(find_coordinator, Request(key="t", key_type=1), desk, version=3).error_code
-        is Code.COORDINATOR_NOT_AVAILABLE
+        is Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     )
     (share,) = ask(find_coordinator, Request(coordinator_keys=("s",), key_type=2), desk, version=6).coordinators
     assert share.error_code is Code.INVALID_REQUEST
