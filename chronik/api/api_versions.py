@@ -1,8 +1,8 @@
 """ApiVersions (18), versions 0-4.
 
-The first thing a client asks. An unknown version gets a version 0 answer with UNSUPPORTED_VERSION and the table, so that
-the client can go on with a version both know (KIP-35, KIP-511); dispatch sees to that. From version 3 the client names
-itself, and a name that is no name is refused.
+The first thing a client asks. An unknown version gets a version 0 answer with UNSUPPORTED_VERSION and the table, so
+that the client can go on with a version both know (KIP-35, KIP-511); dispatch sees to that. From version 3 the client
+names itself, and a name that is no name is refused.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class ReplicaDesk(Protocol):
         KAFKA_STORAGE_ERROR when it is offline)."""
 
     def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
-        """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR when the disk does not take it)."""
+        """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
     def read_cached(self, plan: Slice) -> bytes | None:
         """The bytes if they are in memory, else None. Too few of them when they cannot be read."""
@@ -99,7 +99,9 @@ class Reader(Protocol):
 class WaitingDesk(Protocol):
     """Answers that are not due yet (node/waiting.py)."""
 
-    def when_safe(self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]) -> None: ...
+    def when_safe(
+        self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
+    ) -> None: ...
 
     def when_readable(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None: ...
 

@@ -1,8 +1,9 @@
 """Fetch (1), versions 4-18. From 7 with incremental sessions (KIP-227), from 13 by topic id.
 
-Three steps: *plan* which bytes of which files each partition gives, within the limits and in turn; *park* when that is less
-than the client wants to wait for; *read* and answer. A waiting fetch is planned anew when a watermark of its partitions
-moves. Records are whole batches exactly as they were produced; the first batch comes even when it is larger than the limits.
+Three steps: *plan* which bytes of which files each partition gives, within the limits and in turn; *park* when that
+is less than the client wants to wait for; *read* and answer. A waiting fetch is planned anew when a watermark of its
+partitions moves. Records are whole batches exactly as they were produced; the first batch comes even when it is
+larger than the limits.
 """
 
 from __future__ import annotations
@@ -54,7 +55,9 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
     _Fetch(request, header, session, partitions, desk, answer).wake()
 
 
-def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
+def _partitions(
+    request: FetchRequest, header: RequestHeader, desk: Desk
+) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
     """The partitions this request is about, those of its session included, the one to serve first in front."""
     now_ms = desk.clock.monotonic_ms()
     has_ids = header.version >= wire.TOPIC_IDS_FROM
@@ -67,12 +70,17 @@ def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tup
     else:
         session = desk.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
     if session is None:
-        asked = [SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch) for p in request.partitions]
+        asked = [
+            SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch)
+            for p in request.partitions
+        ]
         # Correlation ids count up, so each request begins with another partition: none is starved by those before it.
         first = header.correlation_id % len(asked) if asked else 0
         return None, asked[first:] + asked[:first]
     for asked_of in request.partitions:
-        session.put((asked_of.topic, asked_of.partition), asked_of.fetch_offset, asked_of.max_bytes, asked_of.leader_epoch)
+        session.put(
+            (asked_of.topic, asked_of.partition), asked_of.fetch_offset, asked_of.max_bytes, asked_of.leader_epoch
+        )
     for key in request.forgotten:
         session.forget(key)
     return session, session.partitions.values()
@@ -81,7 +89,19 @@ def _partitions(request: FetchRequest, header: RequestHeader, desk: Desk) -> tup
 class _Fetch:
     """One fetch from plan to answer."""
 
-    __slots__ = ("_answer", "_deadline", "_desk", "_header", "_is_done", "_is_late", "_max_bytes", "_parked_at", "_partitions", "_request", "_session")
+    __slots__ = (
+        "_answer",
+        "_deadline",
+        "_desk",
+        "_header",
+        "_is_done",
+        "_is_late",
+        "_max_bytes",
+        "_parked_at",
+        "_partitions",
+        "_request",
+        "_session",
+    )
 
     def __init__(
         self,
@@ -142,7 +162,9 @@ class _Fetch:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
                 if room > 0 or size_bytes == 0:
-                    part_slice = replica.read(asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0)
+                    part_slice = replica.read(
+                        asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0
+                    )
             except Refused as refusal:
                 code, has_error = refusal.code, True
             except (Corrupt, OSError) as problem:
@@ -196,7 +218,9 @@ class _Fetch:
         answers: list[FetchAnswer] = []
         for part, content in zip(plan.parts, contents, strict=True):
             answer = self._partition_answer(part, content or b"")
-            if session is None or session.is_news(part.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)):
+            if session is None or session.is_news(
+                part.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)
+            ):
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
         self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers))
@@ -212,4 +236,12 @@ class _Fetch:
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             return FetchAnswer(topic, partition, code, -1, -1, -1)
         records = b"" if code else content
-        return FetchAnswer(topic, partition, code, replica.high_watermark, replica.last_stable_offset, replica.log.start_offset, records)
+        return FetchAnswer(
+            topic,
+            partition,
+            code,
+            replica.high_watermark,
+            replica.last_stable_offset,
+            replica.log.start_offset,
+            records,
+        )

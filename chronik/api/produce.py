@@ -1,7 +1,8 @@
 """Produce (0), versions 3-13; 0-2 are advertised for old clients' sake and refused with UNSUPPORTED_VERSION.
 
-Each partition's batch is appended at once and in the order of the request; the answer waits until all of them are as safe
-as `acks` asks: 1, synced here; all, on every in-sync replica; 0, no answer at all. One partition's refusal is its own.
+Each partition's batch is appended at once and in the order of the request; the answer waits until all of them are as
+safe as `acks` asks: 1, synced here; all, on every in-sync replica; 0, no answer at all. One partition's refusal is
+its own.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def _append(
         pending.failed = True
         pending.one_done()
         return
-    answers.append(PartitionAnswer(partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset))
+    answers.append(
+        PartitionAnswer(partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset)
+    )
     if request.acks == 0:
         pending.one_done()
         return

@@ -1,7 +1,7 @@
 """All we speak, on one page: which module answers which request, and how.
 
-`DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests.
-All others have `handle(request, caller, desk)` and `refuse(request, code, message)`. `OVERLAPS` names the requests behind
+`DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests. All
+others have `handle(request, caller, desk)` and `refuse(request, code, message)`. `OVERLAPS` names the requests behind
 which the next one of the same connection may start; behind any other it waits for the answer, so that a client which
 sends 'create topic' and 'metadata' in one go sees its topic.
 """
@@ -31,8 +31,8 @@ OVERLAPS = frozenset(api.key for api in APIS.values() if api.name in _OVERLAPPIN
 
 @cache
 def module_of(api_key: int) -> ModuleType:
-    """The module that answers this request, loaded when it is first asked for: a node starts without those it never needs."""
+    """The module that answers this request, loaded when first asked for: a node starts without those it never needs."""
     return importlib.import_module(f"chronik.api.{APIS[api_key].name}")
 
 
-__all__ = ["API_VERSIONS", "APIS", "DIRECT", "OVERLAPS", "module_of"]
+__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "module_of"]

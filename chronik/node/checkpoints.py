@@ -1,8 +1,8 @@
 """What a node remembers of its logs over a restart, in Kafka's checkpoint files.
 
-`recovery-point-offset-checkpoint`: up to where each log was synced; recovery scans from there, and below it a bad batch is
-damage, not a torn tail. `replication-offset-checkpoint`: high watermarks. `log-start-offset-checkpoint`: log starts moved by
-DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop.
+`recovery-point-offset-checkpoint`: up to where each log was synced; recovery scans from there, and below it a bad
+batch is damage, not a torn tail. `replication-offset-checkpoint`: high watermarks. `log-start-offset-checkpoint`: log
+starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop.
 """
 
 from __future__ import annotations

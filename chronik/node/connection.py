@@ -1,7 +1,7 @@
 """One client's connection: requests in, answers out in the order of the requests.
 
-Several requests may be under way: each has a slot in a line, and an answer leaves when all before it have left. A client
-that sends faster than it reads is read no further until it has caught up.
+Several requests may be under way: each has a slot in a line, and an answer leaves when all before it have left. A
+client that sends faster than it reads is read no further until it has caught up.
 """
 
 from __future__ import annotations
@@ -121,7 +121,9 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._line)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)  # TCP's is two-way; uvloop's does not inherit from asyncio's
+        self._transport = cast(
+            asyncio.Transport, transport
+        )  # TCP's is two-way; uvloop's does not inherit from asyncio's
         address = transport.get_extra_info("peername")
         self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self
@@ -148,7 +150,7 @@ class Connection(asyncio.BufferedProtocol):
         self._work_off_backlog()
 
     def _work_off_backlog(self) -> None:
-        """Begin what may begin: not behind a request that must be answered first, nor for a client that does not read."""
+        """Begin what may begin: not behind a request to be answered first, nor for a client that reads nothing."""
         backlog = self._backlog
         try:
             while backlog and self._blocked_by is None and not self._is_paused:

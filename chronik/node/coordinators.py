@@ -50,7 +50,14 @@ class Coordinators:
     """Finds the machine of a group, starting it when it is first needed."""
 
     def __init__(
-        self, image: MetadataImage, ask_metadata: Callable[[Any], asyncio.Future[Any]], replicas: Replicas, waiting: Waiting, time: SteadyTime, chance: Chance, config: GroupConfig
+        self,
+        image: MetadataImage,
+        ask_metadata: Callable[[Any], asyncio.Future[Any]],
+        replicas: Replicas,
+        waiting: Waiting,
+        time: SteadyTime,
+        chance: Chance,
+        config: GroupConfig,
     ) -> None:
         self._image = image
         self._ask_metadata = ask_metadata
@@ -123,7 +130,12 @@ class Coordinators:
 
     def _start(self, replica: LeaderReplica) -> MachineHost:
         host = MachineHost(
-            GroupsMachine(replica.partition, self._config), replica, self._replicas, self._waiting, self._time, codes=CODES
+            GroupsMachine(replica.partition, self._config),
+            replica,
+            self._replicas,
+            self._waiting,
+            self._time,
+            codes=CODES,
         )
         try:
             host.replay()

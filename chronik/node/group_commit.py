@@ -20,7 +20,9 @@ log = logging.getLogger(__name__)
 class GroupCommit:
     """Syncs the logs that were written to, in rounds."""
 
-    def __init__(self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, Exception], None]) -> None:
+    def __init__(
+        self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, Exception], None]
+    ) -> None:
         self._files = files
         self._moved = moved
         self._failed = failed

@@ -43,5 +43,10 @@ def settle(files: Files, node_id: int, chance: Chance) -> Identity:
 
 
 def _write(files: Files, identity: Identity) -> None:
-    lines = ("version=1", f"cluster.id={identity.cluster_id}", f"node.id={identity.node_id}", f"chronik.format={FORMAT}")
+    lines = (
+        "version=1",
+        f"cluster.id={identity.cluster_id}",
+        f"node.id={identity.node_id}",
+        f"chronik.format={FORMAT}",
+    )
     files.replace(META, ("\n".join(lines) + "\n").encode())

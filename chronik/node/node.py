@@ -37,7 +37,10 @@ log = logging.getLogger(__name__)
 
 # The metadata log keeps everything, in batches as large as one command makes them (a topic of 10,000 partitions).
 METADATA_CONFIG = TopicConfig(
-    max_message_bytes=512 * 1024 * 1024, retention_ms=UNLIMITED, retention_bytes=UNLIMITED, message_timestamp_after_max_ms=FOREVER_MS
+    max_message_bytes=512 * 1024 * 1024,
+    retention_ms=UNLIMITED,
+    retention_bytes=UNLIMITED,
+    message_timestamp_after_max_ms=FOREVER_MS,
 )
 
 
@@ -54,7 +57,16 @@ class MetadataHost(MachineHost):
 class Node:
     """One running node."""
 
-    def __init__(self, config: NodeConfig, identity: Identity, files: Files, clock: Clock, network: Network, chance: Chance, data_dir: str) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        identity: Identity,
+        files: Files,
+        clock: Clock,
+        network: Network,
+        chance: Chance,
+        data_dir: str,
+    ) -> None:
         self.config = config
         self.identity = identity
         self.data_dir = data_dir
@@ -67,7 +79,13 @@ class Node:
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = Replicas(
-            files, self._checkpoints, self.waiting, clock, self.metrics, node_id=config.node_id, is_synced=config.durability == "sync",
+            files,
+            self._checkpoints,
+            self.waiting,
+            clock,
+            self.metrics,
+            node_id=config.node_id,
+            is_synced=config.durability == "sync",
             data_dir=data_dir,
         )
         self.metadata = self._open_metadata()
@@ -91,7 +109,9 @@ class Node:
         replica = self.replicas.open(METADATA_TOPIC, 0, bytes(15) + b"\x01", METADATA_CONFIG)
         if replica is None:
             reason = self.replicas.offline()[METADATA_TOPIC, 0]
-            raise Corrupt(f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}")
+            raise Corrupt(
+                f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
+            )
         machine = MetadataMachine(MetadataImage(self.identity.cluster_id, self.config))
         host = MetadataHost(machine, replica, self.replicas, self.waiting, self._time, self._metadata_applied)
         host.replay()
@@ -140,7 +160,7 @@ class Node:
         return host, bound_port
 
     def _open_replicas(self) -> list[TopicPartition]:
-        """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but our own."""
+        """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but ours."""
         on_disk = self.replicas.on_disk()
         later: list[TopicPartition] = []
         for name in on_disk:
@@ -159,7 +179,11 @@ class Node:
     async def _register(self, bound_port: int) -> None:
         advertised_host, advertised_port = self.config.advertised_address
         command = RegisterBroker(
-            self.config.node_id, self._chance.uuid(), advertised_host, advertised_port or bound_port, self.config.broker_rack
+            self.config.node_id,
+            self._chance.uuid(),
+            advertised_host,
+            advertised_port or bound_port,
+            self.config.broker_rack,
         )
         await self.metadata.ask(command)
 

@@ -1,7 +1,7 @@
 """The partitions this node has: opened from disk or on first use, appended to, and taken out of service when they fail.
 
-A disk that is full refuses a batch and goes on when there is room. A write, sync or read that fails, and bytes that are not
-what was written, take that one replica offline; the node and every other partition go on.
+A disk that is full refuses a batch and goes on when there is room. A write, sync or read that fails, and bytes that
+are not what was written, take that one replica offline; the node and every other partition go on.
 """
 
 from __future__ import annotations
@@ -39,7 +39,16 @@ class Replicas:
     """This node's replicas by topic and partition."""
 
     def __init__(
-        self, files: Files, checkpoints: Checkpoints, waiting: Waiting, clock: Clock, metrics: Metrics, *, node_id: int, is_synced: bool, data_dir: str
+        self,
+        files: Files,
+        checkpoints: Checkpoints,
+        waiting: Waiting,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        node_id: int,
+        is_synced: bool,
+        data_dir: str,
     ) -> None:
         self._files = files
         self._checkpoints = checkpoints
@@ -66,7 +75,9 @@ class Replicas:
 
     def leader(self, topic: str, partition: int) -> LeaderReplica:
         replica = self._held.get((topic, partition))
-        if replica is None or topic == METADATA_TOPIC:  # the metadata log is nobody's to read or write but its machine's
+        if (
+            replica is None or topic == METADATA_TOPIC
+        ):  # the metadata log is nobody's to read or write but its machine's
             return self._open_known(topic, partition)
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
@@ -88,7 +99,13 @@ class Replicas:
         return replica
 
     def open(
-        self, topic: str, partition: int, topic_id: bytes, config: TopicConfig, leader_epoch: int = 0, in_sync: tuple[int, ...] | None = None
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: TopicConfig,
+        leader_epoch: int = 0,
+        in_sync: tuple[int, ...] | None = None,
     ) -> LeaderReplica | None:
         """Open (and recover) a partition's log. None when it cannot be: it is then offline, with the reason kept."""
         name = TopicPartition(topic, partition)
@@ -137,7 +154,10 @@ class Replicas:
         if PARTITION_METADATA not in self._files.names(directory):
             return
         expected = f"topic_id: {encode_id(topic_id)}"
-        if expected not in self._files.read_all(f"{directory}/{PARTITION_METADATA}").decode("ascii", "replace").splitlines():
+        if (
+            expected
+            not in self._files.read_all(f"{directory}/{PARTITION_METADATA}").decode("ascii", "replace").splitlines()
+        ):
             aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
             log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
             self._files.rename(directory, aside)
@@ -285,7 +305,7 @@ class Replicas:
         return removed
 
     def _forget(self, gone: list[TopicPartition]) -> None:
-        """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old one had."""
+        """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old had."""
         self._checkpoints.forget(gone)
         try:
             self._checkpoints.write(self.held())
@@ -293,7 +313,7 @@ class Replicas:
             log.warning("checkpoints: %s", problem)
 
     def _remove(self, replica: LeaderReplica) -> list[str]:
-        """Close it and rename its directory, so that a crash now does not bring it back. Returns what is left to delete."""
+        """Close it and rename its directory, so that a crash does not bring it back. Returns what is left to delete."""
         replica.take_offline("the topic was deleted")
         self._waiting.lost(replica, Code.UNKNOWN_TOPIC_OR_PARTITION)
         replica.log.abandon()

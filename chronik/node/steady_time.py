@@ -1,6 +1,7 @@
 """A time for machines that looks like the wall clock but never jumps.
 
-Sessions and timeouts are measured in it: a clock that is set an hour forward must not throw every member out of its group.
+Sessions and timeouts are measured in it: a clock that is set an hour forward must not throw every member out of its
+group.
 """
 
 from __future__ import annotations

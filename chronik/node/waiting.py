@@ -38,7 +38,9 @@ class Waiting:
         self._for_all: dict[LeaderReplica, deque[SafeWait]] = {}
         self._readers: dict[LeaderReplica, dict[Reader, None]] = {}
 
-    def when_safe(self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]) -> None:
+    def when_safe(
+        self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
+    ) -> None:
         """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
         reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
         if end_offset <= reached:

@@ -57,7 +57,9 @@ class RealFile:
             if written < wanted:
                 self._write_rest(descriptor, b"".join(chunks), before, written)
         except OSError:
-            with contextlib.suppress(OSError):  # the size we remember is what counts; the next append writes over the rest
+            with contextlib.suppress(
+                OSError
+            ):  # the size we remember is what counts; the next append writes over the rest
                 os.ftruncate(descriptor, before)
             raise
         self._size = before + wanted
@@ -267,7 +269,9 @@ class RealFiles:
         descriptor = self.opened(file)
         file.pins += 1
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._threads, os.pread, descriptor, length, position)
+            return await asyncio.get_running_loop().run_in_executor(
+                self._threads, os.pread, descriptor, length, position
+            )
         finally:
             self._unpin(file)
 

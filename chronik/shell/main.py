@@ -82,12 +82,19 @@ class House:
         chance = RealChance()
         try:
             identity = settle(self._files, config.node_id, chance)
-            self.node = Node(config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs))
+            self.node = Node(
+                config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
+            )
             self.address = await self.node.start()
         except WrongDirectory as problem:
-            raise StartError(f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir") from problem
+            raise StartError(
+                f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir"
+            ) from problem
         except Corrupt as problem:
-            raise StartError(f"the data directory {config.log_dirs} is damaged: {problem}", "restore it, or move it aside and start anew") from problem
+            raise StartError(
+                f"the data directory {config.log_dirs} is damaged: {problem}",
+                "restore it, or move it aside and start anew",
+            ) from problem
         except OSError as problem:
             raise _listen_error(config.address, problem, "--listen") from problem
         await self._open_http()
@@ -120,7 +127,9 @@ class House:
 def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> StartError:
     host, port = where
     if problem.errno == errno.EADDRINUSE:
-        return StartError(f"port {port} on {host} is in use", f"stop what uses it, or give another address with {option} HOST:PORT")
+        return StartError(
+            f"port {port} on {host} is in use", f"stop what uses it, or give another address with {option} HOST:PORT"
+        )
     if problem.errno in (errno.EADDRNOTAVAIL, errno.EACCES) or problem.errno is None or problem.errno < 0:
         return StartError(f"cannot listen on {host}:{port}: {problem}", f"give another address with {option} HOST:PORT")
     return StartError(f"cannot start: {problem}", "see that the disk has room and can be written to")

@@ -13,8 +13,12 @@ def read_config_file(path: str) -> dict[str, str]:
         with open(path, encoding="utf-8") as source:
             text = source.read()
     except (OSError, UnicodeDecodeError) as problem:
-        raise StartError(f"the config file {path} cannot be read: {problem}", "check the path given with --config") from problem
+        raise StartError(
+            f"the config file {path} cannot be read: {problem}", "check the path given with --config"
+        ) from problem
     try:
         return parse_toml(text) if path.endswith(".toml") else parse_properties(text)
     except BadConfig as problem:
-        raise StartError(f"the config file {path} is not well formed: {problem}", "it is TOML (.toml) or key=value lines") from problem
+        raise StartError(
+            f"the config file {path} is not well formed: {problem}", "it is TOML (.toml) or key=value lines"
+        ) from problem

@@ -55,13 +55,24 @@ class RunningNode:
     def start(self) -> None:
         """Start, and return when it is ready. After a stop or kill it comes back on the same port."""
         os.makedirs(self.data_dir, exist_ok=True)
-        command = [sys.executable, "-m", "chronik", "serve", "--data-dir", self.data_dir, "--listen", f"{self.host}:{self.port}"]
+        command = [
+            sys.executable,
+            "-m",
+            "chronik",
+            "serve",
+            "--data-dir",
+            self.data_dir,
+            "--listen",
+            f"{self.host}:{self.port}",
+        ]
         command += ["--http", "127.0.0.1:0"]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         with open(self.log_path, "ab") as printed:
             before = printed.tell()
-            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed
+            )
         self._wait_until_ready(before)
 
     def _wait_until_ready(self, before: int) -> None:

@@ -111,7 +111,17 @@ class _Parser:
                 topic = self._topic()
                 forgotten.extend((topic, self._int32()) for _ in range(self._count()))
                 self._end_of_struct()
-        return FetchRequest(replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level, session_id, session_epoch, partitions, forgotten)
+        return FetchRequest(
+            replica_id,
+            max_wait_ms,
+            min_bytes,
+            max_bytes,
+            isolation_level,
+            session_id,
+            session_epoch,
+            partitions,
+            forgotten,
+        )
 
     def _int32(self) -> int:
         (value,) = _INT32.unpack_from(self.frame, self.position)
@@ -167,7 +177,9 @@ class _Parser:
             self.position = skip_tags(self.frame, self.position)
 
 
-def encode(version: int, correlation_id: int, error_code: int, session_id: int, answers: list[FetchAnswer]) -> list[Buffer]:
+def encode(
+    version: int, correlation_id: int, error_code: int, session_id: int, answers: list[FetchAnswer]
+) -> list[Buffer]:
     """The frame as buffers to be written one after the other. Answers of one topic stand together."""
     flexible = version >= FLEXIBLE_FROM
     topics: dict[str | bytes, list[FetchAnswer]] = {}

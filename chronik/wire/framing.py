@@ -108,7 +108,9 @@ class Inbox:
         while end - position >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(shared, position)
             if size < 0 or size > self._frame_bytes_max:
-                raise Malformed(f"a request of {size} bytes; the limit (socket.request.max.bytes) is {self._frame_bytes_max}")
+                raise Malformed(
+                    f"a request of {size} bytes; the limit (socket.request.max.bytes) is {self._frame_bytes_max}"
+                )
             start = position + SIZE_BYTES
             if end - start < size:
                 if size > SHARED_BYTES - SIZE_BYTES:

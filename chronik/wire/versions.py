@@ -23,7 +23,9 @@ class ApiVersion(NamedTuple):
         return version >= self.flexible_from
 
 
-def _api(key: int, name: str, lowest: int, highest: int, flexible_from: int, supported: int | None = None) -> ApiVersion:
+def _api(
+    key: int, name: str, lowest: int, highest: int, flexible_from: int, supported: int | None = None
+) -> ApiVersion:
     return ApiVersion(key, name, lowest, highest, flexible_from, lowest if supported is None else supported)
 
 

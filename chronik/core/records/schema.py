@@ -48,7 +48,9 @@ class Schema(Generic[R]):
         self.flexible = flexible
         fields = dataclasses.fields(record_type)  # type: ignore[arg-type]  # R is always a dataclass
         self._plain = [(f.name, f.metadata["kind"]) for f in fields if f.metadata["tag"] is None]
-        tagged = [(f.metadata["tag"], f.name, f.metadata["kind"], f.default) for f in fields if f.metadata["tag"] is not None]
+        tagged = [
+            (f.metadata["tag"], f.name, f.metadata["kind"], f.default) for f in fields if f.metadata["tag"] is not None
+        ]
         self._tagged = sorted(tagged, key=lambda entry: int(entry[0]))
 
     def encode(self, record: R) -> bytes:
@@ -68,7 +70,11 @@ class Schema(Generic[R]):
             kind.write(out, getattr(record, name), self.flexible)
         if not self.flexible:
             return
-        present = [(tag, kind, getattr(record, name)) for tag, name, kind, default in self._tagged if getattr(record, name) != default]
+        present = [
+            (tag, kind, getattr(record, name))
+            for tag, name, kind, default in self._tagged
+            if getattr(record, name) != default
+        ]
         write_uvarint(out, len(present))
         for tag, kind, value in present:
             body = bytearray()
@@ -180,7 +186,9 @@ def array_of(kind: FieldType | Schema[Any], *, nullable: bool = False) -> FieldT
     """A tuple of values; of nested records when given their schema."""
     if isinstance(kind, Schema):
         nested = kind
-        item = FieldType(lambda out, value, flexible: nested.write(out, value), lambda b, p, flexible: nested.read(b, p))
+        item = FieldType(
+            lambda out, value, flexible: nested.write(out, value), lambda b, p, flexible: nested.read(b, p)
+        )
     else:
         item = kind
 

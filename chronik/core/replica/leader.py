@@ -20,10 +20,31 @@ ACKS_ALL = -1
 class LeaderReplica:
     """This node's copy of a partition that it leads."""
 
-    __slots__ = ("_safe_ends", "high_watermark", "in_sync", "is_synced", "leader_epoch", "log", "node_id", "offline", "partition", "topic", "topic_id")
+    __slots__ = (
+        "_safe_ends",
+        "high_watermark",
+        "in_sync",
+        "is_synced",
+        "leader_epoch",
+        "log",
+        "node_id",
+        "offline",
+        "partition",
+        "topic",
+        "topic_id",
+    )
 
     def __init__(
-        self, topic: str, partition: int, topic_id: bytes, log: Log, *, node_id: int, leader_epoch: int, in_sync: tuple[int, ...], is_synced: bool
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        log: Log,
+        *,
+        node_id: int,
+        leader_epoch: int,
+        in_sync: tuple[int, ...],
+        is_synced: bool,
     ) -> None:
         self.topic = topic
         self.partition = partition
