@@ -1,7 +1,8 @@
 """From a frame to its handler and back to a frame.
 
-What a handler raises decides the answer: Refused becomes an error code in the response; anything else is a fault, answered
-UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end the connection.
+What a handler raises decides the answer: Refused becomes an error code in the response; anything else is a fault,
+answered UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end
+the connection.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ class Dispatch:
             return self._unknown(header, answer)
         self._metrics.requests[header.api_key] += 1
         caller = Caller(header.client_id, peer.host, header.version, peer.connection_id)
-        module = module_of(header.api_key)
-        if header.api_key in DIRECT:
-            try:
+        try:
+            module = module_of(header.api_key)
+            if header.api_key in DIRECT:
                 module.start(frame, header, caller, self._desk, answer)
-            except Malformed:
-                raise
-            except Exception:
-                self._fault(header, caller)
-                answer(None)  # parts of it may have been appended: only hanging up is true
-        else:
-            request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
-            self._handle(module, request, header, caller, answer)
+            else:
+                request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
+                self._handle(module, request, header, caller, answer)
+        except Malformed:
+            raise
+        except Exception:
+            self._fault(header, caller)
+            answer(None)  # parts of it may have been appended: only hanging up is true
         return header.api_key in OVERLAPS
 
     def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
@@ -73,7 +74,13 @@ class Dispatch:
             self._answer(module, request, header, caller, answer, response)
 
     async def _wait_for_response(
-        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, handling: Coroutine[Any, Any, Any]
+        self,
+        module: ModuleType,
+        request: Any,
+        header: RequestHeader,
+        caller: Caller,
+        answer: Slot,
+        handling: Coroutine[Any, Any, Any],
     ) -> None:
         try:
             response = await handling
@@ -82,7 +89,9 @@ class Dispatch:
             return
         self._answer(module, request, header, caller, answer, response)
 
-    def _answer(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, response: Any) -> None:
+    def _answer(
+        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, response: Any
+    ) -> None:
         try:
             frame = encode_response(header.api_key, header.version, header.correlation_id, response)
         except Exception as problem:
@@ -110,7 +119,12 @@ class Dispatch:
         self._metrics.faults += 1
         name = APIS[header.api_key].name
         log.error(
-            "fault in %s v%d of client %r at %s", name, header.version, caller.client_id, caller.client_host, exc_info=problem or True
+            "fault in %s v%d of client %r at %s",
+            name,
+            header.version,
+            caller.client_id,
+            caller.client_host,
+            exc_info=problem or True,
         )
 
     def watch(self, work: Coroutine[Any, Any, None]) -> None:

@@ -15,6 +15,7 @@ from chronik.core.errors import Code
 from chronik.wire import fetch
 from chronik.wire.errors import Malformed
 from chronik.wire.fetch import FetchAnswer, FetchPartition, FetchRequest
+from tests.unit.wire.hot_requests import fetch_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
 VERSIONS = range(4, 19)
@@ -24,51 +25,6 @@ NAMES = ["first-topic", "zwölf"]
 
 def topics_of(version: int) -> list[str | bytes]:
     return list(IDS) if version >= 13 else list(NAMES)
-
-
-def named(topic: str | bytes) -> dict[str, Any]:
-    return {"topic_id": uuid.UUID(bytes=topic)} if isinstance(topic, bytes) else {"topic": topic}
-
-
-def made_by_kio(version: int, request: FetchRequest) -> bytes:
-    kind = request_type(1, version)
-    kio: Any = __import__(kind.__module__, fromlist=["*"])
-    topics: dict[str | bytes, list[Any]] = {}
-    for asked in request.partitions:
-        fields: dict[str, Any] = {
-            "partition": asked.partition,
-            "fetch_offset": asked.fetch_offset,
-            "partition_max_bytes": asked.max_bytes,
-        }
-        if version >= 5:
-            fields["log_start_offset"] = 123
-        if version >= 9:
-            fields["current_leader_epoch"] = asked.leader_epoch
-        if version >= 12:
-            fields["last_fetched_epoch"] = 456
-        topics.setdefault(asked.topic, []).append(kio.FetchPartition(**fields))
-    fields = {
-        "max_wait": datetime.timedelta(milliseconds=request.max_wait_ms),
-        "min_bytes": request.min_bytes,
-        "max_bytes": request.max_bytes,
-        "isolation_level": request.isolation_level,
-        "topics": tuple(kio.FetchTopic(**named(topic), partitions=tuple(found)) for topic, found in topics.items()),
-    }
-    if version <= 14:
-        fields["replica_id"] = request.replica_id
-    if version >= 7:
-        forgotten: dict[str | bytes, list[int]] = {}
-        for topic, partition in request.forgotten:
-            forgotten.setdefault(topic, []).append(partition)
-        fields |= {"session_id": request.session_id, "session_epoch": request.session_epoch}
-        fields["forgotten_topics_data"] = tuple(
-            kio.ForgottenTopic(**named(topic), partitions=tuple(partitions)) for topic, partitions in forgotten.items()
-        )
-    if version >= 11:
-        fields["rack_id"] = "rack"
-    if version >= 12:
-        fields["cluster_id"] = "some cluster"  # tagged, and of no interest to us
-    return write(kio.FetchRequest(**fields))
 
 
 def as_carried(version: int, request: FetchRequest) -> FetchRequest:
@@ -92,7 +48,7 @@ def example(version: int) -> FetchRequest:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(version: int) -> None:
-    content = made_by_kio(version, example(version))
+    content = fetch_request(version, example(version))
 
     assert fetch.parse(b"head" + content, 4, version) == as_carried(version, example(version))
 
@@ -101,7 +57,7 @@ def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(ver
 def test_a_request_without_partitions_is_read(version: int) -> None:
     request = FetchRequest(-1, 0, 0, 0, 0, 1, 1, [], [])
 
-    assert fetch.parse(made_by_kio(version, request), 0, version) == as_carried(version, request)
+    assert fetch.parse(fetch_request(version, request), 0, version) == as_carried(version, request)
 
 
 offsets = st.integers(-(2**63), 2**63 - 1)
@@ -124,7 +80,7 @@ def test_any_request_is_read_as_kio_writes_it(
         (*limits, asked, [(topics[which], partition) for which, partition in sorted(forgotten)])
     )
 
-    assert fetch.parse(made_by_kio(version, request), 0, version) == as_carried(version, request)
+    assert fetch.parse(fetch_request(version, request), 0, version) == as_carried(version, request)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -141,7 +97,7 @@ def test_every_variant_kio_can_fill_is_parsed(version: int) -> None:
 @pytest.mark.parametrize("version", [12, 13, 17, 18])
 def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
     request = example(version)._replace(partitions=example(version).partitions[:1], forgotten=[])
-    content = bytearray(made_by_kio(version, request))
+    content = bytearray(fetch_request(version, request))
     tags = b"\x02\x60\x03abc\x64\x00"
     # The topics end with the tags of partition and topic, a zero byte each; then no forgotten topics, rack, cluster id.
     at = content.index(b"\x00\x00\x01\x05rack")
@@ -152,7 +108,7 @@ def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_cut_before_its_last_field_is_malformed(version: int) -> None:
-    content = made_by_kio(version, example(version))
+    content = fetch_request(version, example(version))
     needed = len(content)
     if version >= 11:  # rack and tags stand last, and are not looked at
         needed = content.rindex(b"rack") - (1 if version >= 12 else 2)

@@ -15,39 +15,13 @@ from chronik.core.errors import Code
 from chronik.wire import produce
 from chronik.wire.errors import Malformed
 from chronik.wire.produce import PartitionAnswer
+from tests.unit.wire.hot_requests import Topics, produce_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
 VERSIONS = range(3, 14)
 OLD_VERSIONS = range(3)
 IDS = [uuid.UUID(int=number).bytes for number in (7, 2**100)]
 NAMES = ["first-topic", "zwölf"]
-
-Topics = list[tuple[str | bytes, list[tuple[int, bytes | None]]]]
-
-
-def parts(module: str, version: int) -> Any:
-    kind = request_type(0, version) if module == "request" else response_type(0, version)
-    return __import__(kind.__module__, fromlist=["*"])
-
-
-def made_by_kio(version: int, transactional_id: str | None, acks: int, timeout_ms: int, topics: Topics) -> bytes:
-    kio = parts("request", version)
-    return write(
-        kio.ProduceRequest(
-            transactional_id=transactional_id,
-            acks=acks,
-            timeout=datetime.timedelta(milliseconds=timeout_ms),
-            topic_data=tuple(
-                kio.TopicProduceData(
-                    **({"topic_id": uuid.UUID(bytes=topic)} if isinstance(topic, bytes) else {"name": topic}),
-                    partition_data=tuple(
-                        kio.PartitionProduceData(index=index, records=records) for index, records in partitions
-                    ),
-                )
-                for topic, partitions in topics
-            ),
-        )
-    )
 
 
 def plain(request: produce.ProduceRequest) -> tuple[str | None, int, int, Topics]:
@@ -69,7 +43,7 @@ def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(
 ) -> None:
     first, second = topics_of(version)
     topics: Topics = [(first, [(0, b"records of 0"), (7, None), (2**31 - 1, b"")]), (second, [(1, bytes(1000))])]
-    content = made_by_kio(version, transactional_id, -1, 30_000, topics)
+    content = produce_request(version, transactional_id, -1, 30_000, topics)
 
     request = produce.parse(memoryview(b"head" + content), 4, version)
 
@@ -78,7 +52,7 @@ def test_a_request_of_several_topics_and_partitions_is_read_as_kio_writes_it(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_without_topics_is_read(version: int) -> None:
-    content = made_by_kio(version, None, 0, -1, [])
+    content = produce_request(version, None, 0, -1, [])
 
     assert plain(produce.parse(memoryview(content), 0, version)) == (None, 0, -1, [])
 
@@ -105,7 +79,7 @@ def test_any_request_is_read_as_kio_writes_it(
         (uuid.UUID(int=number + 1).bytes if version >= 13 else f"topic-{number}", of_topic)
         for number, of_topic in enumerate(partitions)
     ]
-    content = made_by_kio(version, transactional_id, acks, timeout_ms, topics)
+    content = produce_request(version, transactional_id, acks, timeout_ms, topics)
 
     assert plain(produce.parse(memoryview(content), 0, version)) == (transactional_id, acks, timeout_ms, topics)
 
@@ -113,7 +87,7 @@ def test_any_request_is_read_as_kio_writes_it(
 @pytest.mark.parametrize("version", [9, 12, 13])
 def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
     topic = topics_of(version)[0]
-    plain_content = made_by_kio(version, None, 1, 5, [(topic, [(3, b"records")])])
+    plain_content = produce_request(version, None, 1, 5, [(topic, [(3, b"records")])])
     tags = b"\x02\x09\x03abc\x64\x00"
     # The request ends with the tags of its partition, its topic and itself, one zero byte each.
     content = plain_content[:-3] + tags * 3
@@ -123,7 +97,7 @@ def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_request_cut_anywhere_is_malformed(version: int) -> None:
-    content = made_by_kio(version, "t", 1, 5, [(topics_of(version)[0], [(3, b"records"), (4, b"more")])])
+    content = produce_request(version, "t", 1, 5, [(topics_of(version)[0], [(3, b"records"), (4, b"more")])])
     needed = len(content) - 1 if version >= 9 else len(content)  # nothing of ours stands in the last tags
 
     for end in range(needed):
@@ -143,7 +117,7 @@ def test_random_bytes_are_a_request_or_malformed(version: int, content: bytes) -
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_count_that_lies_is_malformed(version: int) -> None:
-    content = made_by_kio(version, None, 1, 5, [])
+    content = produce_request(version, None, 1, 5, [])
     lie = b"\xff\xff\xff\xff\x0f" if version >= 9 else struct.pack(">i", 2**31 - 1)
     count_bytes = 1 if version >= 9 else 4
     head = content[: -count_bytes - 1] if version >= 9 else content[:-count_bytes]
@@ -153,7 +127,7 @@ def test_a_count_that_lies_is_malformed(version: int) -> None:
 
 
 def test_records_are_a_view_of_the_frame_that_can_be_stamped() -> None:
-    frame = bytearray(made_by_kio(7, None, 1, 5, [("t", [(0, b"records")])]))
+    frame = bytearray(produce_request(7, None, 1, 5, [("t", [(0, b"records")])]))
 
     ((_, [(_, records)]),) = produce.parse(memoryview(frame), 0, 7).topics
     assert records is not None

@@ -1,0 +1,303 @@
+"""Produce: each partition's batch is appended at once, the answer waits until all are as safe as was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import struct
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from chronik.api import produce
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import CreateInternalTopic
+from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
+from chronik.wire.errors import Malformed
+from tests.unit.api.house_desk import WAITING, Asked, HouseDesk, run
+from tests.unit.core.log.logs import batch_of
+from tests.unit.wire.hot_requests import Topics, produce_request
+
+EVERY_VERSION = range(3, 14)
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def send(
+    desk: HouseDesk, topics: Topics, *, acks: int = 1, version: int = 12, timeout_ms: int = 1000, txn: str | None = None
+) -> Asked:
+    return desk.ask(produce, version, produce_request(version, txn, acks, timeout_ms, topics))
+
+
+def one(records: bytes | None, partition: int = 0, topic: str = "orders") -> Topics:
+    return [(topic, [(partition, records)])]
+
+
+def outcomes(asked: Asked) -> list[tuple[int, int]]:
+    """Error code and base offset of every partition, in order."""
+    return [(p.error_code, p.base_offset) for topic in asked.response.responses for p in topic.partition_responses]
+
+
+# --- how safe
+
+
+@pytest.mark.parametrize("acks", [1, -1])
+@pytest.mark.parametrize("version", EVERY_VERSION)
+def test_the_answer_waits_until_the_batch_is_synced(version: int, acks: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        topic: Any = desk.house.image.topics["orders"].id if version >= 13 else "orders"
+        first = send(desk, [(topic, [(1, bytes(batch_of(3)))])], acks=acks, version=version)
+        second = send(desk, [(topic, [(1, bytes(batch_of(2)))])], acks=acks, version=version)
+        assert (first.raw, second.raw) == (WAITING, WAITING)
+        await desk.settle()
+        assert (outcomes(first), outcomes(second)) == ([(0, 0)], [(0, 3)])
+        replica = desk.house.replicas.leader("orders", 1)
+        assert replica.high_watermark == replica.log.end_offset == 5
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_acks_0_gets_no_answer_and_its_place_in_line_is_freed_at_once(desk: HouseDesk) -> None:
+    asked = send(desk, one(bytes(batch_of())), acks=0)
+
+    assert asked.raw == ()
+    await desk.settle()
+    assert desk.house.replicas.leader("orders", 0).high_watermark == 1
+
+
+@run()
+async def test_acks_0_that_fails_hangs_up(desk: HouseDesk) -> None:
+    """It is the only way to tell such a client that something went wrong."""
+    assert send(desk, one(b"no batch"), acks=0).raw is None
+    assert send(desk, one(bytes(batch_of()), topic="nothing"), acks=0).raw is None
+
+
+@run(is_synced=False)
+async def test_with_durability_os_the_answer_comes_at_once(desk: HouseDesk) -> None:
+    assert outcomes(send(desk, one(bytes(batch_of(2))), acks=-1)) == [(0, 0)]
+
+
+@run()
+async def test_acks_all_times_out_when_it_is_not_safe_in_time(desk: HouseDesk) -> None:
+    replica = desk.house.replicas.leader("orders", 0)
+    replica._safe_ends[2] = 0  # another in-sync replica that never hears of it
+    asked = send(desk, one(bytes(batch_of())), acks=-1, timeout_ms=500)
+    await desk.settle()
+    assert asked.raw is WAITING
+
+    desk.house.loop.advance(500)
+
+    assert outcomes(asked) == [(Code.REQUEST_TIMED_OUT, -1)]
+
+
+@run({"safe": 1})
+async def test_acks_all_is_refused_with_too_few_in_sync(desk: HouseDesk) -> None:
+    desk.house.create("strict", min_insync_replicas="2")
+
+    refused = send(desk, one(bytes(batch_of()), topic="strict"), acks=-1)
+    taken = send(desk, one(bytes(batch_of()), topic="strict"), acks=1)
+    await desk.settle()
+
+    assert outcomes(refused) == [(Code.NOT_ENOUGH_REPLICAS, -1)]
+    assert outcomes(taken) == [(0, 0)]
+
+
+@pytest.mark.parametrize("acks", [2, -2, 100])
+def test_other_acks_are_refused_for_every_partition_and_nothing_is_written(acks: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        asked = send(desk, [("orders", [(0, bytes(batch_of())), (1, bytes(batch_of()))])], acks=acks)
+        assert outcomes(asked) == [(Code.INVALID_REQUIRED_ACKS, -1)] * 2
+        assert list(desk.house.replicas.held()) == []
+
+    asyncio.run(ask())
+
+
+# --- each partition for itself
+
+
+@run()
+async def test_one_partitions_refusal_is_its_own(desk: HouseDesk) -> None:
+    broken = batch_of()
+    broken[-1] ^= 1
+    asked = send(
+        desk,
+        [
+            ("orders", [(0, bytes(batch_of(2))), (7, bytes(batch_of())), (1, bytes(broken))]),
+            ("nothing", [(0, bytes(batch_of()))]),
+            ("orders", [(1, bytes(batch_of())), (0, None)]),
+        ],
+    )
+    await desk.settle()
+
+    assert outcomes(asked) == [
+        (0, 0),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        (Code.CORRUPT_MESSAGE, -1),
+        (Code.UNKNOWN_TOPIC_OR_PARTITION, -1),
+        (0, 0),
+        (Code.INVALID_RECORD, -1),
+    ]
+
+
+@run()
+async def test_a_request_of_refusals_alone_is_answered_at_once(desk: HouseDesk) -> None:
+    assert outcomes(send(desk, one(b"short"))) == [(Code.CORRUPT_MESSAGE, -1)]
+
+
+@run()
+async def test_a_request_without_partitions_is_answered_at_once(desk: HouseDesk) -> None:
+    assert outcomes(send(desk, [])) == []
+
+
+@run()
+async def test_an_unknown_topic_id_is_named_so(desk: HouseDesk) -> None:
+    asked = send(desk, [(b"no such topic id", [(0, bytes(batch_of()))])], version=13)
+
+    assert outcomes(asked) == [(Code.UNKNOWN_TOPIC_ID, -1)]
+
+
+@run()
+async def test_our_own_topics_are_not_written_by_clients(desk: HouseDesk) -> None:
+    desk.house.tell(CreateInternalTopic(OFFSETS_TOPIC, b"the offsets topic".ljust(16)[:16]))
+    desk.house.replicas.open(METADATA_TOPIC, 0, bytes(16), desk.house.image.topic_config("orders"))
+
+    offsets = send(desk, one(bytes(batch_of()), topic=OFFSETS_TOPIC))
+    metadata = send(desk, one(bytes(batch_of()), topic=METADATA_TOPIC))
+
+    assert outcomes(offsets) == [(Code.INVALID_TOPIC_EXCEPTION, -1)]
+    assert outcomes(metadata) == [(Code.UNKNOWN_TOPIC_OR_PARTITION, -1)]
+
+
+@run()
+async def test_a_transaction_is_refused_until_there_are_any(desk: HouseDesk) -> None:
+    asked = send(desk, one(bytes(batch_of())), acks=-1, txn="my-transaction")
+
+    assert outcomes(asked) == [(Code.INVALID_TXN_STATE, -1)]
+    assert list(desk.house.replicas.held()) == []
+
+
+# --- idempotence
+
+
+@run()
+async def test_a_retry_is_answered_with_the_first_offsets(desk: HouseDesk) -> None:
+    batches = [bytes(batch_of(2, producer_id=5, sequence=sequence)) for sequence in (0, 2, 4, 6, 8)]
+    for batch in batches:
+        send(desk, one(batch), acks=-1)
+    retried = [send(desk, one(batch), acks=-1) for batch in batches]
+    await desk.settle()
+
+    assert [outcomes(asked) for asked in retried] == [[(0, offset)] for offset in (0, 2, 4, 6, 8)]
+    assert desk.house.replicas.leader("orders", 0).log.end_offset == 10
+    assert desk.house.metrics.duplicate_batches == 5
+
+
+@run()
+async def test_a_retry_of_what_is_not_safe_yet_waits_as_the_first_did(desk: HouseDesk) -> None:
+    batch = bytes(batch_of(2, producer_id=5, sequence=0))
+    first = send(desk, one(batch))
+    retry = send(desk, one(batch))
+    assert (first.raw, retry.raw) == (WAITING, WAITING)
+
+    await desk.settle()
+
+    assert outcomes(first) == outcomes(retry) == [(0, 0)]
+
+
+@run()
+async def test_a_gap_in_the_sequence_is_refused(desk: HouseDesk) -> None:
+    send(desk, one(bytes(batch_of(2, producer_id=5, sequence=0))))
+
+    assert outcomes(send(desk, one(bytes(batch_of(2, producer_id=5, sequence=3))))) == [
+        (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
+    ]
+    await desk.settle()
+
+
+# --- limits and failures
+
+
+@run()
+async def test_a_batch_over_the_topics_limit_is_refused(desk: HouseDesk) -> None:
+    desk.house.create("small", max_message_bytes="1000")
+
+    asked = send(desk, one(bytes(batch_of(value=bytes(2000))), topic="small"))
+
+    assert outcomes(asked) == [(Code.MESSAGE_TOO_LARGE, -1)]
+
+
+@run()
+async def test_a_sync_that_fails_is_never_answered_as_success(desk: HouseDesk) -> None:
+    asked = send(desk, [("orders", [(0, bytes(batch_of())), (1, bytes(batch_of()))])], acks=-1)
+    desk.house.files.failures["sync:orders-0/00000000000000000000.log"] = OSError(errno.EIO, "broken")
+
+    await desk.settle()
+
+    assert outcomes(asked) == [(Code.KAFKA_STORAGE_ERROR, -1), (0, 0)]
+
+
+@run()
+async def test_a_full_disk_is_told_and_the_next_request_succeeds(desk: HouseDesk) -> None:
+    desk.house.files.failures["write"] = OSError(errno.ENOSPC, "full")
+    assert outcomes(send(desk, one(bytes(batch_of())))) == [(Code.KAFKA_STORAGE_ERROR, -1)]
+
+    desk.house.files.failures.clear()
+    asked = send(desk, one(bytes(batch_of())))
+    await desk.settle()
+
+    assert outcomes(asked) == [(0, 0)]
+
+
+@run()
+async def test_a_log_that_keeps_its_own_time_tells_it(desk: HouseDesk) -> None:
+    desk.house.create("timed", message_timestamp_type="LogAppendTime")
+
+    asked = send(desk, one(bytes(batch_of(time_ms=5)), topic="timed"))
+    await desk.settle()
+
+    (answer,) = asked.response.responses[0].partition_responses
+    assert round(answer.log_append_time.timestamp() * 1000) == desk.house.clock.wall_ms
+
+
+@run()
+async def test_refusals_are_counted_by_reason(desk: HouseDesk) -> None:
+    send(desk, one(b"short"))
+    send(desk, one(b"short"))
+
+    assert desk.house.metrics.refusals == {(0, Code.CORRUPT_MESSAGE): 2}
+
+
+# --- old versions, bad bytes
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_versions_that_carry_old_formats_are_refused_and_nothing_is_written(version: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        body = struct.pack(">hiih", 1, 1000, 1, 6) + b"orders" + struct.pack(">iii", 1, 0, 3) + b"old"
+        asked = desk.ask(produce, version, body)
+        (frame,) = asked.raw
+        assert struct.pack(">ih", 0, Code.UNSUPPORTED_VERSION) in frame
+        assert list(desk.house.replicas.held()) == []
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_bytes_that_are_no_request_are_malformed_and_nothing_is_written(desk: HouseDesk) -> None:
+    body = produce_request(9, None, 1, 5, one(bytes(batch_of())))
+
+    with pytest.raises(Malformed):
+        desk.ask(produce, 9, body[:-20])
+
+    assert list(desk.house.replicas.held()) == []
