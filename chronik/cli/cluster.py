@@ -108,7 +108,9 @@ class Cluster:
             )
             for part in found.partitions
         ]
-        return TopicState(name, str(found.topic_id), found.is_internal, partitions)
+        # The client writes ids in the other of the two base64 alphabets; Kafka's tools and files have this one.
+        topic_id = str(found.topic_id).replace("+", "-").replace("/", "_")
+        return TopicState(name, topic_id, found.is_internal, partitions)
 
     def configs(self, topic: str) -> dict[str, ConfigValue]:
         """The settings in force for a topic, each with who set it."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -13,6 +12,7 @@ import typer
 from chronik.cli.cluster import Cluster
 from chronik.cli.connect import client_settings, explain, plain_errors
 from chronik.cli.errors import CliError
+from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, example
 from chronik.cli.output import counted, print_note
 from chronik.cli.record_format import DEFAULT_FORMAT, Layout, Record, as_json_line
@@ -68,9 +68,10 @@ def consume(
     with plain_errors(bootstrap):
         consumer = _open(bootstrap, topic, group, [partition] if partition is not None else partitions, start)
     printer = _Printer(consumer, bootstrap, layout, as_json, is_committing=group is not None)
-    printer.end_on_signals()
+    interrupts = Interrupts()
+    interrupts.listen()
     try:
-        printer.run(max_messages, timeout)
+        printer.run(interrupts, max_messages, timeout)
     finally:
         consumer.close()
     if sys.stderr.isatty():
@@ -130,23 +131,12 @@ class _Printer:
         self._bootstrap = bootstrap
         self._line = as_json_line if as_json else layout.line
         self._is_committing = is_committing
-        self._is_ending = False
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that is not UTF-8
 
-    def end_on_signals(self) -> None:
-        """Ctrl-C or SIGTERM lets what was taken be printed and committed; a second one ends at once."""
-
-        def end(number: int, frame: object) -> None:
-            self._is_ending = True
-            signal.signal(number, signal.default_int_handler)
-
-        signal.signal(signal.SIGINT, end)
-        signal.signal(signal.SIGTERM, end)
-
-    def run(self, messages_max: int | None, timeout_s: float | None) -> None:
+    def run(self, interrupts: Interrupts, messages_max: int | None, timeout_s: float | None) -> None:
         last_message_at = time.monotonic()
-        while not self._is_ending and (messages_max is None or self.printed < messages_max):
+        while not interrupts.is_ending and (messages_max is None or self.printed < messages_max):
             wanted = BATCH_MAX if messages_max is None else min(BATCH_MAX, messages_max - self.printed)
             with plain_errors(self._bootstrap):
                 messages = self._consumer.consume(wanted, POLL_S)

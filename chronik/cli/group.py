@@ -96,7 +96,8 @@ def _confirm(name: str, committed: dict[Partition, int]) -> None:
         raise CliError("nothing deleted: there is no terminal to ask", "say --yes")
     print_line(f"{name}: has committed offsets of {counted(len(committed), 'partition')}")
     if not typer.confirm("Delete for good?"):
-        raise CliError("nothing deleted")
+        print_line("nothing deleted")
+        raise typer.Exit(1)
 
 
 def _existing(cluster: Cluster, name: str) -> tuple[ConsumerGroupDescription, dict[Partition, int]]:

@@ -15,6 +15,7 @@ from chronik.cli.cluster import Cluster
 from chronik.cli.connect import client_settings, plain_errors, reason
 from chronik.cli.delivery import Tally
 from chronik.cli.errors import CliError
+from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
 from chronik.cli.values import parse_pairs
@@ -27,6 +28,8 @@ EXAMPLE = example(
     "chronik produce orders --count 100000 --size 1000 --acks 1",
 )
 EXIT_NOT_ACKNOWLEDGED = 1
+# Fewer say how fast somebody types, or how long it takes to connect.
+MESSAGES_FOR_A_SPEED = 1000
 
 
 class Acks(StrEnum):
@@ -75,12 +78,13 @@ def produce(
     _check_topic(bootstrap, topic, partition)
     sender = _Sender(bootstrap, topic, partition, headers, acks, compression, timeout)
     started = time.monotonic()
-    try:
-        if lines is None:
-            sender.send_generated(count or 0, size)
-        else:
-            sender.send_lines(lines, key_separator)
-    except KeyboardInterrupt:
+    interrupts = Interrupts()
+    interrupts.listen()
+    if lines is None:
+        sender.send_generated(count or 0, size, interrupts)
+    else:
+        sender.send_lines(lines, key_separator, interrupts)
+    if interrupts.is_ending:
         print_note("stopped; waiting for what is under way")
     sender.finish(timeout)
     _report(topic, sender.tally, time.monotonic() - started, acks, "message" if lines is None else "line", as_json)
@@ -135,11 +139,11 @@ class _Sender:
         }
         self._producer = _new_producer(bootstrap, settings)
 
-    def send_lines(self, lines: BinaryIO, key_separator: str | None) -> None:
+    def send_lines(self, lines: BinaryIO, key_separator: str | None, interrupts: Interrupts) -> None:
         separator = None if key_separator is None else key_separator.encode()
         # A bar would draw over what is typed.
         with progress("produced", None, is_wanted=not lines.isatty()) as advance:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(iter(lambda: interrupts.read_line(lines), b""), start=1):
                 value = line.rstrip(b"\r\n")
                 if separator is None:
                     self._send(number, None, value)
@@ -152,13 +156,14 @@ class _Sender:
                         self.tally.lost(number, f"no {key_separator!r} in the line")
                 advance(1)
 
-    def send_generated(self, count: int, size: int) -> None:
+    def send_generated(self, count: int, size: int, interrupts: Interrupts) -> None:
         with progress("produced", count) as advance:
             for number, value in enumerate(generated(count, size), start=1):
                 self._send(number, None, value)
+                if interrupts.is_ending:
+                    break
                 if number % 1000 == 0:
                     advance(1000)
-            advance(count % 1000)
 
     def finish(self, timeout_s: float) -> None:
         """Waits until every message is acknowledged or given up, which librdkafka does after its own timeout."""
@@ -221,8 +226,9 @@ def _report(topic: str, tally: Tally, seconds: float, acks: Acks, noun: str, as_
             for number, part in sorted(tally.partitions.items())
         ]
         print_table(["partition", word, "offsets"], rows)
-    speed = f"{tally.acknowledged / seconds:,.0f} messages/s, {byte_size(tally.sent_bytes / seconds)}/s"
-    print_line(f"{tally.acknowledged:,} of {counted(tally.sent, 'message')} {word} in {seconds:.2f} s ({speed})")
+    speed = f" ({tally.acknowledged / seconds:,.0f} messages/s, {byte_size(tally.sent_bytes / seconds)}/s)"
+    result = f"{tally.acknowledged:,} of {counted(tally.sent, 'message')} {word} in {seconds:.2f} s"
+    print_line(result + (speed if tally.sent >= MESSAGES_FOR_A_SPEED else ""))
     for failure in tally.failures.values():
         where = ", ".join(f"{position:,}" for position in sorted(failure.first_positions))
         more = ", ..." if failure.messages > len(failure.first_positions) else ""

@@ -194,7 +194,8 @@ def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
         messages = sum((ends[key] or 0) - (starts[key] or 0) for key in keys)
         print_line(f"{topic.name}: {counted(len(keys), 'partition')}, about {counted(messages, 'message')}")
     if not typer.confirm("Delete for good?"):
-        raise CliError("nothing deleted")
+        print_line("nothing deleted")
+        raise typer.Exit(1)
 
 
 def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) -> None:

@@ -1,0 +1,62 @@
+"""Ctrl-C as a wish to end."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+from collections.abc import Iterator
+
+import pytest
+
+from chronik.cli.interrupts import Interrupts
+
+
+@pytest.fixture
+def interrupts() -> Iterator[Interrupts]:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    listening = Interrupts()
+    listening.listen()
+    yield listening
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class InterruptedTerminal(io.BytesIO):
+    """Gives one line; then the user presses Ctrl-C while it is waited for the next."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        line = super().readline()
+        if not line:
+            os.kill(os.getpid(), signal.SIGINT)
+        return line
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_first_signal_is_a_wish_and_the_second_ends_at_once(interrupts: Interrupts, number: int) -> None:
+    os.kill(os.getpid(), number)
+    assert interrupts.is_ending
+
+    with pytest.raises(KeyboardInterrupt):
+        os.kill(os.getpid(), number)
+
+
+def test_waiting_for_a_line_is_broken_off(interrupts: Interrupts) -> None:
+    terminal = InterruptedTerminal(b"typed\n")
+
+    assert interrupts.read_line(terminal) == b"typed\n"
+    assert interrupts.read_line(terminal) == b""
+    assert interrupts.is_ending
+
+
+def test_no_line_is_read_once_it_is_time_to_end(interrupts: Interrupts) -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+    assert interrupts.read_line(io.BytesIO(b"more\n")) == b""
+
+
+def test_lines_are_read_to_their_end_when_nobody_interrupts(interrupts: Interrupts) -> None:
+    lines = io.BytesIO(b"a\nb")
+
+    assert [interrupts.read_line(lines) for _ in range(3)] == [b"a\n", b"b", b""]
+    assert not interrupts.is_ending
