@@ -25,11 +25,11 @@ def serve(
     ] = None,
     node_id: Annotated[
         int | None,
-        typer.Option("--node-id", min=0, metavar="N", help="This node's number in the cluster.  [default: 1]"),
+        typer.Option("--node-id", min=0, metavar="N", help="This node's number in the cluster.", show_default="1"),
     ] = None,
     listen: Annotated[
         str | None,
-        typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.  [default: 127.0.0.1:9092]"),
+        typer.Option("--listen", metavar="HOST:PORT", help="Where clients connect.", show_default="127.0.0.1:9092"),
     ] = None,
     advertise: Annotated[
         str | None,
@@ -37,10 +37,11 @@ def serve(
     ] = None,
     data_dir: Annotated[
         str | None,
-        typer.Option("--data-dir", metavar="DIR", help="Where messages are kept.  [default: ./chronik-data]"),
+        typer.Option("--data-dir", metavar="DIR", help="Where messages are kept.", show_default="./chronik-data"),
     ] = None,
     http: Annotated[
-        str | None, typer.Option("--http", metavar="HOST:PORT", help="Metrics and health.  [default: 127.0.0.1:9644]")
+        str | None,
+        typer.Option("--http", metavar="HOST:PORT", help="Metrics and health.", show_default="127.0.0.1:9644"),
     ] = None,
 ) -> None:
     """Run a node until Ctrl-C. With no arguments it just works."""

@@ -55,6 +55,13 @@ def test_every_command_takes_an_address_and_prints_json(no_node: Chronik, comman
     assert "--json" in help_text
 
 
+def test_the_help_of_serve_says_what_holds_without_arguments(no_node: Chronik) -> None:
+    help_text = no_node.ok("serve", "--help").out
+
+    for default in ("127.0.0.1:9092", "127.0.0.1:9644", "./chronik-data"):
+        assert default in help_text
+
+
 def test_no_arguments_show_the_commands(no_node: Chronik) -> None:
     shown = no_node.run()
 
