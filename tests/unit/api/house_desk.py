@@ -14,7 +14,6 @@ from chronik.api import fetch, produce
 from chronik.api.desk import Caller, Desk
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
-from chronik.core.types import Buffers
 from chronik.wire.framing import RequestHeader
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -36,9 +35,9 @@ class Asked:
     def __init__(self, api_key: int, version: int) -> None:
         self._api_key = api_key
         self._version = version
-        self.answers: list[Buffers | None] = []
+        self.answers: list[Any] = []
 
-    def __call__(self, buffers: Buffers | None) -> None:
+    def __call__(self, buffers: Any) -> None:
         self.answers.append(buffers)
 
     @property
@@ -51,7 +50,7 @@ class Asked:
         raw = self.raw
         if raw is WAITING or raw is None or raw == ():
             return raw
-        frame = b"".join(bytes(buffer) for buffer in raw)
+        frame = b"".join(piece.read() if hasattr(piece, "read") else bytes(piece) for piece in raw)
         kind = response_type(self._api_key, self._version)
         head = write(kind.__header_schema__(correlation_id=9))
         assert frame[4 : 4 + len(head)] == head

@@ -123,6 +123,9 @@ class FakeTransport:
     def get_extra_info(self, name: str) -> Any:
         return ("10.0.0.7", 4711) if name == "peername" else None
 
+    def get_write_buffer_size(self) -> int:
+        return 0
+
     def is_closing(self) -> bool:
         return not self.is_open
 

@@ -1,0 +1,497 @@
+"""Fetch: whole batches below the watermark, within the limits, in turn, now or when there is enough."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from chronik.api import fetch
+from chronik.api.desk import Caller
+from chronik.core.config.node import NodeConfig
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
+from chronik.wire.fetch import FetchPartition, FetchRequest
+from chronik.wire.framing import RequestHeader
+from tests.unit.api.house_desk import WAITING, Asked, HouseDesk, run
+from tests.unit.core.log.logs import batch_of
+from tests.unit.wire.hot_requests import fetch_request
+
+EVERY_VERSION = range(4, 19)
+MAX_BYTES = 50_000_000
+EIO = OSError(errno.EIO, "Input/output error")
+
+
+@pytest.fixture(autouse=True)
+def _quiet() -> Iterator[None]:
+    logging.disable(logging.ERROR)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+def put(
+    desk: HouseDesk, *counts: int, partition: int = 0, topic: str = "orders", value: bytes = b"value"
+) -> list[bytes]:
+    """Append a batch of each of these sizes; returns their bytes as they stand in the log."""
+    replica = desk.house.replicas.leader(topic, partition)
+    batches = [batch_of(count, value=value) for count in counts]
+    for batch in batches:
+        desk.house.replicas.append(replica, batch, 1)
+    return [bytes(batch) for batch in batches]
+
+
+def get(
+    desk: HouseDesk,
+    *asked: tuple[int, int],
+    version: int = 11,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = MAX_BYTES,
+    partition_max_bytes: int = 1_000_000,
+    topic: str | bytes = "orders",
+    leader_epoch: int = -1,
+    session: tuple[int, int] = (0, -1),
+    forgotten: tuple[int, ...] = (),
+) -> Asked:
+    """Fetch (partition, offset) pairs of a topic."""
+    partitions = [
+        FetchPartition(topic, partition, offset, partition_max_bytes, leader_epoch) for partition, offset in asked
+    ]
+    gone = [(topic, partition) for partition in forgotten]
+    request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, 0, *session, partitions, gone)
+    return desk.ask(fetch, version, fetch_request(version, request))
+
+
+def partitions_of(asked: Asked) -> dict[int, Any]:
+    return {p.partition_index: p for topic in asked.response.responses for p in topic.partitions}
+
+
+def records_of(asked: Asked, partition: int = 0) -> bytes:
+    found = partitions_of(asked)[partition]
+    assert found.error_code == 0
+    return found.records or b""
+
+
+def code_of(asked: Asked, partition: int = 0) -> int:
+    found = partitions_of(asked)[partition]
+    assert not found.records
+    return int(found.error_code)
+
+
+# --- what is read
+
+
+@pytest.mark.parametrize("version", EVERY_VERSION)
+def test_batches_come_byte_for_byte_as_they_were_produced(version: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        batches = put(desk, 3, 1, 2)
+        await desk.settle()
+        topic: Any = desk.house.image.topics["orders"].id if version >= 13 else "orders"
+        asked = get(desk, (0, 0), version=version, topic=topic)
+        assert records_of(asked) == b"".join(batches)
+        found = partitions_of(asked)[0]
+        assert (found.high_watermark, found.last_stable_offset) == (6, 6)
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_from_the_middle_of_a_batch_the_whole_batch_comes(desk: HouseDesk) -> None:
+    first, second = put(desk, 10, 10)
+    await desk.settle()
+
+    assert records_of(get(desk, (0, 7))) == first + second
+    assert records_of(get(desk, (0, 10))) == second
+    assert records_of(get(desk, (0, 19))) == second
+
+
+@run()
+async def test_only_what_is_safe_is_served(desk: HouseDesk) -> None:
+    (first,) = put(desk, 2)
+    await desk.settle()
+    put(desk, 3)
+
+    assert records_of(get(desk, (0, 0))) == first
+    assert records_of(get(desk, (0, 2))) == b""
+    await desk.settle()
+
+
+@pytest.mark.parametrize(("offset", "code"), [(-1, 1), (0, 1), (3, 0), (4, 0), (5, 1), (2**60, 1)])
+def test_below_the_start_and_beyond_the_end_is_out_of_range_at_the_end_is_nothing(offset: int, code: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        put(desk, 2, 2)
+        await desk.settle()
+        desk.house.replicas.leader("orders", 0).delete_records(2)
+        found = partitions_of(get(desk, (0, offset), max_wait_ms=10_000, min_bytes=0))[0]
+        assert found.error_code == code
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_what_there_is_not_is_told_partition_by_partition(desk: HouseDesk) -> None:
+    (batch,) = put(desk, 1)
+    await desk.settle()
+
+    asked = get(desk, (9, 0), (0, 0), max_wait_ms=10_000, min_bytes=1_000_000)
+
+    assert code_of(asked, 9) == Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert records_of(asked, 0) == batch
+    assert code_of(get(desk, (0, 0), topic=b"no such topic id", version=13)) == Code.UNKNOWN_TOPIC_ID
+
+
+@run()
+async def test_a_client_that_believes_in_another_leader_is_told(desk: HouseDesk) -> None:
+    put(desk, 1)
+    await desk.settle()
+
+    assert code_of(get(desk, (0, 0), leader_epoch=7)) == Code.UNKNOWN_LEADER_EPOCH
+
+
+# --- limits
+
+
+@run()
+async def test_a_partition_gives_whole_batches_up_to_its_limit(desk: HouseDesk) -> None:
+    first, second, _ = put(desk, 2, 2, 2)
+    await desk.settle()
+
+    asked = get(desk, (0, 0), partition_max_bytes=len(first) + len(second) + 1)
+
+    assert records_of(asked) == first + second
+
+
+@pytest.mark.parametrize(("partition_max_bytes", "max_bytes"), [(1, MAX_BYTES), (MAX_BYTES, 1), (0, 0), (-5, -5)])
+def test_the_first_batch_comes_even_when_it_is_larger_than_the_limits(partition_max_bytes: int, max_bytes: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        first, _ = put(desk, 100, 1)
+        await desk.settle()
+        asked = get(desk, (0, 0), partition_max_bytes=partition_max_bytes, max_bytes=max_bytes)
+        assert records_of(asked) == first
+
+    asyncio.run(ask())
+
+
+@run({"orders": 3})
+async def test_the_whole_answer_keeps_to_its_limit(desk: HouseDesk) -> None:
+    sizes = [len(put(desk, 5, partition=partition)[0]) for partition in range(3)]
+    await desk.settle()
+
+    asked = get(desk, (0, 0), (1, 0), (2, 0), max_bytes=sizes[0] + sizes[1])
+
+    given = [len(partitions_of(asked)[partition].records or b"") for partition in range(3)]
+    assert sorted(given) == [0, sizes[0], sizes[1]]
+    assert len(partitions_of(asked)) == 3
+
+
+@run({"orders": 3})
+async def test_each_request_begins_with_another_partition_so_that_none_is_starved(desk: HouseDesk) -> None:
+    for partition in range(3):
+        put(desk, 5, partition=partition)
+    await desk.settle()
+    served: list[int] = []
+    request = FetchRequest(
+        -1, 0, 1, 1, 0, 0, -1, [FetchPartition("orders", partition, 0, 1000, -1) for partition in range(3)], []
+    )
+    for correlation_id in range(6):
+        answers: list[Any] = []
+        header = RequestHeader(1, 11, correlation_id, "", 0)
+        body = memoryview(fetch_request(11, request))
+        fetch.start(body, header, Caller("", "", 11, 1), desk.desk, answers.append)
+        asked = Asked(1, 11)
+        frame = b"".join(map(bytes, answers[0]))
+        asked((frame[:4] + (9).to_bytes(4, "big") + frame[8:],))
+        served += [number for number, found in partitions_of(asked).items() if found.records]
+
+    assert sorted(served) == [0, 0, 1, 1, 2, 2]
+
+
+def test_the_nodes_own_limit_holds_whatever_the_client_asks() -> None:
+    async def ask() -> None:
+        desk = HouseDesk(config=NodeConfig.from_settings({"fetch.max.bytes": "1024"}))
+        first, second = put(desk, 1, 1, value=bytes(800))
+        await desk.settle()
+        asked = get(desk, (0, 0), min_bytes=len(first) + len(second), max_wait_ms=10_000)
+        assert records_of(asked) == first
+
+    asyncio.run(ask())
+
+
+# --- waiting
+
+
+@run()
+async def test_a_fetch_at_the_end_waits_until_there_is_something_safe(desk: HouseDesk) -> None:
+    asked = get(desk, (0, 0), max_wait_ms=10_000)
+    assert asked.raw is WAITING
+
+    (batch,) = put(desk, 1)
+    assert asked.raw is WAITING
+    await desk.settle()
+
+    assert records_of(asked) == batch
+    assert desk.house.waiting.counts() == (0, 0)
+
+
+@run()
+async def test_between_watermark_and_end_it_waits(desk: HouseDesk) -> None:
+    batches = put(desk, 2, 2)
+    asked = get(desk, (0, 1), max_wait_ms=10_000)
+    assert asked.raw is WAITING
+
+    await desk.settle()
+
+    assert records_of(asked) == b"".join(batches)
+
+
+@run()
+async def test_it_waits_until_min_bytes_are_there(desk: HouseDesk) -> None:
+    (first,) = put(desk, 1)
+    await desk.settle()
+    asked = get(desk, (0, 0), (1, 0), max_wait_ms=10_000, min_bytes=3 * len(first))
+    put(desk, 1, partition=1)
+    await desk.settle()
+    assert asked.raw is WAITING
+
+    put(desk, 1)
+    await desk.settle()
+
+    assert len(records_of(asked, 0)) + len(records_of(asked, 1)) == 3 * len(first)
+
+
+@run()
+async def test_it_does_not_wait_for_more_than_the_limits_let_through(desk: HouseDesk) -> None:
+    first, second, _ = put(desk, 1, 1, 1)
+    await desk.settle()
+    size = len(first) + len(second) + 5
+
+    asked = get(desk, (0, 0), max_wait_ms=10_000, min_bytes=size, partition_max_bytes=size)
+
+    assert records_of(asked) == first + second
+
+
+@run()
+async def test_when_time_is_up_it_answers_with_what_there_is(desk: HouseDesk) -> None:
+    (batch,) = put(desk, 1)
+    await desk.settle()
+    little, nothing = get(desk, (0, 0), max_wait_ms=500, min_bytes=10_000), get(desk, (1, 0), max_wait_ms=600)
+
+    desk.house.loop.advance(499)
+    assert (little.raw, nothing.raw) == (WAITING, WAITING)
+    desk.house.loop.advance(101)
+
+    assert records_of(little) == batch
+    assert records_of(nothing, 1) == b""
+    assert desk.house.waiting.counts() == (0, 0)
+
+
+@run()
+async def test_an_answer_that_came_in_time_is_not_given_again_when_time_is_up(desk: HouseDesk) -> None:
+    asked = get(desk, (0, 0), max_wait_ms=500)
+    put(desk, 1)
+    await desk.settle()
+
+    desk.house.loop.advance(1000)
+
+    assert len(asked.answers) == 1
+
+
+@pytest.mark.parametrize(("max_wait_ms", "min_bytes"), [(0, 1), (-1, 1), (10_000, 0)])
+def test_who_does_not_want_to_wait_is_answered_at_once(max_wait_ms: int, min_bytes: int) -> None:
+    async def ask() -> None:
+        assert records_of(get(HouseDesk(), (0, 0), max_wait_ms=max_wait_ms, min_bytes=min_bytes)) == b""
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_a_topic_deleted_while_a_fetch_waits_is_told_at_once(desk: HouseDesk) -> None:
+    put(desk, 1)
+    await desk.settle()
+    asked = get(desk, (0, 1), max_wait_ms=10_000)
+
+    desk.house.tell(DeleteTopics((TopicToDelete(name="orders"),)))
+    desk.house.replicas.metadata_changed()
+
+    assert code_of(asked) == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@run()
+async def test_one_empty_partition_does_not_hold_back_the_others(desk: HouseDesk) -> None:
+    (batch,) = put(desk, 1, partition=1)
+    await desk.settle()
+
+    asked = get(desk, (0, 0), (1, 0), max_wait_ms=10_000)
+
+    assert (records_of(asked, 0), records_of(asked, 1)) == (b"", batch)
+
+
+# --- disks
+
+
+@run()
+async def test_what_is_not_in_memory_is_waited_for_and_served(desk: HouseDesk) -> None:
+    batches = put(desk, 1, 2)
+    await desk.settle()
+    desk.house.files.is_cached = False
+
+    asked = get(desk, (0, 0), (1, 0))
+    assert asked.raw is WAITING
+    await desk.settle()
+
+    assert records_of(asked) == b"".join(batches)
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_a_read_that_fails_is_an_error_and_takes_the_replica_offline(is_cached: bool) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        put(desk, 1)
+        (good,) = put(desk, 1, partition=1)
+        await desk.settle()
+        desk.house.files.is_cached = is_cached
+        desk.house.files.failures["read:orders-0/00000000000000000000.log"] = EIO
+        asked = get(desk, (0, 0), (1, 0))
+        await desk.settle()
+        assert code_of(asked, 0) == Code.KAFKA_STORAGE_ERROR
+        assert records_of(asked, 1) == good
+        assert desk.house.replicas.offline().keys() == {("orders", 0)}
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("is_cached", [True, False])
+def test_bytes_that_rotted_are_never_served(is_cached: bool) -> None:
+    async def ask() -> None:
+        before = HouseDesk()
+        put(before, 1, 1)
+        await before.settle()
+        before.house.checkpoints.write(before.house.replicas.held())
+        before.house.files.flip("orders-0/00000000000000000000.log", 8 * 70)
+        desk = HouseDesk(files=before.house.files)
+        desk.house.files.is_cached = is_cached
+        for _ in range(2):
+            asked = get(desk, (0, 0))
+            await desk.settle()
+            assert code_of(asked) == Code.KAFKA_STORAGE_ERROR
+
+    asyncio.run(ask())
+
+
+# --- sessions
+
+
+def session_of(asked: Asked) -> int:
+    assert asked.response.error_code == 0
+    return int(asked.response.session_id)
+
+
+@run()
+async def test_a_session_tells_only_what_is_new(desk: HouseDesk) -> None:
+    put(desk, 1)
+    await desk.settle()
+    first = get(desk, (0, 1), (1, 0), session=(0, 0))
+    assert sorted(partitions_of(first)) == [0, 1]
+    session_id = session_of(first)
+    assert session_id > 0
+
+    second = get(desk, session=(session_id, 1))
+    assert (session_of(second), partitions_of(second)) == (session_id, {})
+    (batch,) = put(desk, 1, partition=1)
+    await desk.settle()
+    third = get(desk, session=(session_id, 2))
+
+    assert list(partitions_of(third)) == [1]
+    assert records_of(third, 1) == batch
+
+
+@run()
+async def test_a_session_without_news_waits_and_then_is_empty(desk: HouseDesk) -> None:
+    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
+
+    asked = get(desk, session=(session_id, 1), max_wait_ms=500)
+    assert asked.raw is WAITING
+    desk.house.loop.advance(500)
+
+    assert partitions_of(asked) == {}
+
+
+@run()
+async def test_an_error_in_a_session_is_told_each_time_and_its_end_as_well(desk: HouseDesk) -> None:
+    put(desk, 2)
+    await desk.settle()
+    session_id = session_of(get(desk, (0, 99), session=(0, 0)))
+
+    assert code_of(get(desk, session=(session_id, 1))) == Code.OFFSET_OUT_OF_RANGE
+    assert records_of(get(desk, (0, 2), session=(session_id, 2))) == b""
+
+    assert partitions_of(get(desk, session=(session_id, 3))) == {}
+
+
+@run()
+async def test_a_session_takes_in_new_partitions_and_lets_go_of_others(desk: HouseDesk) -> None:
+    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
+
+    assert list(partitions_of(get(desk, (1, 0), session=(session_id, 1), forgotten=(0,)))) == [1]
+    put(desk, 1)
+    put(desk, 1, partition=1)
+    await desk.settle()
+
+    assert list(partitions_of(get(desk, session=(session_id, 2)))) == [1]
+
+
+@run({"orders": 3})
+async def test_in_a_session_partitions_are_served_in_turn(desk: HouseDesk) -> None:
+    for partition in range(3):
+        put(desk, *[5] * 2, partition=partition)
+    await desk.settle()
+    first = get(desk, (0, 0), (1, 0), (2, 0), session=(0, 0), max_bytes=1)
+    served = [number for number, found in partitions_of(first).items() if found.records]
+    for epoch in (1, 2, 3):
+        asked = get(desk, session=(session_of(first), epoch), max_bytes=1)
+        served += [number for number, found in partitions_of(asked).items() if found.records]
+
+    assert served == [0, 1, 2, 0]
+
+
+@run()
+async def test_a_request_out_of_step_with_its_session_is_refused(desk: HouseDesk) -> None:
+    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
+
+    assert get(desk, session=(session_id, 5)).response.error_code == Code.INVALID_FETCH_SESSION_EPOCH
+    assert get(desk, session=(12345, 1)).response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND
+    by_id = get(desk, session=(session_id, 1), version=13, topic=desk.house.image.topics["orders"].id)
+
+    assert by_id.response.error_code == Code.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+@run()
+async def test_a_session_ends_when_it_is_told_to(desk: HouseDesk) -> None:
+    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
+
+    last = get(desk, (0, 0), session=(session_id, -1))
+
+    assert (last.response.session_id, list(partitions_of(last))) == (0, [0])
+    assert len(desk.desk.sessions) == 0
+
+
+# --- faults
+
+
+@run()
+async def test_a_fault_while_it_waits_hangs_up_and_leaves_nothing_behind(desk: HouseDesk) -> None:
+    asked = get(desk, (0, 0), max_wait_ms=10_000)
+    replica = desk.house.replicas.leader("orders", 0)
+    object.__setattr__(replica, "log", None)  # a broken invariant
+
+    desk.house.waiting.moved(replica)
+
+    assert asked.raw is None
+    assert desk.house.waiting.counts() == (0, 0)

@@ -1,0 +1,72 @@
+"""All we speak: for every request in the table there is a module that answers it."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import pathlib
+
+import pytest
+
+import chronik.api
+from chronik.api.table import DIRECT, OVERLAPS, module_of
+from chronik.core.errors import Code
+from chronik.wire.lift import convert
+from chronik.wire.versions import APIS, ApiVersion
+from tests.unit.wire.messages import filled, request_type
+
+EACH = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
+NOT_REQUESTS = {"__init__", "desk", "table", "durations", "permissions", "topic_ids"}
+
+
+@EACH
+def test_every_request_in_the_table_has_its_module(api: ApiVersion) -> None:
+    assert importlib.util.find_spec(f"chronik.api.{api.name}") is not None
+    assert module_of(api.key).__name__ == f"chronik.api.{api.name}"
+
+
+@EACH
+def test_every_module_has_what_dispatch_needs(api: ApiVersion) -> None:
+    module = module_of(api.key)
+
+    if api.key in DIRECT:
+        assert list(inspect.signature(module.start).parameters) == ["frame", "header", "caller", "desk", "answer"]
+        return
+    assert list(inspect.signature(module.handle).parameters) == ["request", "caller", "desk"]
+    assert len(inspect.signature(module.refuse).parameters) == 3
+    assert inspect.isclass(module.REQUEST)
+    assert inspect.isclass(module.RESPONSE)
+
+
+@EACH
+def test_the_module_says_its_number_and_versions_at_the_top(api: ApiVersion) -> None:
+    first_line = (module_of(api.key).__doc__ or "").splitlines()[0]
+
+    assert f"({api.key})" in first_line
+
+
+def test_every_module_that_answers_a_request_is_in_the_table() -> None:
+    folder = pathlib.Path(chronik.api.__file__).parent
+    modules = {path.stem for path in folder.glob("*.py")} - NOT_REQUESTS
+    answering = {name for name in modules if hasattr(importlib.import_module(f"chronik.api.{name}"), "refuse")}
+
+    assert answering | {"produce", "fetch"} == {api.name for api in APIS.values()}
+
+
+def test_no_refusal_of_any_request_is_a_success() -> None:
+    """F33: whatever is refused, in whatever version it was asked, has a code somewhere in its response."""
+    for api in APIS.values():
+        if api.key in DIRECT:
+            continue
+        module = module_of(api.key)
+        for version in range(api.lowest, api.highest + 1):
+            request = convert(filled(request_type(api.key, version), "full"), module.REQUEST)
+            response = module.refuse(request, Code.UNKNOWN_SERVER_ERROR, "a bug")
+            assert "UNKNOWN_SERVER_ERROR" in repr(response) or "error_code=-1" in repr(response), (api.name, version)
+
+
+def test_the_requests_behind_which_the_next_may_start_are_those_that_wait_for_others() -> None:
+    names = {APIS[key].name for key in OVERLAPS}
+
+    assert {"produce", "fetch", "join_group", "sync_group", "heartbeat", "offset_commit"} <= names
+    assert names.isdisjoint({"create_topics", "delete_topics", "metadata", "api_versions", "init_producer_id"})
