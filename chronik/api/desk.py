@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from chronik.core.log.segment import Slice
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
-    from chronik.core.ports import Chance, Clock
+    from chronik.core.ports import Chance, Clock, Outgoing
     from chronik.core.replica.leader import LeaderReplica
 
 
@@ -69,13 +69,13 @@ class ReplicaDesk(Protocol):
     def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
-    def read_cached(self, plan: Slice) -> bytes | None:
+    def read_cached(self, plan: Slice) -> Outgoing | None:
         """The bytes if they are in memory, else None. Too few of them when they cannot be read."""
 
     def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
         """Bytes that are not in memory. Too few of them when they cannot be read."""
 
-    def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
+    def check_read(self, replica: LeaderReplica, plan: Slice, content: Outgoing) -> Code:
         """NONE when the bytes are what was written; else the replica goes offline and this is what to answer."""
 
     def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:

@@ -8,21 +8,21 @@ larger than the limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
 from chronik.core.log.segment import Slice
+from chronik.core.ports import Outgoing
 from chronik.core.replica.leader import LeaderReplica
-from chronik.core.types import Buffers
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import FETCH
 
-Answer: TypeAlias = Callable[[Buffers | None], None]
+Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
 CONSUMER = -1
 SESSION_IDS = 2**31 - 1
@@ -38,9 +38,11 @@ class Part(NamedTuple):
 
 
 class Plan(NamedTuple):
+    """What an answer would hold now. `is_final`: waiting adds nothing, there is an error or more than fits already."""
+
     parts: list[Part]
     size_bytes: int
-    has_error: bool
+    is_final: bool
 
 
 def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer) -> None:
@@ -138,7 +140,7 @@ class _Fetch:
     def _attempt(self) -> None:
         plan = self._plan()
         request = self._request
-        is_enough = plan.size_bytes >= min(request.min_bytes, self._max_bytes) or plan.has_error or not plan.parts
+        is_enough = plan.size_bytes >= request.min_bytes or plan.is_final or not plan.parts
         if is_enough or self._is_late or request.max_wait_ms <= 0:
             self._leave()
             self._read(plan)
@@ -153,7 +155,7 @@ class _Fetch:
 
     def _plan(self) -> Plan:
         parts: list[Part] = []
-        request, size_bytes, has_error = self._request, 0, False
+        request, size_bytes, is_final = self._request, 0, False
         for asked in self._partitions:
             replica: LeaderReplica | None = None
             part_slice: Slice | None = None
@@ -165,15 +167,17 @@ class _Fetch:
                     part_slice = replica.read(
                         asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0
                     )
+                end_offset = asked.fetch_offset if part_slice is None else part_slice.next_offset
+                is_final = is_final or end_offset < replica.readable_bound(request.isolation_level)
             except Refused as refusal:
-                code, has_error = refusal.code, True
+                code, is_final = refusal.code, True
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
-                code, has_error = self._desk.replicas.read_failed(replica, problem), True
+                code, is_final = self._desk.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
             parts.append(Part(asked.key, code, replica, part_slice))
-        return Plan(parts, size_bytes, has_error)
+        return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> LeaderReplica:
         topic, partition = asked.key
@@ -194,7 +198,7 @@ class _Fetch:
             self._desk.waiting.stop_reading(self._parked_at, self)
 
     def _read(self, plan: Plan) -> None:
-        contents: list[bytes | None] = []
+        contents: list[Outgoing | None] = []
         for part in plan.parts:
             contents.append(b"" if part.slice is None else self._desk.replicas.read_cached(part.slice))
         if None in contents:
@@ -202,7 +206,7 @@ class _Fetch:
         else:
             self._send(plan, contents)
 
-    async def _read_cold(self, plan: Plan, contents: list[bytes | None]) -> None:
+    async def _read_cold(self, plan: Plan, contents: list[Outgoing | None]) -> None:
         """Some of it is not in memory: wait for the disk without holding up anyone else."""
         try:
             for index, part in enumerate(plan.parts):
@@ -213,7 +217,7 @@ class _Fetch:
             self._answer(None)
             raise
 
-    def _send(self, plan: Plan, contents: list[bytes | None]) -> None:
+    def _send(self, plan: Plan, contents: list[Outgoing | None]) -> None:
         session = self._session
         answers: list[FetchAnswer] = []
         for part, content in zip(plan.parts, contents, strict=True):
@@ -225,7 +229,7 @@ class _Fetch:
         session_id = NO_SESSION if session is None else session.session_id
         self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers))
 
-    def _partition_answer(self, part: Part, content: bytes) -> FetchAnswer:
+    def _partition_answer(self, part: Part, content: Outgoing) -> FetchAnswer:
         topic, partition = part.key
         replica = part.replica
         code = part.code
@@ -235,7 +239,7 @@ class _Fetch:
             self._desk.metrics.refused(FETCH, code)
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             return FetchAnswer(topic, partition, code, -1, -1, -1)
-        records = b"" if code else content
+        records: Outgoing = b"" if code else content
         return FetchAnswer(
             topic,
             partition,

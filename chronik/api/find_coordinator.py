@@ -1,7 +1,8 @@
 """FindCoordinator (10), versions 0-6. Which node holds a group.
 
 Up to 3 there is one key, from 4 many. Key type 0 is a group. There are no transactions yet: type 1 is
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_NOT_AVAILABLE they would retry. Type 2 (share groups, from 6) is not supported: INVALID_REQUEST.
+TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_NOT_AVAILABLE they would retry. Type 2
+(share groups, from 6) is not supported: INVALID_REQUEST.
 """
 
 from __future__ import annotations

@@ -7,22 +7,22 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import is_internal
+from chronik.core.ports import Outgoing
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
-from chronik.core.types import Buffers
 from chronik.trace.metrics import Metrics
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
-Answer: TypeAlias = Callable[[Buffers | None], None]
+Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
 
 _ACKS = (0, 1, ACKS_ALL)

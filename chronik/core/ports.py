@@ -7,7 +7,7 @@ waits, so of `Files` it uses only what answers at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from chronik.core.types import Buffer
 
@@ -40,8 +40,14 @@ class File(Protocol):
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; shorter only at the end of the file."""
 
-    def read_cached(self, position: int, length: int) -> bytes | None:
+    def read_cached(self, position: int, length: int) -> Buffer | None:
         """As `read`, but None when it would have to wait for the disk."""
+
+    def is_in_memory(self, position: int) -> bool:
+        """Whether everything from `position` on was written so lately that the system surely still has it in memory."""
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        """Send bytes to a socket without reading them; how many it took. BlockingIOError when it is full."""
 
     def truncate(self, size: int) -> None: ...
 
@@ -49,6 +55,31 @@ class File(Protocol):
         """Make what was written survive a power cut. Blocks: for start-up and shutdown only."""
 
     def close(self) -> None: ...
+
+
+class FileSlice:
+    """Bytes of a file on their way to a client, not read yet: the kernel can send them without our seeing them."""
+
+    __slots__ = ("file", "length", "position")
+
+    def __init__(self, file: File, position: int, length: int) -> None:
+        self.file = file
+        self.position = position
+        self.length = length
+
+    def __len__(self) -> int:
+        return self.length
+
+    def __bytes__(self) -> bytes:
+        """The bytes themselves. Raises OSError when they are no longer all there."""
+        content = self.file.read(self.position, self.length)
+        if len(content) < self.length:
+            raise OSError(f"{self.file.path}: {self.length} bytes wanted at {self.position}, {len(content)} are there")
+        return content
+
+
+# What an answer is made of.
+Outgoing: TypeAlias = Buffer | FileSlice
 
 
 class Files(Protocol):
@@ -101,6 +132,10 @@ class Network(Protocol):
     async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> Listener: ...
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport: ...
+
+    def send_now(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> list[Outgoing]:
+        """Send as much as the connection takes without waiting, files without reading them. Returns what is left;
+        the transport must have nothing else to send."""
 
 
 class Chance(Protocol):

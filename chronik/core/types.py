@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
 # Whatever holds bytes and can be sliced without copying (bytes, bytearray or a view of one).
 Buffer: TypeAlias = bytes | bytearray | memoryview
-Buffers: TypeAlias = Sequence[Buffer]
 
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1

@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from typing import Protocol, cast
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, cast
 
-from chronik.core.types import Buffer, Buffers
+from chronik.core.ports import FileSlice, Outgoing
+from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import Inbox
 
@@ -27,10 +29,10 @@ class Slot:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self.buffers: Buffers | None = None
+        self.buffers: Sequence[Outgoing] | None = None
         self.is_filled = False
 
-    def __call__(self, buffers: Buffers | None) -> None:
+    def __call__(self, buffers: Sequence[Outgoing] | None) -> None:
         if self.is_filled:  # a fault was answered already
             return
         self.buffers = buffers
@@ -55,11 +57,23 @@ class Starter(Protocol):
         """Begin with a request; True when the next one may begin before this one is answered. Raises Malformed."""
 
 
+# Sends what a connection takes at once and returns the rest (the Network door's).
+SendNow: TypeAlias = Callable[[asyncio.Transport, list[Outgoing]], list[Outgoing]]
+
+
 class Connections:
     """All connections of a node."""
 
-    def __init__(self, starter: Starter, *, frame_bytes_max: int, under_way_max: int) -> None:
+    def __init__(
+        self,
+        starter: Starter,
+        *,
+        frame_bytes_max: int,
+        under_way_max: int,
+        send_now: SendNow = lambda _, pieces: pieces,
+    ) -> None:
         self.starter = starter
+        self.send_now = send_now
         self.frame_bytes_max = frame_bytes_max
         self.under_way_max = under_way_max
         self.open: dict[int, Connection] = {}
@@ -109,7 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
         self._blocked_by: Slot | None = None  # until it is answered no further request begins
         self._is_paused = False  # the client does not read its answers
-        self._outbox: list[Buffer] = []  # answers of this turn of the loop: they leave together
+        self._outbox: list[Outgoing] = []  # answers of this turn of the loop: they leave together
         self._outbox_bytes = 0
         self._is_flush_due = False
         self._transport: asyncio.Transport | None = None
@@ -201,11 +215,21 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox, self._outbox_bytes = [], 0
         if self._transport is None:
             return
-        if size < FLUSH_BYTES:
-            self._transport.write(b"".join(outbox))
-        else:
-            self._transport.writelines(outbox)
+        try:
+            if size < FLUSH_BYTES:
+                self._transport.write(b"".join(map(_read, outbox)))
+            else:
+                self._send(self._transport, outbox)
+        except OSError as problem:  # records that were promised can no longer be read: nothing sensible can follow
+            log.error("closing the connection of %s: %s", self._peer.host, problem)
+            self._transport.abort()
         self._adjust_reading()
+
+    def _send(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> None:
+        """Straight to the socket what it takes at once, files without reading them; the rest is the transport's."""
+        if transport.get_write_buffer_size() == 0 and any(isinstance(piece, FileSlice) for piece in pieces):
+            pieces = self._all.send_now(transport, pieces)
+        transport.writelines([_read(piece) for piece in pieces])
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -233,3 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+
+def _read(piece: Outgoing) -> Buffer:
+    return bytes(piece) if isinstance(piece, FileSlice) else piece

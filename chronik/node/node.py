@@ -95,7 +95,10 @@ class Node:
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self._dispatch = Dispatch(self._desk(clock), self.metrics)
         self.connections = Connections(
-            self._dispatch, frame_bytes_max=config.socket_request_max_bytes, under_way_max=config.queued_max_requests
+            self._dispatch,
+            frame_bytes_max=config.socket_request_max_bytes,
+            under_way_max=config.queued_max_requests,
+            send_now=network.send_now,
         )
         self._housekeeping = Housekeeping(self, self._checkpoints, clock)
         self._listener: Listener | None = None

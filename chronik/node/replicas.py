@@ -18,7 +18,7 @@ from chronik.core.log.log import Appended, Log
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
-from chronik.core.ports import Clock, Files
+from chronik.core.ports import Clock, Files, FileSlice, Outgoing
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
+SENT_UNREAD_BYTES = 32 * 1024  # below this, reading is cheaper than one more system call
 NAME_BYTES_MAX = 255  # of a file or directory
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
@@ -232,7 +233,9 @@ class Replicas:
         content = f"version: 0\ntopic_id: {encode_id(replica.topic_id)}\n".encode()
         self._files.replace(f"{replica.log.directory}/{PARTITION_METADATA}", content, sync=False)
 
-    def read_cached(self, plan: Slice) -> bytes | None:
+    def read_cached(self, plan: Slice) -> Outgoing | None:
+        if plan.length >= SENT_UNREAD_BYTES and not plan.needs_check and plan.file.is_in_memory(plan.position):
+            return FileSlice(plan.file, plan.position, plan.length)
         try:
             return plan.file.read_cached(plan.position, plan.length)
         except OSError as problem:
@@ -249,12 +252,12 @@ class Replicas:
         log.error("%s at %d: read failed: %s", plan.file.path, plan.position, problem)
         return b""
 
-    def check_read(self, replica: LeaderReplica, plan: Slice, content: bytes) -> Code:
+    def check_read(self, replica: LeaderReplica, plan: Slice, content: Outgoing) -> Code:
         is_whole = len(content) == plan.length
         if not is_whole and plan.next_offset <= replica.log.start_offset:
             return Code.OFFSET_OUT_OF_RANGE  # deleted while it was being read
         try:
-            if plan.needs_check or not is_whole:
+            if not isinstance(content, FileSlice) and (plan.needs_check or not is_whole):
                 replica.log.check_slice(plan, content)
         except Corrupt as problem:
             return self.read_failed(replica, problem)

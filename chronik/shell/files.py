@@ -21,20 +21,21 @@ from chronik.core.types import Buffer
 
 OPEN_FILES_MAX = 512
 THREADS = 4
-# What this process wrote within the last so many bytes of a file is taken to be in memory still.
-RECENT_BYTES = 64 * 1024 * 1024
+# What this process wrote is taken to be in memory still until it has written so much more.
+RECENT_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
 
 
 class RealFile:
     """One file, written at its end only."""
 
-    __slots__ = ("_absolute", "_door", "_size", "descriptor", "is_closing", "is_new", "path", "pins")
+    __slots__ = ("_absolute", "_door", "_size", "_written_at", "descriptor", "is_closing", "is_new", "path", "pins")
 
     def __init__(self, door: RealFiles, path: str, absolute: str) -> None:
         self._door = door
         self.path = path
         self._absolute = absolute
         self._size = -1  # not looked up yet
+        self._written_at = -1  # the door's count of written bytes after the last append to this file
         self.is_new = False  # made by us and its directory entry not synced yet
         self.descriptor = -1
         self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
@@ -63,6 +64,8 @@ class RealFile:
                 os.ftruncate(descriptor, before)
             raise
         self._size = before + wanted
+        self._door.written_bytes += wanted
+        self._written_at = self._door.written_bytes
 
     def _write_rest(self, descriptor: int, content: bytes, before: int, written: int) -> None:
         while written < len(content):
@@ -79,8 +82,19 @@ class RealFile:
             content += more
         return content
 
-    def read_cached(self, position: int, length: int) -> bytes | None:
-        if position >= self.size() - RECENT_BYTES or not self._door.can_ask_for_cached:
+    def is_in_memory(self, position: int) -> bool:
+        if self._written_at < 0:
+            return False
+        return self.size() - position + self._door.written_bytes - self._written_at < RECENT_BYTES
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        sent = os.sendfile(socket, self._door.opened(self), position, length)
+        if sent == 0:
+            raise OSError(errno.EIO, f"nothing at {position}", self.path)
+        return sent
+
+    def read_cached(self, position: int, length: int) -> Buffer | None:
+        if self.is_in_memory(position) or not self._door.can_ask_for_cached:
             return self.read(position, length)
         content = bytearray(length)
         try:
@@ -90,7 +104,7 @@ class RealFile:
         except OSError:  # a file system that cannot tell: from now on plain reads
             self._door.can_ask_for_cached = False
             return self.read(position, length)
-        return bytes(content) if got == length else None
+        return content if got == length else None
 
     def truncate(self, size: int) -> None:
         if self.size() != size:
@@ -151,6 +165,7 @@ class RealFiles:
         self._open_files_max = open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()  # least recently used first
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+        self.written_bytes = 0
         self.can_ask_for_cached = hasattr(os, "RWF_NOWAIT")
 
     def _absolute(self, path: str) -> str:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
+
+from chronik.core.ports import FileSlice, Outgoing
 
 BACKLOG = 1024
 
@@ -36,3 +39,23 @@ class RealNetwork:
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
+
+    def send_now(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> list[Outgoing]:
+        descriptor = transport.get_extra_info("socket").fileno()
+        for index, piece in enumerate(pieces):
+            sent = 0
+            while sent < len(piece):
+                try:
+                    if isinstance(piece, FileSlice):
+                        sent += piece.file.send(descriptor, piece.position + sent, piece.length - sent)
+                    else:
+                        sent += os.write(descriptor, memoryview(piece)[sent:])
+                except OSError:  # full, or broken: then the transport will notice
+                    return [_without(piece, sent), *pieces[index + 1 :]]
+        return []
+
+
+def _without(piece: Outgoing, sent: int) -> Outgoing:
+    if isinstance(piece, FileSlice):
+        return FileSlice(piece.file, piece.position + sent, piece.length - sent)
+    return memoryview(piece)[sent:]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from chronik.core.ports import Outgoing
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
@@ -67,7 +68,7 @@ class FetchAnswer(NamedTuple):
     high_watermark: int
     last_stable_offset: int
     start_offset: int
-    records: Buffer = _EMPTY
+    records: Outgoing = _EMPTY
 
 
 def parse(frame: Buffer, position: int, version: int) -> FetchRequest:
@@ -179,13 +180,13 @@ class _Parser:
 
 def encode(
     version: int, correlation_id: int, error_code: int, session_id: int, answers: list[FetchAnswer]
-) -> list[Buffer]:
+) -> list[Outgoing]:
     """The frame as buffers to be written one after the other. Answers of one topic stand together."""
     flexible = version >= FLEXIBLE_FROM
     topics: dict[str | bytes, list[FetchAnswer]] = {}
     for answer in answers:
         topics.setdefault(answer.topic, []).append(answer)
-    buffers: list[Buffer] = []
+    buffers: list[Outgoing] = []
     out = bytearray(4)
     out += response_head(1, version, correlation_id)
     out += b"\x00\x00\x00\x00"  # throttle time

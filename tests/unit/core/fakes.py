@@ -49,6 +49,12 @@ class MemoryFile:
     def read_cached(self, position: int, length: int) -> bytes | None:
         return self.read(position, length) if self._door.is_cached else None
 
+    def is_in_memory(self, position: int) -> bool:
+        return False
+
+    def send(self, socket: int, position: int, length: int) -> int:
+        raise NotImplementedError("a file in memory has nothing the kernel could send")
+
     def truncate(self, size: int) -> None:
         content = self._content()
         if content is not None:

@@ -7,12 +7,16 @@ import contextlib
 import errno
 import os
 import resource
+import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from chronik.core.ports import FileSlice, Outgoing
 from chronik.shell.files import RECENT_BYTES, THREADS, RealFiles
+from chronik.shell.network import RealNetwork
 
 
 @pytest.fixture
@@ -115,6 +119,55 @@ def test_a_recent_part_is_read_at_once_and_an_old_one_when_it_is_in_memory(files
     assert file.read_cached(0, 3) in (b"old", None)
     file.read(0, 4096)
     assert file.read_cached(0, 3) == b"old"
+
+
+def test_what_was_just_written_is_in_memory_and_what_an_earlier_process_wrote_may_not_be(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+
+    assert file.is_in_memory(0)
+    assert not files.open("a").is_in_memory(0)
+
+
+def test_a_slice_is_sent_unread_as_far_as_the_socket_takes_it_and_the_rest_is_left(files: RealFiles) -> None:
+    file = files.open("a")
+    content = bytes(range(256)) * 65536
+    file.append((content,))
+    pieces: list[Outgoing] = [b"head", FileSlice(file, 0, len(content)), b"tail"]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        left = RealNetwork().send_now(cast(asyncio.Transport, SocketTransport(ours)), pieces)
+        ours.close()
+        sent = b"".join(iter(lambda: theirs.recv(1 << 20), b""))
+
+    rest = b"".join(map(bytes, left))
+    assert 4 < len(sent) < len(content)
+    assert sent + rest == b"head" + content + b"tail"
+
+
+def test_a_slice_that_is_no_longer_all_there_is_an_error_and_not_fewer_bytes(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+    lost = FileSlice(file, 4, 6)
+    file.truncate(8)
+
+    with pytest.raises(OSError, match="6 bytes wanted"):
+        bytes(lost)
+    ours, theirs = socket.socketpair()
+    with ours, theirs, pytest.raises(OSError, match="nothing at"):
+        file.send(ours.fileno(), 8, 2)
+
+
+class SocketTransport:
+    """As much of a transport as `send_now` looks at."""
+
+    def __init__(self, opened: socket.socket) -> None:
+        self._opened = opened
+
+    def get_extra_info(self, name: str) -> socket.socket:
+        assert name == "socket"
+        return self._opened
 
 
 def test_a_read_that_may_wait_for_the_disk_gives_the_same(files: RealFiles) -> None:
