@@ -46,11 +46,10 @@ def test_a_request_cut_anywhere_is_malformed_or_still_a_request(api_key: int, ve
             decode(request_type(api_key, version), content[:end], 0)
 
 
-@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
-@settings(max_examples=10)
-@given(content=st.binary(max_size=200))
-def test_random_bytes_are_a_request_or_malformed(api_key: int, version: int, content: bytes) -> None:
-    expect_request_or_malformed(request_type(api_key, version), content)
+@settings(max_examples=500)
+@given(spoken=st.sampled_from(SPOKEN), content=st.binary(max_size=200))
+def test_random_bytes_are_a_request_or_malformed(spoken: tuple[int, int], content: bytes) -> None:
+    expect_request_or_malformed(request_type(*spoken), content)
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
@@ -180,3 +179,14 @@ def test_a_varint_comes_back(value: int) -> None:
 def test_a_varint_of_six_bytes_is_malformed() -> None:
     with pytest.raises(Malformed):
         read_uvarint(io.BytesIO(b"\x80\x80\x80\x80\x80\x01").getbuffer(), 0)
+
+
+@pytest.mark.parametrize("ms", [2**63 - 1, -(2**63)])
+def test_a_duration_of_more_than_a_million_years_is_read_as_a_very_long_one(ms: int) -> None:
+    commit = filled(request_type(8, 2), SPARSE)
+    content = write(commit)
+    sent = content.replace(struct.pack(">q", commit.retention_time // datetime.timedelta(milliseconds=1)), struct.pack(">q", ms))
+    assert sent != content
+    read_years = decode(request_type(8, 2), sent, 0).retention_time.days // 365
+    assert abs(read_years) > 10_000
+    assert (read_years < 0) == (ms < 0)
