@@ -148,13 +148,19 @@ class Code(IntEnum):
     SHARE_SESSION_LIMIT_REACHED = 133
 
 
+MESSAGE_CHARS_MAX = 1000
+
+
 class Refused(Exception):
     """A request that gets an answer other than the one it hoped for."""
 
     def __init__(self, code: Code, message: str | None = None) -> None:
         super().__init__(message or code.name)
         self.code = code
-        self.message = message
+        # It may quote what the client sent, and an answer has no room for any length of that.
+        self.message = (
+            message if message is None or len(message) <= MESSAGE_CHARS_MAX else f"{message[:MESSAGE_CHARS_MAX]}..."
+        )
 
 
 class Corrupt(Exception):

@@ -22,6 +22,7 @@ from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 
 ARRAY_ITEMS_MAX = 1_000_000
+_DURATION_MS_MAX = 10**16
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
@@ -248,7 +249,8 @@ def _read_error_code(buffer: Buffer, position: int) -> tuple[Code, int]:
 def _duration(read_ms: Read) -> Read:
     def read(buffer: Buffer, position: int) -> tuple[datetime.timedelta, int]:
         ms, position = read_ms(buffer, position)
-        return datetime.timedelta(milliseconds=ms), position
+        # 64 bits of milliseconds are more than a timedelta holds; nobody means more than some millions of years.
+        return datetime.timedelta(milliseconds=min(max(ms, -_DURATION_MS_MAX), _DURATION_MS_MAX)), position
 
     return read
 

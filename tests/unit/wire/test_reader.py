@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import random
 import struct
@@ -23,7 +24,7 @@ from kio.schema.metadata.v13.request import MetadataRequest as MetadataV13
 from chronik.core.records.schema import write_uvarint
 from chronik.wire.errors import Malformed
 from chronik.wire.reader import ARRAY_ITEMS_MAX, decode, read_uvarint, skip_tags
-from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, VARIANTS, filled, read, request_type, write
+from tests.unit.wire.messages import SPARSE, SPOKEN, SPOKEN_NAMES, VARIANTS, filled, read, request_type, write
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
@@ -185,7 +186,9 @@ def test_a_varint_of_six_bytes_is_malformed() -> None:
 def test_a_duration_of_more_than_a_million_years_is_read_as_a_very_long_one(ms: int) -> None:
     commit = filled(request_type(8, 2), SPARSE)
     content = write(commit)
-    sent = content.replace(struct.pack(">q", commit.retention_time // datetime.timedelta(milliseconds=1)), struct.pack(">q", ms))
+    sent = content.replace(
+        struct.pack(">q", commit.retention_time // datetime.timedelta(milliseconds=1)), struct.pack(">q", ms)
+    )
     assert sent != content
     read_years = decode(request_type(8, 2), sent, 0).retention_time.days // 365
     assert abs(read_years) > 10_000

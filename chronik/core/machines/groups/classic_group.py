@@ -101,7 +101,7 @@ class ClassicGroup:
         """Those every member supports."""
         counts: dict[str, int] = {}
         for member in self.members.values():
-            for name, _ in member.protocols:
+            for name in dict(member.protocols):  # a member may name one twice
                 counts[name] = counts.get(name, 0) + 1
         return [name for name, count in counts.items() if count == len(self.members)]
 

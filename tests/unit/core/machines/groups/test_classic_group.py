@@ -39,6 +39,12 @@ def test_only_protocols_that_all_support_are_shared() -> None:
     assert not both.supports_protocols("connect", (("y", b""),))
 
 
+def test_a_protocol_that_a_member_names_twice_is_one_protocol() -> None:
+    twice = group(member("a", ("x", b""), ("x", b"")), member("b", ("x", b"")))
+    assert twice.shared_protocols() == ["x"]
+    assert twice.select_protocol() == "x"
+
+
 def test_a_tie_of_votes_goes_to_the_earliest_vote() -> None:
     tied = group(member("a", ("x", b""), ("y", b"")), member("b", ("y", b""), ("x", b"")))
     assert tied.select_protocol() == "x"
