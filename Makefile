@@ -75,7 +75,7 @@ fuzz: setup ## Broken and random requests against every API and version
 
 .PHONY: mutants
 mutants: setup ## Put known faults in one by one: the tests must catch each
-	$(BIN)/python tests/mutants/run.py $(ARGS)
+	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 .PHONY: bench
 bench: setup ## Measure start, memory, throughput and CPU; print and keep the figures
