@@ -8,12 +8,15 @@ before it, what follows from it cannot fail, so that an I/O error leaves the log
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator
+from contextlib import closing
 from typing import NamedTuple
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.admission import admit
+from chronik.core.log.compaction import clean, cleanable, finish_swaps, swap_in
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
 from chronik.core.log.history import Snapshots, load_epochs, recall, replay, take_in
 from chronik.core.log.producers import Duplicate, Next, Producers
@@ -43,6 +46,7 @@ class Log:
 
     __slots__ = (
         "_are_epochs_synced",
+        "_clean_offset",
         "_files",
         "_segments",
         "_snapshots",
@@ -71,6 +75,7 @@ class Log:
         self._segments: list[Segment] = []  # none until the first append
         self._snapshots = Snapshots(files, directory)
         self._are_epochs_synced = True
+        self._clean_offset = 0  # below it every key has one record; not kept over restarts
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
         self._to_sync: list[tuple[int, File]] = []
@@ -92,6 +97,8 @@ class Log:
         """The log in this directory as the last process left it; `log.recovery` says what had to be mended."""
         log = cls(files, directory, config)
         names = files.names(directory)
+        if finish_swaps(files, directory, names):
+            names = files.names(directory)
         bases = [int(name[:-4]) for name in names if name.endswith(".log")]
         ends = [*bases[1:], UNKNOWN_END]
         interval_bytes = config.index_interval_bytes
@@ -358,21 +365,48 @@ class Log:
     def delete_expired(self, now_ms: int, high_watermark: int) -> list[str]:
         """Remove the segments that retention lets go, and say which and why."""
         gone = expired(self._segments, self.config, self.start_offset, high_watermark, now_ms)
-        if gone and len(gone) == len(self._segments):
+        active = self._segments[-1] if self._segments else None
+        self._remove([segment for segment, _ in gone if segment is not active])
+        if gone and gone[-1][0] is active:
             # The name of the new file is what tells the next process where the log ended.
-            segment = self._roll(now_ms)
-            self._files.replace(segment.file.path, b"")
-        self._remove([segment for segment, _ in gone])
+            self._files.replace(self._roll(now_ms).file.path, b"")
+            self._remove([active])
         return [f"{segment.file.path}: {reason}" for segment, reason in gone]
 
     def _remove(self, segments: list[Segment]) -> None:
+        self._forget_unsynced(segments)
         for segment in segments:  # the oldest first, so that a crash leaves no hole
-            self._to_sync = [(end, file) for end, file in self._to_sync if not file.path.startswith(segment.path)]
             segment.remove()
             self._segments.remove(segment)
         if self._segments:
             self.start_offset = max(self.start_offset, self._segments[0].base_offset)
         self.epochs.advance(self.start_offset)
+
+    def compact(self, now_ms: int, high_watermark: int) -> Iterator[None]:
+        """Drop records that later ones with the same key replace, where enough has been written since the last time.
+
+        Each step is short; the caller lets others run between them, and makes sure that a read planned before
+        a step is not done after it (`is_current`).
+        """
+        run = cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
+        last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
+        if not run:
+            return
+        with closing(clean(self._files, run, self._clean_offset, last_offsets, self.config, now_ms)) as steps:
+            for step in steps:
+                if step is not None:
+                    new = swap_in(self._files, self._segments, step, now_ms)
+                    self._forget_unsynced(step.segments)
+                    self._to_sync += [(new.end_offset + 1, file) for file in new.write_indexes()]
+                    self._clean_offset = max(self._clean_offset, new.end_offset)
+                    run = [segment for segment in run if segment not in step.segments]
+                yield
+                if any(segment not in self._segments for segment in run):
+                    return  # retention was quicker
+
+    def is_current(self, plan: Slice) -> bool:
+        """Whether what was planned can still be read: retention or compaction may have taken the file away."""
+        return any(segment.file is plan.file for segment in self._segments)
 
     def truncate_to(self, end_offset: int) -> None:
         """Cut off everything from `end_offset` on, and the batch it lies in: a follower whose leader differs does."""
@@ -381,8 +415,9 @@ class Log:
         if end_offset < self.start_offset:
             raise ValueError(f"cut at offset {end_offset}, before the log start {self.start_offset}")
         place = self._place_of(end_offset)
+        self._forget_unsynced(self._segments[place + 1 :])
         while len(self._segments) > place + 1:
-            self._remove_last()
+            self._segments.pop().remove()
         active = self._segments[-1]
         active.truncate(end_offset)
         self.end_offset = active.end_offset
@@ -393,10 +428,11 @@ class Log:
         self._store_epochs(self.end_offset, sync=True)
         self._load_producers()
 
-    def _remove_last(self) -> None:
-        segment = self._segments.pop()
-        self._to_sync = [(end, file) for end, file in self._to_sync if not file.path.startswith(segment.path)]
-        segment.remove()
+    def _forget_unsynced(self, segments: list[Segment]) -> None:
+        """Files that are to go need no sync."""
+        paths = tuple(segment.path for segment in segments)
+        if paths and self._to_sync:
+            self._to_sync = [(needed, file) for needed, file in self._to_sync if not file.path.startswith(paths)]
 
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for so long, and say how many."""

@@ -35,6 +35,7 @@ from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Buffer
 
 UNPACKED_BYTES_MAX = 256 * 1024 * 1024
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
+_XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
 _XERIAL_HEADER_BYTES = 16  # the magic, then two versions
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _UINT32 = struct.Struct(">I")
@@ -269,6 +270,24 @@ def build(
             len(timestamps),
         ),
     )
+
+
+def pack(body: bytes, compression: int) -> bytes:
+    """The records of a batch, compressed as its attributes say."""
+    match compression:
+        case 0:
+            return body
+        case 1:
+            return bytes(cramjam.gzip.compress(body))
+        case 2:  # in one xerial block: every client reads that
+            block = bytes(cramjam.snappy.compress_raw(body))
+            return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _UINT32.pack(len(block)), block))
+        case 3:
+            return bytes(cramjam.lz4.compress(body))
+        case 4:
+            return bytes(cramjam.zstd.compress(body))
+        case other:
+            raise ValueError(f"compression type {other}")
 
 
 def assemble(body: Buffer, header: BatchHeader) -> bytearray:

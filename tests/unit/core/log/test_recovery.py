@@ -283,7 +283,7 @@ def flip_any(files: MemoryFiles, data: st.DataObject) -> tuple[str, int]:
     return path, bit
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_flipped_bit_in_any_file_is_never_served(data: st.DataObject) -> None:
     files = MemoryFiles()
@@ -303,7 +303,7 @@ def test_a_flipped_bit_in_any_file_is_never_served(data: st.DataObject) -> None:
         assert path in again.recovery.rebuilt_indexes
 
 
-@settings(max_examples=400)
+@settings(max_examples=150)
 @given(st.data())
 def test_a_flipped_bit_found_after_a_crash_is_never_served(data: st.DataObject) -> None:
     files = MemoryFiles()
