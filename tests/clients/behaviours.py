@@ -28,8 +28,11 @@ LARGE: Settings = {"max.request.size": 12 * 1024 * 1024, "max.partition.fetch.by
 
 
 def member_of(group: str, **settings: str | int) -> Settings:
-    """Settings of a group member that notices a rebalance soon."""
-    soon = {"heartbeat.interval.ms": 300, "session.timeout.ms": 10_000}
+    """Settings of a group member that notices a rebalance soon.
+
+    Its session outlasts any wait in these tests: what is seen to happen does not happen by expiry.
+    """
+    soon = {"heartbeat.interval.ms": 300, "session.timeout.ms": 45_000}
     return {**EARLIEST, **soon, "group.id": group, **{key.replace("_", "."): value for key, value in settings.items()}}
 
 
