@@ -45,16 +45,20 @@ class Plan(NamedTuple):
     is_final: bool
 
 
-def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer) -> None:
-    """Answer with what there is, now or when there is enough."""
+def start(
+    frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+) -> Callable[[], None] | None:
+    """Answer with what there is, now or when there is enough. Returns what to do if nobody waits for it any more."""
     request = wire.parse(frame, header.body, header.version)
     try:
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:
         desk.metrics.refused(FETCH, refusal.code)
         answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
-        return
-    _Fetch(request, header, session, partitions, desk, answer).wake()
+        return None
+    fetch = _Fetch(request, header, session, partitions, desk, answer)
+    fetch.wake()
+    return fetch.leave
 
 
 def _partitions(
@@ -133,7 +137,7 @@ class _Fetch:
         try:
             self._attempt()
         except Exception:
-            self._leave()
+            self.leave()
             self._answer(None)  # a fault: whoever woke us logs it, and the client must not wait for ever
             raise
 
@@ -142,7 +146,7 @@ class _Fetch:
         request = self._request
         is_enough = plan.size_bytes >= request.min_bytes or plan.is_final or not plan.parts
         if is_enough or self._is_late or request.max_wait_ms <= 0:
-            self._leave()
+            self.leave()
             self._read(plan)
         elif self._deadline is None:
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
@@ -190,7 +194,7 @@ class _Fetch:
         replica.check_epoch(asked.leader_epoch)
         return replica
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         """Wait no longer."""
         self._is_done = True
         if self._deadline is not None:

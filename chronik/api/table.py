@@ -1,6 +1,7 @@
 """All we speak, on one page: which module answers which request, and how.
 
-`DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests. All
+`DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests. What
+they return, if anything, is called when the client is gone before it has its answer. All
 others have `handle(request, caller, desk)` and `refuse(request, code, message)`. `OVERLAPS` names the requests behind
 which the next one of the same connection may start; behind any other it waits for the answer, so that a client which
 sends 'create topic' and 'metadata' in one go sees its topic.

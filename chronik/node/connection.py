@@ -25,12 +25,13 @@ FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back
 class Slot:
     """An answer's place in the line. Called with the answer: buffers, `()` for none, or None to hang up."""
 
-    __slots__ = ("_connection", "buffers", "is_filled")
+    __slots__ = ("_connection", "buffers", "is_filled", "on_abandoned")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self.buffers: Sequence[Outgoing] | None = None
         self.is_filled = False
+        self.on_abandoned: Callable[[], None] | None = None  # nobody waits for the answer any more
 
     def __call__(self, buffers: Sequence[Outgoing] | None) -> None:
         if self.is_filled:  # a fault was answered already
@@ -144,8 +145,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
-        self._line.clear()
-        self._backlog.clear()
+        self._abandon()
         self._outbox.clear()
         self._all.open.pop(self._peer.connection_id, None)
 
@@ -210,7 +210,8 @@ class Connection(asyncio.BufferedProtocol):
     def _flush(self) -> None:
         self._is_flush_due = False
         outbox, size = self._outbox, self._outbox_bytes
-        if not outbox:
+        # Of a client that does not read, files stay unread as well: they are not to pile up in memory.
+        if not outbox or (self._is_paused and size >= FLUSH_BYTES):
             return
         self._outbox, self._outbox_bytes = [], 0
         if self._transport is None:
@@ -237,6 +238,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def resume_writing(self) -> None:
         self._is_paused = False
+        self._flush()
         self._work_off_backlog()
 
     def _adjust_reading(self) -> None:
@@ -252,11 +254,18 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """Send the answers that are due; what is under way is not answered any more, what was not begun never is."""
-        self._line.clear()
-        self._backlog.clear()
+        self._abandon()
         self._flush()
         if self._transport is not None:
             self._transport.close()
+
+    def _abandon(self) -> None:
+        """A client may say that it waits for weeks, and then go: what waits for it here goes as well."""
+        line, self._line = self._line, deque()
+        self._backlog.clear()
+        for slot in line:
+            if slot.on_abandoned is not None:
+                slot.on_abandoned()
 
 
 def _read(piece: Outgoing) -> Buffer:

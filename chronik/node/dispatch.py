@@ -43,7 +43,7 @@ class Dispatch:
         try:
             module = module_of(header.api_key)
             if header.api_key in DIRECT:
-                module.start(frame, header, caller, self._desk, answer)
+                answer.on_abandoned = module.start(frame, header, caller, self._desk, answer)
             else:
                 request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
                 self._handle(module, request, header, caller, answer)

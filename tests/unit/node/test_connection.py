@@ -7,6 +7,7 @@ import itertools
 import logging
 import struct
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import pytest
@@ -340,6 +341,32 @@ async def test_a_connection_that_is_lost_is_forgotten_and_late_answers_go_nowher
     assert client.all.open == {}
     assert await client.received() == b""
     assert client.requests.begun == [b"o1", b"b2"]
+
+
+@with_client()
+async def test_what_waits_for_a_client_that_is_gone_is_told(client: Client) -> None:
+    client.send(OVERLAPPING + b"1", OVERLAPPING + b"2", OVERLAPPING + b"3")
+    told: list[int] = []
+    for number in (1, 2):
+        client.requests.slots[OVERLAPPING + b"%d" % number].on_abandoned = partial(told.append, number)
+    client.requests.answer(OVERLAPPING + b"1")
+
+    client.connection.connection_lost(None)
+
+    assert told == [2]
+
+
+@with_client()
+async def test_large_answers_for_a_client_that_does_not_read_wait_until_it_does(client: Client) -> None:
+    large = OVERLAPPING + bytes(FLUSH_BYTES)
+    client.send(OVERLAPPING + b"1")
+    client.connection.pause_writing()
+
+    client.requests.slots[OVERLAPPING + b"1"]((large,))
+    assert await client.received() == b""
+
+    client.connection.resume_writing()
+    assert await client.received() == large
 
 
 @with_client()
