@@ -330,6 +330,19 @@ def test_a_log_that_expired_whole_goes_on_at_the_same_offset_after_a_restart(was
     assert len(contents(again)) == len(batch_of(1))
 
 
+def test_on_a_full_disk_retention_still_frees_the_closed_segments() -> None:
+    files = MemoryFiles()
+    log, _ = filled(files, 10, SMALL)
+    last = bases(files)[-1]
+    files.failures["write"] = DISK_FULL
+    with pytest.raises(OSError, match="No space"):
+        log.delete_expired(NOW_MS + 10**12, high_watermark=20)
+    assert (bases(files), log.start_offset) == ([last], last)
+    files.failures.clear()
+    assert len(log.delete_expired(NOW_MS + 10**12, high_watermark=20)) == 1
+    assert (log.start_offset, log.end_offset) == (20, 20)
+
+
 def test_the_watermark_keeps_what_has_expired() -> None:
     log, _ = filled(MemoryFiles(), 3)
     assert log.delete_expired(NOW_MS + 10**12, high_watermark=5) == []
