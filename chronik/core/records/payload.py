@@ -283,7 +283,9 @@ def pack(body: bytes, compression: int) -> bytes:
             block = bytes(cramjam.snappy.compress_raw(body))
             return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _UINT32.pack(len(block)), block))
         case 3:
-            return bytes(cramjam.lz4.compress(body))
+            frame = cramjam.lz4.Compressor(block_linked=False)  # Java clients read only blocks that stand alone
+            frame.compress(body)
+            return bytes(frame.finish())
         case 4:
             return bytes(cramjam.zstd.compress(body))
         case other:

@@ -20,6 +20,7 @@ from chronik.core.records.payload import (
     Record,
     assemble,
     build,
+    pack,
     read_varint,
     walk,
     write_varint,
@@ -103,6 +104,24 @@ def test_several_batches_are_walked_one_after_the_other() -> None:
 def test_where_the_log_set_the_time_every_record_has_it() -> None:
     batch = build([Record(0, 5, b"k", b"v"), Record(0, 9, b"k", b"v")], NOW_MS, attributes=TIMESTAMP_TYPE_BIT)
     assert [record.timestamp for record in walk(batch)] == [9, 9]
+
+
+@given(st.binary(max_size=2000), st.integers(0, 4))
+def test_what_is_packed_again_comes_apart(value: bytes, compression: int) -> None:
+    plain = build([KeyValue(b"k", value)], NOW_MS)
+    header = read_header(plain)._replace(attributes=compression)
+    again = assemble(pack(bytes(plain[HEADER_BYTES:]), compression), header)
+    assert [record.value for record in walk(again)] == [value]
+
+
+def test_lz4_blocks_stand_alone_as_java_wants_them() -> None:
+    version_and_independent = 0b0110_0000
+    assert pack(b"x" * 1000, 3)[4] & 0b1110_0000 == version_and_independent
+
+
+def test_an_unknown_compression_cannot_be_packed() -> None:
+    with pytest.raises(ValueError, match="compression type 5"):
+        pack(b"", 5)
 
 
 # --- from strangers
