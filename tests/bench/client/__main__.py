@@ -1,0 +1,41 @@
+"""Takes jobs, one line of JSON each, from standard input, and answers each with one line on standard output."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+
+from tests.bench.client import librdkafka, raw
+
+Job = Callable[..., dict[str, float]]
+
+
+def warm_up() -> dict[str, float]:
+    """Answered once everything is imported."""
+    return {}
+
+
+JOBS: dict[str, Job] = {
+    "warm_up": warm_up,
+    "create_topics": librdkafka.create_topics,
+    "produce": librdkafka.produce,
+    "produce_one_to_each": librdkafka.produce_one_to_each,
+    "consume": librdkafka.consume,
+    "first_acknowledged": raw.first_acknowledged,
+    "requests": raw.requests,
+    "one_at_a_time": raw.one_at_a_time,
+}
+
+
+def main() -> None:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        try:
+            answer: dict[str, object] = {"figures": JOBS[asked["job"]](**asked["arguments"])}
+        except Exception as problem:  # whatever it was, the bench is told, and decides
+            answer = {"error": f"{asked['job']}: {type(problem).__name__}: {problem}"}
+        print(json.dumps(answer), flush=True)
+
+
+main()

@@ -1,0 +1,145 @@
+"""Jobs for librdkafka through confluent-kafka, with its default settings but for queues that are large enough.
+
+Each job counts what really arrived: a client that gave up on messages would look fast.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from tests.bench.systems.system import MEGABYTE, cpu_seconds
+
+TIMEOUT_S = 120.0
+POLL_EVERY = 1_000
+LOG_ERRORS = 3  # as syslog counts: librdkafka would tell how it closes its queues
+
+
+def create_topics(bootstrap: str, topics: dict[str, int]) -> dict[str, float]:
+    """Topics by name, with their number of partitions."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
+    started = time.monotonic()
+    asked = admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()], request_timeout=TIMEOUT_S)
+    for outcome in asked.values():
+        outcome.result()
+    return {"seconds": time.monotonic() - started}
+
+
+def produce(bootstrap: str, node_pid: int, topic: str, messages: int, value_bytes: int) -> dict[str, float]:
+    """Fill a topic that is empty, spread over its partitions as librdkafka likes, with acks=1."""
+    producer = _producer(bootstrap)
+    partitions = len(producer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+    for partition in range(partitions):  # connections, producer state and files are there before the clock runs
+        producer.produce(topic, b"warm-up", partition=partition)
+    _flush(producer)
+    value = os.urandom(value_bytes)
+
+    def send() -> None:
+        for number in range(messages):
+            _enqueue(producer, topic, value)
+            if number % POLL_EVERY == 0:
+                producer.poll(0)
+        _flush(producer)
+
+    figures = _timed(send, node_pid, messages, value_bytes)
+    arrived = _stored(bootstrap, topic, partitions)
+    if arrived != messages + partitions:
+        raise RuntimeError(f"{arrived} of {messages + partitions} messages are in the log")
+    return figures
+
+
+def produce_one_to_each(bootstrap: str, node_pid: int, topics: dict[str, int]) -> dict[str, float]:
+    """One message to every partition."""
+    producer = _producer(bootstrap)
+    for topic in topics:
+        producer.list_topics(topic, timeout=TIMEOUT_S)
+    value = os.urandom(100)
+
+    def send() -> None:
+        for topic, count in topics.items():
+            for partition in range(count):
+                _enqueue(producer, topic, value, partition)
+            producer.poll(0)
+        _flush(producer)
+
+    return _timed(send, node_pid, sum(topics.values()), len(value))
+
+
+def consume(bootstrap: str, node_pid: int, topic: str, messages: int, value_bytes: int) -> dict[str, float]:
+    """Read the topic that `produce` has filled, all partitions at once, without a group."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "queued.min.messages": 1_000_000,
+        }
+    )
+    partitions = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
+
+    def read() -> None:
+        consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+        left = messages + partitions
+        while left > 0:
+            batch = consumer.consume(min(left, 10_000), timeout=10)
+            if not batch:
+                raise RuntimeError(f"{left} messages did not come")
+            error = batch[0].error()
+            if error is not None:
+                raise KafkaException(error)
+            left -= len(batch)
+
+    figures = _timed(read, node_pid, messages, value_bytes)
+    consumer.close()
+    return figures
+
+
+def _producer(bootstrap: str) -> Producer:
+    return Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "acks": "1",
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1_000_000,
+        }
+    )
+
+
+def _enqueue(producer: Producer, topic: str, value: bytes, partition: int = -1) -> None:
+    while True:
+        try:
+            producer.produce(topic, value, partition=partition)
+            return
+        except BufferError:  # the queue is full: the node is what is waited for
+            producer.poll(0.01)
+
+
+def _flush(producer: Producer) -> None:
+    left = producer.flush(TIMEOUT_S)
+    if left:
+        raise RuntimeError(f"{left} messages were not acknowledged")
+
+
+def _stored(bootstrap: str, topic: str, partitions: int) -> int:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
+    ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), TIMEOUT_S) for number in range(partitions)]
+    consumer.close()
+    return sum(high for _, high in ends)
+
+
+def _timed(work: Callable[[], None], node_pid: int, messages: int, value_bytes: int) -> dict[str, float]:
+    node_before_s, client_before_s, started = cpu_seconds(node_pid), cpu_seconds(os.getpid()), time.monotonic()
+    work()
+    seconds = time.monotonic() - started
+    return {
+        "seconds": seconds,
+        "messages_s": messages / seconds,
+        "megabytes_s": messages * value_bytes / MEGABYTE / seconds,
+        "node_cpu_s": cpu_seconds(node_pid) - node_before_s,
+        "client_cpu_s": cpu_seconds(os.getpid()) - client_before_s,
+    }

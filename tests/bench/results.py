@@ -1,0 +1,131 @@
+"""The result file: every figure of every round, with the machine, the versions and the commit they belong to."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import confluent_kafka
+import psutil
+
+FORMAT = 1
+ROOT = Path(__file__).resolve().parents[2]
+RESULTS_DIR = ROOT / "bench-results"
+
+
+@dataclass
+class Measured:
+    """One figure of one line of the table, for one system, with its value in each round."""
+
+    row: str
+    line: str
+    figure: str
+    system: str
+    values: list[float] = field(default_factory=list)
+    median: float = 0.0
+    spread: float = 0.0
+    """(largest - smallest) / median."""
+    is_goal_met: bool | None = None
+
+    def summarize(self) -> None:
+        self.median = statistics.median(self.values)
+        self.spread = (max(self.values) - min(self.values)) / self.median if self.median else 0.0
+
+
+@dataclass
+class Result:
+    """One run."""
+
+    scale: str
+    rounds: int
+    started: str
+    machine: dict[str, Any]
+    versions: dict[str, str]
+    commit: str
+    seconds: float = 0.0
+    measured: list[Measured] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    """Cases that could not be measured, with what was wrong."""
+    format: int = FORMAT
+
+    def save(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Result:
+    """Raises ValueError for a file of another format."""
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    if fields.get("format") != FORMAT:
+        raise ValueError(f"{path} is not a result of format {FORMAT}")
+    measured = [Measured(**each) for each in fields.pop("measured")]
+    return Result(**fields, measured=measured)
+
+
+def new_result(scale: str, rounds: int, scratch: Path, systems: dict[str, str]) -> Result:
+    now = datetime.datetime.now(datetime.UTC)
+    return Result(scale, rounds, now.isoformat(timespec="seconds"), _machine(scratch), _versions(systems), _commit())
+
+
+def result_path(result: Result) -> Path:
+    moment = result.started.replace(":", "").replace("-", "").removesuffix("+0000")
+    return RESULTS_DIR / f"{moment}-{result.scale}.json"
+
+
+def newest() -> Path | None:
+    return max(RESULTS_DIR.glob("*.json"), default=None, key=lambda path: path.stat().st_mtime)
+
+
+def _versions(systems: dict[str, str]) -> dict[str, str]:
+    return systems | {
+        "python": platform.python_version(),
+        "confluent-kafka": str(confluent_kafka.version()),
+        "librdkafka": str(confluent_kafka.libversion()[0]),
+        "uvloop": version("uvloop"),
+    }
+
+
+def _machine(scratch: Path) -> dict[str, Any]:
+    return {
+        "cpu": _cpu_model(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+        "filesystem": _filesystem(scratch),
+        # Above about 0.5 something else was running: such figures are no good to publish.
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def _filesystem(directory: Path) -> str:
+    """The kind of the file system: on one in memory, a sync costs nothing and says nothing."""
+    mounts = [part for part in psutil.disk_partitions(all=True) if directory.is_relative_to(part.mountpoint)]
+    return max(mounts, key=lambda part: len(part.mountpoint)).fstype if mounts else "unknown"
+
+
+def _commit() -> str:
+    """The commit, with a plus when the tree has changes."""
+    try:
+        head = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=ROOT, capture_output=True, check=True)
+        changes = subprocess.run(
+            ["git", "status", "--porcelain", "--", "chronik"], cwd=ROOT, capture_output=True, check=True
+        )
+    except (FileNotFoundError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.decode().strip() + ("+" if changes.stdout.strip() else "")

@@ -1,0 +1,101 @@
+"""What a row is: cases that return figures, and the figures' units and goals. Each module in rows/ has one, ROW."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.bench.client_link import Client
+from tests.bench.scale import Scale
+from tests.bench.systems.system import Server, System
+
+Figures = Mapping[str, float]
+Lines = Mapping[str, Figures]
+"""Figures by the line of the table they belong to."""
+
+
+@dataclass(frozen=True)
+class Goal:
+    """A bound that a figure should keep."""
+
+    bound: float
+    is_upper: bool
+
+    def is_met(self, value: float) -> bool:
+        return value <= self.bound if self.is_upper else value >= self.bound
+
+    def __str__(self) -> str:
+        return f"{'≤' if self.is_upper else '≥'} {self.bound:,g}"
+
+
+def at_most(bound: float) -> Goal:
+    return Goal(bound, is_upper=True)
+
+
+def at_least(bound: float) -> Goal:
+    return Goal(bound, is_upper=False)
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number that cases of a row return under `name`."""
+
+    name: str
+    label: str
+    """As the table has it, with its unit."""
+    goal: Goal | None = None
+    digits: int = 0
+    """After the decimal point, when shown."""
+
+
+@dataclass
+class Bench:
+    """What a case may use: a system to start, a client that is warm, an empty directory, and how much to do."""
+
+    system: System
+    client: Client
+    directory: Path
+    scale: Scale
+
+    @contextmanager
+    def server(self, **settings: str) -> Iterator[Server]:
+        """A node that is ready, for the length of a `with` block."""
+        server = self.system.server(self.directory / "server", settings)
+        try:
+            server.spawn()
+            server.wait_until_ready()
+            yield server
+            server.stop()
+        finally:
+            server.kill()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One thing measured once a round."""
+
+    name: str
+    measure: Callable[[Bench], Lines]
+
+
+def one_line(name: str, measure: Callable[[Bench], Figures]) -> Case:
+    """A case that makes one line of the table, of its own name."""
+    return Case(name, lambda bench: {name: measure(bench)})
+
+
+@dataclass(frozen=True)
+class Row:
+    """Cases whose lines have the same figures."""
+
+    name: str
+    title: str
+    figures: tuple[Figure, ...]
+    cases: tuple[Case, ...]
+
+    def figure(self, name: str) -> Figure:
+        for figure in self.figures:
+            if figure.name == name:
+                return figure
+        raise KeyError(f"row {self.name} has no figure {name!r}")

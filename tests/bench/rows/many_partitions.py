@@ -1,0 +1,68 @@
+"""10,000 partitions: to create, to have, to start with, and to produce beside."""
+
+from __future__ import annotations
+
+import time
+
+from tests.bench.row import Bench, Figure, Figures, Row, one_line
+from tests.bench.systems.system import Server, bootstrap, idle_cpu_percent, memory_megabytes
+
+BESIDE_BYTES = 1_000
+
+
+def many_partitions(bench: Bench) -> Figures:
+    topics = {f"many-{number}": bench.scale.partitions_each for number in range(bench.scale.topics)}
+    figures: dict[str, float] = {}
+    with bench.server() as server:
+        alone = _produce_beside(bench, server, "alone")
+        created = bench.client.ask("create_topics", bootstrap=bootstrap(server), topics=topics)
+        figures["create_s"] = created["seconds"]
+        figures["created_mb"] = memory_megabytes(server.pid)[0]
+        spread = bench.client.ask(
+            "produce_one_to_each", bootstrap=bootstrap(server), node_pid=server.pid, topics=topics
+        )
+        figures["one_to_each_messages_s"] = spread["messages_s"]
+        figures["beside_ratio"] = _produce_beside(bench, server, "beside") / alone
+        stopped = time.monotonic()
+        server.stop()
+        figures["stop_s"] = time.monotonic() - stopped
+        figures["start_s"] = _start(server)
+        figures["memory_mb"] = memory_megabytes(server.pid)[0]
+        time.sleep(min(1.0, bench.scale.idle_s))  # what the start left to do is not idleness
+        figures["idle_cpu_percent"] = idle_cpu_percent(server.pid, bench.scale.idle_s)
+        server.kill()
+        figures["start_after_kill_s"] = _start(server)
+    return figures
+
+
+def _produce_beside(bench: Bench, server: Server, topic: str) -> float:
+    """Messages a second to a topic of one partition."""
+    bench.client.ask("create_topics", bootstrap=bootstrap(server), topics={topic: 1})
+    messages = min(bench.scale.stream_bytes // BESIDE_BYTES, bench.scale.stream_messages_max) // 2
+    stream = {"topic": topic, "messages": messages, "value_bytes": BESIDE_BYTES}
+    return bench.client.ask("produce", bootstrap=bootstrap(server), node_pid=server.pid, **stream)["messages_s"]
+
+
+def _start(server: Server) -> float:
+    started = time.monotonic()
+    server.spawn()
+    server.wait_until_ready()
+    return time.monotonic() - started
+
+
+ROW = Row(
+    "many-partitions",
+    "10,000 partitions on one node, each with one message",
+    (
+        Figure("create_s", "create, s", digits=2),
+        Figure("created_mb", "memory after creation, RSS MB"),
+        Figure("one_to_each_messages_s", "one message to each, msg/s"),
+        Figure("beside_ratio", "produce rate to a topic beside them, against without them", digits=2),
+        Figure("stop_s", "stop, s", digits=2),
+        Figure("start_s", "start after a stop, s", digits=2),
+        Figure("memory_mb", "memory after the start, RSS MB"),
+        Figure("idle_cpu_percent", "idle CPU, % of a core", digits=1),
+        Figure("start_after_kill_s", "start after SIGKILL, s", digits=2),
+    ),
+    (one_line("one node", many_partitions),),
+)

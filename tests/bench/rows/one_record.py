@@ -1,0 +1,52 @@
+"""One-record requests a second with 100 of them in flight, from bare sockets: what a request itself costs the node."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+from tests.bench.row import Bench, Figure, Figures, Row, at_least, one_line
+from tests.bench.systems.system import bootstrap
+
+TOPIC = "single"
+IN_FLIGHT = 100
+CPU_TICK_S = 0.01
+
+
+def one_record_requests(bench: Bench, durability: str, connections: int) -> Figures:
+    count = bench.scale.requests
+    with bench.server(durability=durability) as server:
+        bench.client.ask("create_topics", bootstrap=bootstrap(server), topics={TOPIC: 1})
+        measured = bench.client.ask(
+            "requests",
+            port=server.port,
+            node_pid=server.pid,
+            topic=TOPIC,
+            count=count,
+            connections=connections,
+            in_flight_each=IN_FLIGHT // connections,
+        )
+    node_cpu_s = max(measured["node_cpu_s"], CPU_TICK_S)
+    return {
+        "requests_s": measured["requests_s"],
+        "requests_core_s": count / node_cpu_s,
+        "node_us": 1e6 * node_cpu_s / count,
+    }
+
+
+ROW = Row(
+    "one-record",
+    "One-record produce requests, 100 B, 100 in flight, acks=1",
+    (
+        Figure("requests_s", "requests/s"),
+        Figure("requests_core_s", "a core-second", at_least(15_000)),
+        Figure("node_us", "node CPU µs", digits=1),
+    ),
+    tuple(
+        one_line(
+            f"{connections} connection{'s' * (connections > 1)} x {IN_FLIGHT // connections}, {durability}",
+            partial(one_record_requests, durability=durability, connections=connections),
+        )
+        for connections, durability in product((1, 100), ("sync", "os"))
+    ),
+)

@@ -1,0 +1,75 @@
+"""What a system must offer to be measured: servers that start, stop and die, and a name and version to print."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+import psutil
+
+MEGABYTE = 1e6
+
+
+class ServerFailed(Exception):
+    """A server did not start or stop; the message has what it printed."""
+
+
+class Server(Protocol):
+    """One node of a system on loopback. It keeps its port and its data through stop, kill and spawn."""
+
+    @property
+    def port(self) -> int: ...
+
+    @property
+    def pid(self) -> int: ...
+
+    def spawn(self) -> None:
+        """Start the process and return at once."""
+
+    def wait_until_ready(self) -> None:
+        """Until clients are served. Raises ServerFailed."""
+
+    def stop(self) -> None:
+        """Stop in order, and return when it has ended. Raises ServerFailed."""
+
+    def kill(self) -> None:
+        """SIGKILL. Does nothing when it does not run."""
+
+
+class System(Protocol):
+    """Makes servers."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def version(self) -> str: ...
+
+    def server(self, directory: Path, settings: Mapping[str, str]) -> Server:
+        """A server that is not started yet. `settings` are under Kafka's names."""
+
+
+def bootstrap(server: Server) -> str:
+    """The address for clients, HOST:PORT."""
+    return f"127.0.0.1:{server.port}"
+
+
+def cpu_seconds(pid: int) -> float:
+    """CPU that the process has used, all its threads, in user and system mode."""
+    times = psutil.Process(pid).cpu_times()
+    return float(times.user + times.system)
+
+
+def memory_megabytes(pid: int) -> tuple[float, float]:
+    """Resident memory, and of it what is not shared (PSS; resident where the system does not tell)."""
+    memory = psutil.Process(pid).memory_full_info()
+    return memory.rss / MEGABYTE, getattr(memory, "pss", memory.rss) / MEGABYTE
+
+
+def idle_cpu_percent(pid: int, seconds: float) -> float:
+    """Of one core, while nobody asks anything."""
+    before_s, started = cpu_seconds(pid), time.monotonic()
+    time.sleep(seconds)
+    return 100 * (cpu_seconds(pid) - before_s) / (time.monotonic() - started)

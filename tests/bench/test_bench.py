@@ -1,0 +1,148 @@
+"""The bench still runs: all rows in a tiny form, what they return is gathered, kept, shown and published.
+
+No figure is looked at for its size: how fast a node is depends on the machine, and on who else uses it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tests.bench import report, results
+from tests.bench.__main__ import main
+from tests.bench.results import Measured, Result
+from tests.bench.row import Bench, Case, Figure, Row, at_least, at_most
+from tests.bench.rows import ROWS
+from tests.bench.runner import Gathering, run
+from tests.bench.scale import TINY
+from tests.bench.systems.chronik import Chronik
+from tests.bench.systems.system import ServerFailed
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_row_runs_and_each_of_its_lines_has_every_figure(row: Row, tmp_path: Path) -> None:
+    # The cases of a row do the same with other numbers: the first and the last will do.
+    ends = dataclasses.replace(row, cases=tuple({case.name: case for case in (row.cases[0], row.cases[-1])}.values()))
+    result = an_empty_result(rounds=1)
+
+    run(result, [ends], [Chronik()], TINY, tmp_path, announce=lambda what: None)
+
+    assert result.failures == []
+    lines = {each.line for each in result.measured}
+    assert len(lines) >= len(ends.cases)
+    assert [(each.line, each.figure) for each in result.measured if not each.values or each.values[0] < 0] == []
+    assert sorted((each.line, each.figure) for each in result.measured) == sorted(
+        (line, figure.name) for line in lines for figure in row.figures
+    )
+
+
+def test_rounds_are_interleaved_and_a_case_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    def fine(bench: Bench) -> dict[str, dict[str, float]]:
+        asked.append("fine")
+        return {"fine": {"speed": float(len(asked))}}
+
+    def broken(bench: Bench) -> dict[str, dict[str, float]]:
+        asked.append("broken")
+        raise ServerFailed("it did not start")
+
+    row = Row("row", "A row", (Figure("speed", "m/s"),), (Case("fine", fine), Case("broken", broken)))
+    result = an_empty_result(rounds=2)
+
+    run(result, [row], [Chronik()], TINY, tmp_path, announce=lambda what: None)
+
+    assert asked == ["fine", "broken", "fine", "broken"]
+    assert [each.values for each in result.measured] == [[1.0, 3.0]]
+    assert result.failures == [f"round {number}, row, broken, chronik: it did not start" for number in (1, 2)]
+
+
+def test_a_goal_is_held_against_the_median_of_the_rounds() -> None:
+    row = Row("row", "A row", (Figure("cost", "s", at_most(10)), Figure("speed", "m/s", at_least(10))), ())
+    result = an_empty_result(rounds=3)
+    gathering = Gathering(result)
+
+    for value in (8.0, 9.0, 30.0):
+        gathering.take(row, Chronik(), {"line": {"cost": value, "speed": value}})
+
+    cost, speed = result.measured
+    assert (cost.median, cost.is_goal_met) == (9.0, True)
+    assert (speed.median, speed.is_goal_met) == (9.0, False)
+    assert cost.spread == pytest.approx(22 / 9)
+
+
+def test_a_result_is_read_back_as_it_was_kept(tmp_path: Path) -> None:
+    result = a_result()
+
+    result.save(tmp_path / "result.json")
+
+    assert results.load(tmp_path / "result.json") == result
+
+
+def test_a_result_of_another_format_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"format": 0}))
+
+    with pytest.raises(ValueError, match="format"):
+        results.load(path)
+
+
+def test_a_result_takes_the_place_of_the_last_one_on_the_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(f"before\n{report.BEGIN}\nold figures\n{report.END}\nafter\n")
+
+    report.publish(a_result(), page)
+    report.publish(a_result(), page)
+
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("\nafter\n")
+    assert text.count("| first start | 0.700 ±14% ✗ |") == 1
+    assert "old figures" not in text
+
+
+def test_the_page_in_docs_has_a_place_for_figures(tmp_path: Path) -> None:
+    copy = tmp_path / "benchmarks.md"
+    copy.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+
+    report.publish(a_result(), copy)
+
+    assert "| first start | 0.700 ±14% ✗ |" in copy.read_text(encoding="utf-8")
+
+
+def test_a_goal_that_is_not_met_is_shown_and_named() -> None:
+    screen = io.StringIO()
+
+    report.show(a_result(), Console(width=120, file=screen))
+
+    shown = screen.getvalue()
+    assert "0.700 ±14% ✗" in shown
+    assert "1 of 2 goals met. Not met (✗): start, first start." in shown
+
+
+def test_bad_input_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["no-such-row"])
+
+    assert ended.value.code == 2
+    assert "one-record" in capsys.readouterr().err
+    assert main(["show", str(tmp_path / "nothing.json")]) == 2
+
+
+def an_empty_result(rounds: int) -> Result:
+    machine = {"cpu": "a", "cores": 2, "memory_gb": 1.0, "system": "b", "filesystem": "c", "load_before": 0.1}
+    return Result("tiny", rounds, "2030-01-02T03:04:05+00:00", machine, {"chronik": "1"}, "abc")
+
+
+def a_result() -> Result:
+    result = an_empty_result(rounds=3)
+    result.measured = [
+        Measured("start", "first start", "start_s", "chronik", [0.6, 0.7, 0.8], 0.7, 0.2 / 0.7, is_goal_met=False),
+        Measured("start", "later start", "start_s", "chronik", [0.3, 0.4, 0.5], 0.4, 0.2 / 0.4, is_goal_met=True),
+    ]
+    return result
