@@ -81,6 +81,10 @@ mutants: setup ## Put known faults in one by one: the tests must catch each
 bench: setup ## Measure start, memory, throughput and CPU; print and keep the figures
 	$(BIN)/python -m tests.bench $(ARGS)
 
+.PHONY: bench-quick
+bench-quick: setup ## The same with less of everything, in under two minutes
+	$(BIN)/python -m tests.bench --quick $(ARGS)
+
 ##@ House keeping
 
 .PHONY: lock
