@@ -396,6 +396,19 @@ async def test_closing_all_sends_what_is_due(client: Client) -> None:
 
 
 @with_client()
+async def test_beyond_the_largest_number_of_connections_a_client_is_turned_away(client: Client) -> None:
+    client.all.open_max = lambda: 1
+    late, transport = client.all.accept(), FakeTransport()
+
+    late.connection_made(cast(Any, transport))
+
+    assert transport.is_closing()
+    assert list(client.all.open.values()) == [client.connection]
+    client.send(AT_ONCE + b"1")
+    assert await client.received() == AT_ONCE + b"1"
+
+
+@with_client()
 async def test_every_connection_has_a_number_of_its_own(client: Client) -> None:
     others = [client.all.accept() for _ in range(3)]
     for other in others:

@@ -12,6 +12,7 @@ import pytest
 
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
+from chronik.core.records.batch import accept
 from chronik.node.connection import Connections
 from chronik.node.housekeeping import Housekeeping
 from tests.unit.core.log.logs import batch_of
@@ -87,6 +88,21 @@ async def test_retention_deletes_what_is_old_once_its_time_has_come(node: FakeNo
     await node.housekeeping.once()
 
     assert node.starts() == [3]
+
+
+@run
+async def test_what_nobody_waits_for_is_synced_where_a_topic_limits_its_age(node: FakeNode) -> None:
+    node.house.create("aged", flush_ms="1000")
+    node.house.create("other")
+    logs = [node.replicas.leader(topic, 0).log for topic in ("aged", "other")]
+    for log in logs:
+        batch = batch_of()
+        log.append(batch, accept(batch), 0, NOW_MS)
+
+    await node.housekeeping.once()
+    await node.house.settle()
+
+    assert [log.synced_offset for log in logs] == [1, 0]
 
 
 @run

@@ -112,6 +112,26 @@ def test_with_durability_os_a_batch_is_safe_when_it_is_written() -> None:
     asyncio.run(write())
 
 
+def test_with_durability_os_a_topic_can_ask_for_a_sync_after_so_many_messages_or_each() -> None:
+    async def write() -> None:
+        house = House(is_synced=False)
+        house.create("each", flush_messages="1")
+        house.create("some", flush_messages="4")
+        each, some = house.replicas.leader("each", 0), house.replicas.leader("some", 0)
+
+        house.replicas.append(each, batch_of(), 1)
+        house.replicas.append(some, batch_of(3), 1)
+        assert (each.high_watermark, some.high_watermark) == (0, 3)
+        await house.settle()
+        assert (each.high_watermark, each.log.synced_offset, some.log.synced_offset) == (1, 1, 0)
+
+        house.replicas.append(some, batch_of(), 1)
+        await house.settle()
+        assert some.log.synced_offset == 4
+
+    asyncio.run(write())
+
+
 # --- disks that fail
 
 

@@ -84,6 +84,16 @@ def test_what_is_safe_already_is_answered_at_once() -> None:
     assert waiting.counts() == (0, 0)
 
 
+def test_what_is_safe_here_alone_is_not_yet_safe_for_acks_all() -> None:
+    _, waiting, replica, told = made(in_sync=(NODE_ID, 2))
+    replica.replica_safe(NODE_ID, 3)
+
+    waiting.when_safe(replica, 3, -1, FOREVER, partial(told, "all"))
+    waiting.when_safe(replica, 3, 1, FOREVER, partial(told, "one"))
+
+    assert told.order == [("one", Code.NONE)]
+
+
 def test_producers_are_told_in_the_order_of_their_batches() -> None:
     _, waiting, replica, told = made(3)
     for end_offset in (1, 2, 3):

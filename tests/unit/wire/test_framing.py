@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -88,6 +89,20 @@ def test_an_impossible_size_is_malformed_and_takes_no_memory(size: int) -> None:
 
     with pytest.raises(Malformed, match=r"socket\.request\.max\.bytes"):
         feed(inbox, struct.pack(">i", size), 4)
+
+
+def test_a_large_request_gets_memory_only_as_it_comes() -> None:
+    inbox = Inbox(100_000_000)
+    tracemalloc.start()
+    try:
+        assert feed(inbox, struct.pack(">i", 90_000_000) + bytes(1000), 100) == []
+        promised_bytes = tracemalloc.get_traced_memory()[1]
+        assert feed(inbox, bytes(1_000_000), 1000) == []
+        sent_bytes = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert promised_bytes < 1_000_000
+    assert sent_bytes < 5_000_000
 
 
 def test_requests_before_an_impossible_size_are_still_given_out() -> None:

@@ -99,6 +99,24 @@ LIES = [
 ]
 
 
+REST = b"\x00\x00\x00\x01\x00\x01m"  # of a classic heartbeat: generation, member, then no instance
+NULLS = [
+    ("classic string", ClassicHeartbeat, struct.pack(">h", -1) + REST + b"\xff\xff"),
+    ("classic string below -1", ClassicHeartbeat, struct.pack(">h", -2) + REST + b"\xff\xff"),
+    ("flexible string", FlexibleHeartbeat, b"\x00" + b"\x00\x00\x00\x01" + b"\x02m" + b"\x00" + b"\x00"),
+    ("classic array", ClassicCreate, struct.pack(">i", -1) + struct.pack(">i?", 1000, False)),
+    ("flexible array", FlexibleCreate, b"\x00" + struct.pack(">i?", 1000, False) + b"\x00"),
+]
+
+
+@pytest.mark.parametrize(("what", "message_type", "content"), NULLS, ids=[null[0] for null in NULLS])
+def test_a_null_where_none_may_be_is_malformed_though_all_else_is_well(
+    what: str, message_type: type, content: bytes
+) -> None:
+    with pytest.raises(Malformed, match="null"):
+        decode(message_type, content, 0)
+
+
 @pytest.mark.parametrize(("what", "message_type", "content"), LIES, ids=[lie[0] for lie in LIES])
 def test_a_length_that_lies_is_malformed_and_takes_no_memory(what: str, message_type: type, content: bytes) -> None:
     tracemalloc.start()
