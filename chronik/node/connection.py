@@ -19,6 +19,7 @@ from chronik.wire.framing import Inbox
 
 log = logging.getLogger(__name__)
 
+UNLIMITED = 2**31 - 1
 FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back for company
 
 
@@ -72,9 +73,11 @@ class Connections:
         frame_bytes_max: int,
         under_way_max: int,
         send_now: SendNow = lambda _, pieces: pieces,
+        open_max: Callable[[], int] = lambda: UNLIMITED,
     ) -> None:
         self.starter = starter
         self.send_now = send_now
+        self.open_max = open_max
         self.frame_bytes_max = frame_bytes_max
         self.under_way_max = under_way_max
         self.open: dict[int, Connection] = {}
@@ -136,11 +139,16 @@ class Connection(asyncio.BufferedProtocol):
         return bool(self._line)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(
-            asyncio.Transport, transport
-        )  # TCP's is two-way; uvloop's does not inherit from asyncio's
+        # TCP's transport is two-way; uvloop's does not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
         address = transport.get_extra_info("peername")
         self._peer.host = str(address[0]) if address else ""
+        if len(self._all.open) >= self._all.open_max():
+            log.warning(
+                "turning %s away: there are %d connections (max.connections)", self._peer.host, len(self._all.open)
+            )
+            self.close()
+            return
         self._all.open[self._peer.connection_id] = self
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
+from chronik.core.config.topic import FOREVER_MS
 from chronik.core.errors import Corrupt
 from chronik.core.ports import Clock
 from chronik.core.replica.leader import LeaderReplica
@@ -44,7 +45,7 @@ class Housekeeping:
 
     async def once(self) -> None:
         """Each by itself: on a full disk no checkpoint can be written, and retention is what makes room again."""
-        for step in (self._write_checkpoints, self._close_idle, self._clean_if_due):
+        for step in (self._flush_aged, self._write_checkpoints, self._close_idle, self._clean_if_due):
             try:
                 await step()
             except OSError as problem:  # it is tried again in a few seconds
@@ -52,6 +53,17 @@ class Housekeeping:
             except Exception:
                 self._node.metrics.faults += 1
                 log.exception("fault in housekeeping")
+
+    async def _flush_aged(self) -> None:
+        """Sync what waits for no acknowledgement, in topics that set `flush.ms`."""
+        for replica in self._node.replicas.held():
+            log_of = replica.log
+            if (
+                log_of.config.flush_ms < FOREVER_MS
+                and log_of.synced_offset < log_of.end_offset
+                and replica.offline is None
+            ):
+                self._node.replicas.commits.due(replica)
 
     async def _write_checkpoints(self) -> None:
         self._checkpoints.write(self._node.replicas.held())

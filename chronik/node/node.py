@@ -99,6 +99,7 @@ class Node:
             frame_bytes_max=config.socket_request_max_bytes,
             under_way_max=config.queued_max_requests,
             send_now=network.send_now,
+            open_max=lambda: self.image.node_config.max_connections,
         )
         self._housekeeping = Housekeeping(self, self._checkpoints, clock)
         self._listener: Listener | None = None

@@ -223,9 +223,10 @@ class Replicas:
             metrics.bytes_in += len(records)
         else:
             metrics.duplicate_batches += 1
-        if replica.is_synced:
+        is_synced = replica.is_synced
+        if is_synced or replica.is_flush_due:
             self.commits.due(replica)
-        elif appended.is_new:
+        if appended.is_new and not is_synced:
             self._waiting.moved(replica)
         return appended
 

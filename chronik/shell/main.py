@@ -143,11 +143,18 @@ async def _serve(config: NodeConfig) -> int:
         with contextlib.suppress(NotImplementedError):
             loop.add_signal_handler(number, stop.set)
     try:
-        await house.open()
+        opening = loop.create_task(house.open())
+        stopping = loop.create_task(stop.wait())
+        await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        if not opening.done():  # told to stop while still recovering: what is not open need not be closed in order
+            opening.cancel()
+            await asyncio.gather(opening, return_exceptions=True)
+            return 0
+        await opening
         http = house.http_address
         where = f", metrics at http://{http[0]}:{http[1]}/metrics" if http else ""
         log.info("ready: Kafka clients at %s:%d%s", *house.address, where)
-        await stop.wait()
+        await stopping
         log.info("stopping")
     finally:
         await house.close()

@@ -21,10 +21,10 @@ class LeaderReplica:
     """This node's copy of a partition that it leads."""
 
     __slots__ = (
+        "_is_synced",
         "_safe_ends",
         "high_watermark",
         "in_sync",
-        "is_synced",
         "leader_epoch",
         "log",
         "node_id",
@@ -53,7 +53,7 @@ class LeaderReplica:
         self.node_id = node_id
         self.leader_epoch = leader_epoch
         self.in_sync = in_sync
-        self.is_synced = is_synced  # an acknowledgement waits for the disk (durability = "sync")
+        self._is_synced = is_synced  # durability = "sync"
         self.offline: str | None = None  # why it is not served; None while it is
         # What a log holds when it is opened was recovered from disk, so it is safe here.
         self._safe_ends: dict[int, int] = dict.fromkeys(in_sync, log.end_offset)
@@ -62,6 +62,16 @@ class LeaderReplica:
     @property
     def config(self) -> TopicConfig:
         return self.log.config
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether an acknowledgement waits for the disk: always, or because the topic has every message flushed."""
+        return self._is_synced or self.log.config.flush_messages == 1
+
+    @property
+    def is_flush_due(self) -> bool:
+        """Whether so much has been written since the last sync that the topic's `flush.messages` asks for one."""
+        return self.log.end_offset - self.log.synced_offset >= self.log.config.flush_messages
 
     @property
     def last_stable_offset(self) -> int:

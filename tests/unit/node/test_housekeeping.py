@@ -10,9 +10,9 @@ from typing import Any, cast
 
 import pytest
 
+from chronik.core.records.batch import accept
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
-from chronik.core.records.batch import accept
 from chronik.node.connection import Connections
 from chronik.node.housekeeping import Housekeeping
 from tests.unit.core.log.logs import batch_of
