@@ -17,6 +17,10 @@ from chronik.wire.versions import API_VERSIONS, APIS
 
 SIZE_BYTES = 4
 SHARED_BYTES = 64 * 1024
+# A large request gets memory as its bytes come in, this much first and then several times what is there: whoever
+# promises 100 MB and sends nothing has cost next to nothing.
+LARGE_BYTES = 2 * SHARED_BYTES
+LARGE_GROWTH = 4
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")
@@ -74,7 +78,7 @@ def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
 class Inbox:
     """What has been read of a connection and not yet been taken as whole requests."""
 
-    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_large_filled", "_shared")
+    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_large_filled", "_large_size", "_shared")
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -82,6 +86,7 @@ class Inbox:
         self._filled = 0
         self._large: bytearray | None = None  # a request too large for the shared buffer, in memory of its own
         self._large_filled = 0
+        self._large_size = 0  # of the whole request
 
     def space(self) -> memoryview:
         """Where the transport may write next."""
@@ -95,9 +100,11 @@ class Inbox:
         """`count` bytes have come in: the requests that are whole now. Raises Malformed for an impossible size."""
         if self._large is not None:
             self._large_filled += count
-            if self._large_filled == len(self._large):
+            if self._large_filled == self._large_size:
                 frame, self._large = memoryview(self._large), None
                 yield frame
+            elif self._large_filled == len(self._large):
+                self._large = self._begun(self._large, self._large_filled * LARGE_GROWTH)
             return
         self._filled += count
         yield from self._take_small()
@@ -114,9 +121,8 @@ class Inbox:
             start = position + SIZE_BYTES
             if end - start < size:
                 if size > SHARED_BYTES - SIZE_BYTES:
-                    self._large = bytearray(size)
-                    self._large[: end - start] = shared[start:end]
-                    self._large_filled = end - start
+                    self._large_size, self._large_filled = size, end - start
+                    self._large = self._begun(memoryview(shared)[start:end], LARGE_BYTES)
                     position = end
                 break
             # A copy, because the shared buffer is written over while a batch of this request may still be waiting.
@@ -126,3 +132,9 @@ class Inbox:
         if position and rest:
             shared[:rest] = shared[position:end]
         self._filled = rest
+
+    def _begun(self, so_far: Buffer, room_bytes: int) -> bytearray:
+        """Memory for a large request, with what has come of it."""
+        memory = bytearray(min(room_bytes, self._large_size))
+        memory[: len(so_far)] = so_far
+        return memory
