@@ -76,6 +76,7 @@ class GroupCommit:
 
     def _synced(self, replica: LeaderReplica, end_offset: int) -> None:
         replica.log.mark_synced(end_offset)
-        if replica.is_synced:
-            replica.replica_safe(replica.node_id, end_offset)
+        before = replica.safe_end
+        replica.replica_safe(replica.node_id, end_offset)
+        if replica.safe_end > before:  # not so when a write alone is safe enough (durability = "os")
             self._moved(replica)

@@ -36,6 +36,7 @@ class Asked:
         self._api_key = api_key
         self._version = version
         self.answers: list[Any] = []
+        self.leave: Callable[[], None] | None = None
 
     def __call__(self, buffers: Any) -> None:
         self.answers.append(buffers)
@@ -92,7 +93,8 @@ class HouseDesk:
         api_key = {produce: 0, fetch: 1}[module]
         asked = Asked(api_key, version)
         header = RequestHeader(api_key, version, 9, "test", 0)
-        module.start(memoryview(bytearray(body)), header, Caller("test", "10.0.0.7", version, 1), self.desk, asked)
+        caller = Caller("test", "10.0.0.7", version, 1)
+        asked.leave = module.start(memoryview(bytearray(body)), header, caller, self.desk, asked)
         return asked
 
     async def settle(self) -> None:

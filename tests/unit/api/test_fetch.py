@@ -17,12 +17,11 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
+from tests.unit.api.fetching import MAX_BYTES, code_of, get, partitions_of, put, records_of
 from tests.unit.api.house_desk import WAITING, Asked, HouseDesk, run
-from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request
 
 EVERY_VERSION = range(4, 19)
-MAX_BYTES = 50_000_000
 EIO = OSError(errno.EIO, "Input/output error")
 
 
@@ -31,55 +30,6 @@ def _quiet() -> Iterator[None]:
     logging.disable(logging.ERROR)
     yield
     logging.disable(logging.NOTSET)
-
-
-def put(
-    desk: HouseDesk, *counts: int, partition: int = 0, topic: str = "orders", value: bytes = b"value"
-) -> list[bytes]:
-    """Append a batch of each of these sizes; returns their bytes as they stand in the log."""
-    replica = desk.house.replicas.leader(topic, partition)
-    batches = [batch_of(count, value=value) for count in counts]
-    for batch in batches:
-        desk.house.replicas.append(replica, batch, 1)
-    return [bytes(batch) for batch in batches]
-
-
-def get(
-    desk: HouseDesk,
-    *asked: tuple[int, int],
-    version: int = 11,
-    max_wait_ms: int = 0,
-    min_bytes: int = 1,
-    max_bytes: int = MAX_BYTES,
-    partition_max_bytes: int = 1_000_000,
-    topic: str | bytes = "orders",
-    leader_epoch: int = -1,
-    session: tuple[int, int] = (0, -1),
-    forgotten: tuple[int, ...] = (),
-) -> Asked:
-    """Fetch (partition, offset) pairs of a topic."""
-    partitions = [
-        FetchPartition(topic, partition, offset, partition_max_bytes, leader_epoch) for partition, offset in asked
-    ]
-    gone = [(topic, partition) for partition in forgotten]
-    request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, 0, *session, partitions, gone)
-    return desk.ask(fetch, version, fetch_request(version, request))
-
-
-def partitions_of(asked: Asked) -> dict[int, Any]:
-    return {p.partition_index: p for topic in asked.response.responses for p in topic.partitions}
-
-
-def records_of(asked: Asked, partition: int = 0) -> bytes:
-    found = partitions_of(asked)[partition]
-    assert found.error_code == 0
-    return found.records or b""
-
-
-def code_of(asked: Asked, partition: int = 0) -> int:
-    found = partitions_of(asked)[partition]
-    assert not found.records
-    return int(found.error_code)
 
 
 # --- what is read
@@ -385,104 +335,20 @@ def test_bytes_that_rotted_are_never_served(is_cached: bool) -> None:
     asyncio.run(ask())
 
 
-# --- sessions
-
-
-def session_of(asked: Asked) -> int:
-    assert asked.response.error_code == 0
-    return int(asked.response.session_id)
+# --- clients that leave, and faults
 
 
 @run()
-async def test_a_session_tells_only_what_is_new(desk: HouseDesk) -> None:
+async def test_a_fetch_that_nobody_waits_for_any_more_waits_no_longer(desk: HouseDesk) -> None:
+    asked = get(desk, (0, 0), max_wait_ms=2**31 - 1)
+    assert asked.leave is not None
+
+    asked.leave()
     put(desk, 1)
     await desk.settle()
-    first = get(desk, (0, 1), (1, 0), session=(0, 0))
-    assert sorted(partitions_of(first)) == [0, 1]
-    session_id = session_of(first)
-    assert session_id > 0
 
-    second = get(desk, session=(session_id, 1))
-    assert (session_of(second), partitions_of(second)) == (session_id, {})
-    (batch,) = put(desk, 1, partition=1)
-    await desk.settle()
-    third = get(desk, session=(session_id, 2))
-
-    assert list(partitions_of(third)) == [1]
-    assert records_of(third, 1) == batch
-
-
-@run()
-async def test_a_session_without_news_waits_and_then_is_empty(desk: HouseDesk) -> None:
-    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
-
-    asked = get(desk, session=(session_id, 1), max_wait_ms=500)
     assert asked.raw is WAITING
-    desk.house.loop.advance(500)
-
-    assert partitions_of(asked) == {}
-
-
-@run()
-async def test_an_error_in_a_session_is_told_each_time_and_its_end_as_well(desk: HouseDesk) -> None:
-    put(desk, 2)
-    await desk.settle()
-    session_id = session_of(get(desk, (0, 99), session=(0, 0)))
-
-    assert code_of(get(desk, session=(session_id, 1))) == Code.OFFSET_OUT_OF_RANGE
-    assert records_of(get(desk, (0, 2), session=(session_id, 2))) == b""
-
-    assert partitions_of(get(desk, session=(session_id, 3))) == {}
-
-
-@run()
-async def test_a_session_takes_in_new_partitions_and_lets_go_of_others(desk: HouseDesk) -> None:
-    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
-
-    assert list(partitions_of(get(desk, (1, 0), session=(session_id, 1), forgotten=(0,)))) == [1]
-    put(desk, 1)
-    put(desk, 1, partition=1)
-    await desk.settle()
-
-    assert list(partitions_of(get(desk, session=(session_id, 2)))) == [1]
-
-
-@run({"orders": 3})
-async def test_in_a_session_partitions_are_served_in_turn(desk: HouseDesk) -> None:
-    for partition in range(3):
-        put(desk, *[5] * 2, partition=partition)
-    await desk.settle()
-    first = get(desk, (0, 0), (1, 0), (2, 0), session=(0, 0), max_bytes=1)
-    served = [number for number, found in partitions_of(first).items() if found.records]
-    for epoch in (1, 2, 3):
-        asked = get(desk, session=(session_of(first), epoch), max_bytes=1)
-        served += [number for number, found in partitions_of(asked).items() if found.records]
-
-    assert served == [0, 1, 2, 0]
-
-
-@run()
-async def test_a_request_out_of_step_with_its_session_is_refused(desk: HouseDesk) -> None:
-    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
-
-    assert get(desk, session=(session_id, 5)).response.error_code == Code.INVALID_FETCH_SESSION_EPOCH
-    assert get(desk, session=(12345, 1)).response.error_code == Code.FETCH_SESSION_ID_NOT_FOUND
-    by_id = get(desk, session=(session_id, 1), version=13, topic=desk.house.image.topics["orders"].id)
-
-    assert by_id.response.error_code == Code.FETCH_SESSION_TOPIC_ID_ERROR
-
-
-@run()
-async def test_a_session_ends_when_it_is_told_to(desk: HouseDesk) -> None:
-    session_id = session_of(get(desk, (0, 0), session=(0, 0)))
-
-    last = get(desk, (0, 0), session=(session_id, -1))
-
-    assert (last.response.session_id, list(partitions_of(last))) == (0, [0])
-    assert len(desk.desk.sessions) == 0
-
-
-# --- faults
+    assert desk.house.waiting.counts() == (0, 0)
 
 
 @run()

@@ -409,6 +409,31 @@ async def test_beyond_the_largest_number_of_connections_a_client_is_turned_away(
 
 
 @with_client()
+async def test_one_connection_too_many_is_turned_away(client: Client) -> None:
+    client.all.open_max = lambda: 1
+    logging.disable(logging.WARNING)
+    other, transport = client.all.accept(), FakeTransport()
+    other.connection_made(cast(Any, transport))
+    logging.disable(logging.NOTSET)
+
+    assert transport.is_closing()
+    assert list(client.all.open.values()) == [client.connection]
+
+
+@with_client()
+async def test_what_waits_for_a_client_that_left_is_told_so(client: Client) -> None:
+    left: list[str] = []
+    client.send(b"o1", b"o2", b"o3")
+    for name in (b"o1", b"o2", b"o3"):
+        client.requests.slots[name].on_abandoned = lambda name=name: left.append(name.decode())  # type: ignore[misc]
+    client.requests.answer(b"o1")
+
+    client.connection.connection_lost(None)
+
+    assert left == ["o2", "o3"]
+
+
+@with_client()
 async def test_every_connection_has_a_number_of_its_own(client: Client) -> None:
     others = [client.all.accept() for _ in range(3)]
     for other in others:

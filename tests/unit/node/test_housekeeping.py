@@ -131,6 +131,21 @@ async def test_a_partition_whose_files_cannot_be_removed_does_not_hold_back_the_
 
 
 @run
+async def test_what_was_written_and_not_synced_is_synced_in_topics_that_set_flush_ms(node: FakeNode) -> None:
+    node.house = House(is_synced=False)
+    node.replicas, node.image = node.house.replicas, node.house.image
+    node.house.create("lazy")
+    node.house.create("timed", flush_ms="1000")
+    for topic in ("lazy", "timed"):
+        node.replicas.append(node.replicas.leader(topic, 0), batch_of(), 1)
+
+    await node.housekeeping.once()
+    await node.house.settle()
+
+    assert [replica.log.synced_offset for replica in node.replicas.held()] == [0, 1]
+
+
+@run
 async def test_what_is_not_safe_is_not_deleted(node: FakeNode) -> None:
     node.fill("t")
     node.house.clock.advance(HOUR_MS)

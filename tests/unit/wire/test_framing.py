@@ -13,7 +13,7 @@ from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
 from chronik.wire.errors import Malformed
-from chronik.wire.framing import SHARED_BYTES, SIZE_BYTES, Inbox, read_header, response_head
+from chronik.wire.framing import LARGE_BYTES, SHARED_BYTES, SIZE_BYTES, Inbox, read_header, response_head
 from chronik.wire.versions import API_VERSIONS, APIS
 from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, response_type, write
 
@@ -103,6 +103,14 @@ def test_a_large_request_gets_memory_only_as_it_comes() -> None:
         tracemalloc.stop()
     assert promised_bytes < 1_000_000
     assert sent_bytes < 5_000_000
+
+
+def test_a_promise_of_much_takes_little_memory_until_the_bytes_come() -> None:
+    inbox = Inbox(100_000_000)
+
+    feed(inbox, struct.pack(">i", 90_000_000) + bytes(10), 100)
+
+    assert len(inbox.space()) <= LARGE_BYTES
 
 
 def test_requests_before_an_impossible_size_are_still_given_out() -> None:

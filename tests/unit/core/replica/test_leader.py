@@ -56,6 +56,23 @@ def test_with_durability_os_a_write_is_safe_here_when_it_is_written() -> None:
     assert (alone.safe_end, alone.high_watermark) == (3, 0)
 
 
+def test_a_topic_that_flushes_every_message_waits_for_the_disk_whatever_the_node_does() -> None:
+    replica = replica_of(2, is_synced=False, config=TopicConfig(flush_messages=1))
+
+    assert (replica.is_synced, replica.high_watermark) == (True, 0)
+
+
+def test_a_flush_is_due_after_so_many_messages() -> None:
+    replica = replica_of(2, is_synced=False, config=TopicConfig(flush_messages=3))
+    assert (replica.is_synced, replica.is_flush_due) == (False, False)
+
+    replica.append(batch_of(), 1, NOW_MS)
+    assert replica.is_flush_due
+    replica.log.mark_synced(3)
+
+    assert not replica.is_flush_due
+
+
 def test_the_watermark_is_the_least_of_the_in_sync_set() -> None:
     replica = replica_of(10, in_sync=(HERE, 2, 3))
 
