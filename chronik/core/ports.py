@@ -54,7 +54,11 @@ class File(Protocol):
     def sync(self) -> None:
         """Make what was written survive a power cut. Blocks: for start-up and shutdown only."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what it holds open; the next use opens it again."""
+
+    def retire(self) -> None:
+        """Its path is given up or will hold something else: from now on, reading it is an OSError."""
 
 
 class FileSlice:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from chronik.core.config.topic import FOREVER_MS
@@ -80,7 +81,7 @@ class Housekeeping:
             await self.clean()
 
     async def clean(self) -> None:
-        """Delete what retention says, forget producers that fell silent."""
+        """Delete what retention says, compact what wants it, forget producers that fell silent."""
         for count, replica in enumerate(list(self._node.replicas.held())):
             if count % SLICE == 0:
                 await asyncio.sleep(0)
@@ -88,10 +89,26 @@ class Housekeeping:
                 continue
             try:
                 self._clean_one(replica)
+                if replica.config.is_compacted:
+                    await self._compact(replica)
             except OSError as problem:  # the others are cleaned all the same
-                log.warning("%s-%d: retention: %s", replica.topic, replica.partition, problem)
+                log.warning("%s-%d: cleaning: %s", replica.topic, replica.partition, problem)
             except Corrupt as problem:
-                self._node.replicas.take_offline(replica, f"retention: {problem}")
+                self._node.replicas.take_offline(replica, f"cleaning: {problem}")
+
+    async def _compact(self, replica: LeaderReplica) -> None:
+        """In small steps, so that nobody waits for it; whoever reads meanwhile gets the old files or asks again."""
+        before = replica.log.size_bytes()
+        with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark)) as steps:
+            for unsynced in steps:
+                if unsynced is not None:
+                    await self._node.replicas.sync_alone(unsynced)
+                await asyncio.sleep(0)
+                if replica.offline is not None:
+                    return
+        gone = before - replica.log.size_bytes()
+        if gone > 0:
+            log.info("%s-%d: %d bytes less by compaction", replica.topic, replica.partition, gone)
 
     def _clean_one(self, replica: LeaderReplica) -> None:
         now_ms = self._clock.now_ms()

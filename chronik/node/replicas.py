@@ -18,7 +18,7 @@ from chronik.core.log.log import Appended, Log
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
-from chronik.core.ports import Clock, Files, FileSlice, Outgoing
+from chronik.core.ports import Clock, File, Files, FileSlice, Outgoing
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
@@ -257,6 +257,8 @@ class Replicas:
         is_whole = len(content) == plan.length
         if not is_whole and plan.next_offset <= replica.log.start_offset:
             return Code.OFFSET_OUT_OF_RANGE  # deleted while it was being read
+        if not is_whole and not replica.log.is_current(plan):
+            return Code.NONE  # compacted while it was being read: nothing for now, and the client asks again
         try:
             if not isinstance(content, FileSlice) and (plan.needs_check or not is_whole):
                 replica.log.check_slice(plan, content)
@@ -264,6 +266,12 @@ class Replicas:
             return self.read_failed(replica, problem)
         self._metrics.bytes_out += plan.length
         return Code.NONE
+
+    async def sync_alone(self, file: File) -> None:
+        """Sync a file that no acknowledgement waits for. Raises OSError."""
+        (problem,) = await self._files.sync_later([file])
+        if problem is not None:
+            raise problem
 
     # --- out of service
 

@@ -28,7 +28,18 @@ RECENT_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
 class RealFile:
     """One file, written at its end only."""
 
-    __slots__ = ("_absolute", "_door", "_size", "_written_at", "descriptor", "is_closing", "is_new", "path", "pins")
+    __slots__ = (
+        "_absolute",
+        "_door",
+        "_is_retired",
+        "_size",
+        "_written_at",
+        "descriptor",
+        "is_closing",
+        "is_new",
+        "path",
+        "pins",
+    )
 
     def __init__(self, door: RealFiles, path: str, absolute: str) -> None:
         self._door = door
@@ -36,6 +47,7 @@ class RealFile:
         self._absolute = absolute
         self._size = -1  # not looked up yet
         self._written_at = -1  # the door's count of written bytes after the last append to this file
+        self._is_retired = False
         self.is_new = False  # made by us and its directory entry not synced yet
         self.descriptor = -1
         self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
@@ -135,8 +147,14 @@ class RealFile:
     def close(self) -> None:
         self._door.closed(self)
 
+    def retire(self) -> None:
+        self._is_retired = True
+        self._door.closed(self)
+
     def open_descriptor(self, *, create: bool) -> int:
         """Open the file itself; only the door calls this."""
+        if self._is_retired:
+            raise OSError(errno.ESTALE, "it was removed or replaced", self.path)
         if not create:
             return os.open(self._absolute, os.O_RDWR)
         try:

@@ -21,7 +21,7 @@ from chronik.core.log.index import RELATIVE_OFFSET_MAX
 from chronik.core.log.retention import last_time_ms
 from chronik.core.log.scan import SCAN_BYTES, headers, read_batch
 from chronik.core.log.segment import Segment
-from chronik.core.ports import Files
+from chronik.core.ports import File, Files
 from chronik.core.records.batch import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT, BatchHeader
 from chronik.core.records.payload import Record, assemble, pack, walk, write_record
 from chronik.core.types import Buffer
@@ -64,8 +64,8 @@ def clean(
     kept_offsets: frozenset[int],
     config: TopicConfig,
     now_ms: int,
-) -> Generator[Rewritten | None, None, None]:
-    """Write these segments anew, in small steps: None means that there is more to do."""
+) -> Generator[Rewritten | File | None, None, None]:
+    """Write these segments anew, in small steps: None means that there is more to do, a file is to be synced first."""
     latest: dict[bytes, int] = {}
     known: list[Segment] = []
     for segment in segments:
@@ -90,7 +90,7 @@ def clean(
                     target.append((rewritten,))
                 if number % BATCHES_A_STEP == 0:
                     yield None
-            target.sync()
+            yield target
             target.close()
             yield Rewritten(group, path)
         finally:
@@ -185,7 +185,7 @@ def swap_in(files: Files, segments: list[Segment], rewritten: Rewritten, now_ms:
     base_offset, end_offset, interval_bytes = old[0].base_offset, old[-1].end_offset, old[0].interval_bytes
     swap_path = old[0].path + SWAP_SUFFIX
     for segment in old:
-        segment.file.close()
+        segment.file.retire()
     files.rename(rewritten.path, swap_path)
     try:
         _put_in_place(files, directory, swap_path, base_offset, [segment.base_offset for segment in old])

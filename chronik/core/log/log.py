@@ -8,7 +8,7 @@ before it, what follows from it cannot fail, so that an I/O error leaves the log
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.admission import admit
-from chronik.core.log.compaction import clean, cleanable, finish_swaps, swap_in
+from chronik.core.log.compaction import Rewritten, clean, cleanable, finish_swaps, swap_in
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
 from chronik.core.log.history import Snapshots, load_epochs, recall, replay, take_in
 from chronik.core.log.producers import Duplicate, Next, Producers
@@ -382,11 +382,11 @@ class Log:
             self.start_offset = max(self.start_offset, self._segments[0].base_offset)
         self.epochs.advance(self.start_offset)
 
-    def compact(self, now_ms: int, high_watermark: int) -> Iterator[None]:
+    def compact(self, now_ms: int, high_watermark: int) -> Generator[File | None, None, None]:
         """Drop records that later ones with the same key replace, where enough has been written since the last time.
 
-        Each step is short; the caller lets others run between them, and makes sure that a read planned before
-        a step is not done after it (`is_current`).
+        Each step is short; the caller lets others run between them. When a step gives a file, it must be synced before
+        the next. A read that was planned before a step may fail after it (`is_current`).
         """
         run = cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
         last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
@@ -394,13 +394,13 @@ class Log:
             return
         with closing(clean(self._files, run, self._clean_offset, last_offsets, self.config, now_ms)) as steps:
             for step in steps:
-                if step is not None:
+                if isinstance(step, Rewritten):
                     new = swap_in(self._files, self._segments, step, now_ms)
                     self._forget_unsynced(step.segments)
                     self._to_sync += [(new.end_offset + 1, file) for file in new.write_indexes()]
                     self._clean_offset = max(self._clean_offset, new.end_offset)
                     run = [segment for segment in run if segment not in step.segments]
-                yield
+                yield None if isinstance(step, Rewritten) else step
                 if any(segment not in self._segments for segment in run):
                     return  # retention was quicker
 

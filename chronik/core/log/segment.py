@@ -206,7 +206,7 @@ class Segment:
 
     def remove(self) -> None:
         """Take the segment off the disk."""
-        self.file.close()
+        self.file.retire()
         for suffix in (".log", ".index", ".timeindex"):
             self._files.remove(self.path + suffix)
 

@@ -26,6 +26,7 @@ class MemoryFile:
     def __init__(self, door: MemoryFiles, path: str) -> None:
         self._door = door
         self.path = path
+        self._is_retired = False
 
     def _content(self) -> Content | None:
         return self._door.contents.get(self.path)
@@ -41,6 +42,8 @@ class MemoryFile:
         self._door.contents.setdefault(self.path, Content()).written += added
 
     def read(self, position: int, length: int) -> bytes:
+        if self._is_retired:
+            raise OSError(errno.ESTALE, "it was removed or replaced", self.path)
         self._door.before_read(self.path)
         self._door.reads += 1
         content = self._content()
@@ -68,6 +71,9 @@ class MemoryFile:
 
     def close(self) -> None:
         pass
+
+    def retire(self) -> None:
+        self._is_retired = True
 
 
 class MemoryFiles:

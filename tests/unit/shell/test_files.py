@@ -159,6 +159,19 @@ def test_a_slice_that_is_no_longer_all_there_is_an_error_and_not_fewer_bytes(fil
         file.send(ours.fileno(), 8, 2)
 
 
+def test_a_file_that_was_given_up_is_not_opened_again_though_its_path_holds_another(files: RealFiles) -> None:
+    file = files.open("a")
+    file.append((b"old",))
+    file.retire()
+    files.replace("a", b"new")
+
+    with pytest.raises(OSError, match="removed or replaced"):
+        file.read(0, 3)
+    with pytest.raises(OSError, match="removed or replaced"):
+        bytes(FileSlice(file, 0, 3))
+    assert files.open("a").read(0, 3) == b"new"
+
+
 class SocketTransport:
     """As much of a transport as `send_now` looks at."""
 

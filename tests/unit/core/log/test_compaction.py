@@ -35,8 +35,9 @@ def put_pairs(
 
 
 def compact(log: Log, now_ms: int = NOW_MS, high_watermark: int | None = None) -> None:
-    for _ in log.compact(now_ms, log.end_offset if high_watermark is None else high_watermark):
-        pass
+    for unsynced in log.compact(now_ms, log.end_offset if high_watermark is None else high_watermark):
+        if unsynced is not None:
+            unsynced.sync()
 
 
 def records(log: Log) -> list[Record]:
