@@ -137,6 +137,11 @@ def wait_until(condition: Callable[[], bool], what: str | Callable[[], object], 
         time.sleep(0.02)
 
 
+def at_once(condition: Callable[[], bool], what: str) -> None:
+    """Our node answers when a change can be seen; Apache Kafka's broker hears of it from its controller a bit later."""
+    wait_until(condition, what, seconds=WAIT_SECONDS if os.environ.get("CHRONIK_TEST_PEER") == "kafka" else 0.0)
+
+
 def read(consumer: Consumer, count: int, seconds: float = WAIT_SECONDS) -> list[Record]:
     """The next `count` records."""
     records: list[Record] = []

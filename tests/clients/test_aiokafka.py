@@ -17,6 +17,7 @@ from tests.clients.support import (
     MessageTooLarge,
     Record,
     Settings,
+    at_once,
     needs,
     read,
 )
@@ -168,14 +169,14 @@ def test_a_topic_is_created_listed_described_and_deleted(admin: Admin, name: str
         return _name_of(error_code)
 
     assert create() == "NoError"
-    assert name in admin.list_topics()
+    at_once(lambda: name in admin.list_topics(), "the topic is listed")
     [described] = admin.describe_topics([name])
     assert sorted(partition["partition"] for partition in described["partitions"]) == [0, 1, 2]
     [broker] = admin.describe_cluster()["brokers"]
     assert {partition["leader"] for partition in described["partitions"]} == {broker["node_id"]}
     assert create() == "TopicAlreadyExistsError"
     assert delete() == "NoError"
-    assert name not in admin.list_topics()
+    at_once(lambda: name not in admin.list_topics(), "the topic is gone")
     assert delete() == "UnknownTopicOrPartitionError"
 
 

@@ -35,8 +35,8 @@ from tests.clients.support import (
     Member,
     Record,
     Settings,
+    at_once,
     read,
-    wait_until,
     wait_until_owned,
 )
 
@@ -125,14 +125,14 @@ def test_a_new_protocol_member_sees_partitions_that_are_added(
 
 def test_a_topic_is_created_listed_described_and_deleted(admin: AdminClient, name: str) -> None:
     _outcome(admin.create_topics([NewTopic(name, 3, 1)]))
-    assert set(admin.list_topics(timeout=10).topics[name].partitions) == {0, 1, 2}
+    at_once(lambda: name in admin.list_topics(timeout=10).topics, "the topic is listed")
     described = _outcome(admin.describe_topics(TopicCollection([name])))
     assert [partition.id for partition in described.partitions] == [0, 1, 2]
     [leader] = {partition.leader.id for partition in described.partitions}
     assert [node.id for node in admin.describe_cluster().result(WAIT_SECONDS).nodes] == [leader]
     assert _refusal(admin.create_topics([NewTopic(name, 3, 1)])) == KafkaError.TOPIC_ALREADY_EXISTS
     _outcome(admin.delete_topics([name]))
-    assert name not in admin.list_topics(timeout=10).topics
+    at_once(lambda: name not in admin.list_topics(timeout=10).topics, "the topic is gone")
     assert _refusal(admin.delete_topics([name])) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
@@ -187,7 +187,7 @@ def test_broker_configs_are_described(admin: AdminClient) -> None:
 def test_partitions_are_added_and_never_taken_away(admin: AdminClient, make_topic: MakeTopic) -> None:
     topic = make_topic(partitions=2)
     _outcome(admin.create_partitions([NewPartitions(topic, 4)]))
-    wait_until(lambda: len(admin.list_topics(timeout=10).topics[topic].partitions) == 4, "four partitions")
+    at_once(lambda: len(admin.list_topics(timeout=10).topics[topic].partitions) == 4, "four partitions")
     assert _refusal(admin.create_partitions([NewPartitions(topic, 1)])) == KafkaError.INVALID_PARTITIONS
 
 

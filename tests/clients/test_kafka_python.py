@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.clients.behaviours import EARLIEST, ClientBehaviours, member_of
-from tests.clients.support import NONE, Client, Consumer, MessageTooLarge, Record, Settings, needs, read
+from tests.clients.support import NONE, Client, Consumer, MessageTooLarge, Record, Settings, at_once, needs, read
 
 needs("kafka")
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition  # noqa: E402
@@ -109,7 +109,7 @@ class TestKafkaPython(ClientBehaviours):
 
 def test_a_topic_is_created_listed_described_and_deleted(admin: KafkaAdminClient, name: str) -> None:
     admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])
-    assert name in admin.list_topics()
+    at_once(lambda: name in admin.list_topics(), "the topic is listed")
     [described] = admin.describe_topics([name])
     assert [partition["partition_index"] for partition in described["partitions"]] == [0, 1, 2]
     [leader] = {partition["leader_id"] for partition in described["partitions"]}
@@ -119,7 +119,7 @@ def test_a_topic_is_created_listed_described_and_deleted(admin: KafkaAdminClient
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(name, num_partitions=3, replication_factor=1)])
     admin.delete_topics([name])
-    assert name not in admin.list_topics()
+    at_once(lambda: name not in admin.list_topics(), "the topic is gone")
     with pytest.raises(UnknownTopicOrPartitionError):
         admin.delete_topics([name])
 
