@@ -425,7 +425,7 @@ async def test_what_waits_for_a_client_that_left_is_told_so(client: Client) -> N
     left: list[str] = []
     client.send(b"o1", b"o2", b"o3")
     for name in (b"o1", b"o2", b"o3"):
-        client.requests.slots[name].on_abandoned = lambda name=name: left.append(name.decode())  # type: ignore[misc]
+        client.requests.slots[name].on_abandoned = lambda name=name: left.append(name.decode())
     client.requests.answer(b"o1")
 
     client.connection.connection_lost(None)
