@@ -308,13 +308,20 @@ class Replicas:
             config = self._image.topic_config(topic)
             if replica.log.config is not config:
                 replica.log.config = config
-        for topic, partition in [key for key in self._failed if self._image.topic(key[0]) is None]:
-            del self._failed[topic, partition]
-            removed += self._rename_away(str(TopicPartition(topic, partition)), "failed")
-            forgotten.append(TopicPartition(topic, partition))
+        for name in self._unopened():
+            if self._image.topic(name.topic) is None:
+                self._failed.pop((name.topic, name.partition), None)
+                removed += self._rename_away(str(name), "unopened")
+                forgotten.append(name)
         if forgotten:
             self._forget(forgotten)
         return removed
+
+    def _unopened(self) -> Iterable[TopicPartition]:
+        """Partitions that are on disk as far as we know, and not open: not asked for yet, or broken."""
+        names = dict.fromkeys(TopicPartition(topic, partition) for topic, partition in self._failed)
+        names.update(dict.fromkeys(self._checkpoints.synced))
+        return [name for name in names if (name.topic, name.partition) not in self._held]
 
     def _forget(self, gone: list[TopicPartition]) -> None:
         """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old had."""
