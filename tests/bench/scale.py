@@ -52,7 +52,7 @@ QUICK = Scale(
     requests=20_000,
     latencies=500,
     topics=10,
-    partitions_each=1_000,
+    partitions_each=100,
     idle_s=5,
 )
 TINY = Scale(
