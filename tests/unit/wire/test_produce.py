@@ -126,6 +126,16 @@ def test_a_count_that_lies_is_malformed(version: int) -> None:
         produce.parse(memoryview(head + lie + b"abc"), 0, version)
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_null_array_is_malformed_and_not_an_empty_one(version: int) -> None:
+    empty, null = (b"\x01\x00", b"\x00\x00") if version >= 9 else (struct.pack(">i", 0), struct.pack(">i", -1))
+    content = produce_request(version, None, 1, 5, [])
+    assert content.endswith(empty)
+
+    with pytest.raises(Malformed, match="array"):
+        produce.parse(memoryview(content[: -len(empty)] + null), 0, version)
+
+
 def test_records_are_a_view_of_the_frame_that_can_be_stamped() -> None:
     frame = bytearray(produce_request(7, None, 1, 5, [("t", [(0, b"records")])]))
 

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.create_topics.v4.request import CreateTopicsRequest as ClassicCreate
 from kio.schema.create_topics.v7.request import CreateTopicsRequest as FlexibleCreate
+from kio.schema.delete_records.v0.request import DeleteRecordsRequest as DeleteRecordsV0
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.heartbeat.v3.request import HeartbeatRequest as ClassicHeartbeat
 from kio.schema.heartbeat.v4.request import HeartbeatRequest as FlexibleHeartbeat
@@ -130,11 +131,30 @@ def test_a_length_that_lies_is_malformed_and_takes_no_memory(what: str, message_
     assert peak_bytes < 1_000_000
 
 
+def test_a_string_at_the_end_of_a_request_that_reaches_past_it_is_malformed() -> None:
+    """Nothing is read behind it that could be found missing."""
+    content = struct.pack(">h", 1) + b"g" + REST + struct.pack(">h", 300) + b"abc"
+
+    with pytest.raises(Malformed, match="300 bytes"):
+        decode(ClassicHeartbeat, content, 0)
+
+
 def test_an_array_of_more_than_a_million_is_refused_even_when_its_bytes_are_there() -> None:
     content = struct.pack(">i", ARRAY_ITEMS_MAX + 1) + bytes(2 * (ARRAY_ITEMS_MAX + 1))
 
     with pytest.raises(Malformed, match="array"):
         decode(MetadataV0, content, 0)
+
+
+def test_many_small_arrays_together_may_not_have_more_than_a_million_elements() -> None:
+    """DeleteRecords: topics with partitions of 12 bytes each; every array for itself is small enough."""
+    topic = struct.pack(">h", 1) + b"t" + struct.pack(">i", 1000) + bytes(12 * 1000)
+    fits = struct.pack(">i", 999) + topic * 999 + struct.pack(">i", 0)
+    too_many = struct.pack(">i", 1000) + topic * 1000 + struct.pack(">i", 0)
+
+    assert len(decode(DeleteRecordsV0, fits, 0).topics) == 999
+    with pytest.raises(Malformed, match="elements in its arrays"):
+        decode(DeleteRecordsV0, too_many, 0)
 
 
 def test_a_null_array_is_null_where_it_may_be_and_an_empty_one_is_not() -> None:

@@ -138,3 +138,24 @@ def test_the_checksum_is_of_everything_from_the_attributes_on() -> None:
     assert crc_holds(batch, crc)
     batch[CRC_START] ^= 1
     assert not crc_holds(batch, crc)
+
+
+def crc_32c(content: bytes | bytearray) -> int:
+    """CRC-32C by its definition (RFC 3720, B.4), bit by bit: what libraries must agree with."""
+    crc = 0xFFFFFFFF
+    for byte in content:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def test_the_checksum_is_crc_32c_by_its_definition_in_network_order() -> None:
+    """Built, accepted and stamped by one library, all three could be wrong together and no other test would notice."""
+    assert crc_32c(b"123456789") == 0xE3069283
+
+    batch = batch_of()
+    assert int.from_bytes(batch[17:21], "big") == crc_32c(batch[21:])
+    stamp_append_time(batch, 0, 12345)
+    assert int.from_bytes(batch[17:21], "big") == crc_32c(batch[21:])
+    assert accept(batch).crc == crc_32c(batch[21:])
