@@ -137,6 +137,7 @@ def _parse_flexible(frame: memoryview, position: int, version: int) -> ProduceRe
             position = skip_tags(frame, position)
         topics.append((topic, partitions))
         position = skip_tags(frame, position)
+    skip_tags(frame, position)  # the request must be whole before any of it is appended
     return ProduceRequest(transactional_id, acks, timeout_ms, topics)
 
 
