@@ -114,6 +114,9 @@ class Files(Protocol):
         """Sync all of them off the event loop; for each, what went wrong. A failed sync must never be tried again:
         the kernel may have dropped the pages, and the second try would report success."""
 
+    def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
+        """As `replace`, off the event loop. One at a time for a path, until it is done."""
+
     def remove_later(self, path: str) -> Awaitable[None]:
         """As `remove`, off the event loop: large files take a while."""
 

@@ -7,6 +7,7 @@ starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an ord
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 
 from chronik.core.errors import Corrupt
@@ -73,6 +74,24 @@ class Checkpoints:
         self._files.remove(CLEAN)
 
     def write(self, replicas: Iterable[LeaderReplica]) -> None:
+        """Write what has changed, at once: for start-up, shutdown and deletions."""
+        for name, content in self._changed(replicas):
+            self._files.replace(name, content)
+            self._written[name] = content
+
+    async def write_later(self, replicas: Iterable[LeaderReplica]) -> None:
+        """As `write`, without the loop waiting for the disk. Whoever is cancelled here waits for the file under way,
+        so that it cannot take the place of a newer one."""
+        for name, content in self._changed(replicas):
+            writing = asyncio.ensure_future(self._files.replace_later(name, content))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                await writing
+                raise
+            self._written[name] = content
+
+    def _changed(self, replicas: Iterable[LeaderReplica]) -> list[tuple[str, bytes]]:
         """What is known of a log that is not open, or could not be opened, stays: without it the next start would take
         damage for a torn tail, and cut off what was acknowledged."""
         synced, watermarks, starts = dict(self.synced), dict(self.watermarks), dict(self.starts)
@@ -84,11 +103,8 @@ class Checkpoints:
             watermarks[key] = replica.high_watermark
             if replica.log.start_offset > 0:
                 starts[key] = replica.log.start_offset
-        for name, offsets in ((SYNCED, synced), (WATERMARKS, watermarks), (STARTS, starts)):
-            content = encode(offsets)
-            if self._written.get(name) != content:
-                self._files.replace(name, content)
-                self._written[name] = content
+        contents = ((SYNCED, encode(synced)), (WATERMARKS, encode(watermarks)), (STARTS, encode(starts)))
+        return [(name, content) for name, content in contents if self._written.get(name) != content]
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone: a new topic of the same name begins at 0."""

@@ -199,6 +199,7 @@ class Connection(asyncio.BufferedProtocol):
         while line and line[0].is_filled:
             first = line.popleft()
             buffers, first.buffers = first.buffers, None
+            first.on_abandoned = None  # what it belongs to refers to this slot: without it, nothing is left to collect
             if buffers is None:
                 self.close()
                 return

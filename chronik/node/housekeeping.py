@@ -35,9 +35,11 @@ class Housekeeping:
     def start(self) -> None:
         self._task = asyncio.get_running_loop().create_task(self._run(), name="housekeeping")
 
-    def stop(self) -> None:
+    async def stop(self) -> None:
+        """Ends it, and returns when what was under way is done."""
         if self._task is not None:
             self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _run(self) -> None:
         while True:
@@ -67,7 +69,7 @@ class Housekeeping:
                 self._node.replicas.commits.due(replica)
 
     async def _write_checkpoints(self) -> None:
-        self._checkpoints.write(self._node.replicas.held())
+        await self._checkpoints.write_later(self._node.replicas.held())
 
     async def _close_idle(self) -> None:
         idle_ms = self._node.image.node_config.connections_max_idle_ms

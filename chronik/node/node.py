@@ -200,7 +200,7 @@ class Node:
         self.coordinators.close()
         self.metadata.close()
         await self._dispatch.close()
-        self._housekeeping.stop()
+        await self._housekeeping.stop()
         await self.replicas.commits.wait_until_idle()
         self._deadlines.close()
         self._checkpoints.write(self.replicas.held())

@@ -291,6 +291,9 @@ class RealFiles:
             outcomes[start::THREADS] = part_outcomes
         return outcomes
 
+    def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, self.replace, path, content)
+
     def remove_later(self, path: str) -> Awaitable[None]:
         return asyncio.get_running_loop().run_in_executor(self._threads, self.remove, path)
 

@@ -21,14 +21,24 @@ from chronik.core.errors import Code
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 
-ARRAY_ITEMS_MAX = 1_000_000
+ARRAY_ITEMS_MAX = 1_000_000  # of all arrays of a message together: an element costs far more memory than its bytes
 _DURATION_MS_MAX = 10**16
 
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
 
+class _Elements:
+    """How many array elements the message that is being read may still have. Messages are read one at a time."""
+
+    left = ARRAY_ITEMS_MAX
+
+
+_elements = _Elements()
+
+
 def decode(message_type: type, buffer: Buffer, position: int) -> Any:
     """The message of this kio type that starts at `position`. Raises Malformed."""
+    _elements.left = ARRAY_ITEMS_MAX
     try:
         return reader_of(message_type)(buffer, position)[0]
     except (struct.error, IndexError, ValueError, OverflowError) as problem:
@@ -193,6 +203,9 @@ def _array_reader(item: Read, flexible: bool, nullable: bool) -> Read:
         # An element takes at least a byte, so a longer array than there are bytes is a lie.
         if count > ARRAY_ITEMS_MAX or count > len(buffer) - position:
             raise Malformed(f"an array of {count} elements in {len(buffer) - position} bytes")
+        _elements.left -= count
+        if _elements.left < 0:
+            raise Malformed(f"a message with more than {ARRAY_ITEMS_MAX} elements in its arrays")
         values = []
         for _ in range(count):
             value, position = item(buffer, position)

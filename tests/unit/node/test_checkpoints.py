@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
 import pytest
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from chronik.core.errors import Corrupt
 from chronik.core.replica.leader import LeaderReplica
-from chronik.core.types import TopicPartition
+from chronik.core.types import Buffer, TopicPartition
 from chronik.node.checkpoints import CLEAN, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
@@ -157,6 +158,40 @@ def test_nothing_is_written_when_nothing_changed() -> None:
     checkpoints.write([replica_of("one", 5, 3)])
 
     assert all(files.contents[path] is content for path, content in before.items())
+
+
+def test_what_is_written_off_the_loop_is_the_same() -> None:
+    files, others = MemoryFiles(), MemoryFiles()
+    replicas = [replica_of("one", 5, 3)]
+    written_to(files).write(replicas)
+
+    asyncio.run(written_to(others).write_later(replicas))
+
+    assert {path: bytes(c.written) for path, c in files.contents.items()} == {
+        path: bytes(c.written) for path, c in others.contents.items()
+    }
+
+
+def test_whoever_is_cancelled_while_a_checkpoint_is_written_waits_for_it() -> None:
+    """Else the file under way could take the place of the one that is written at the end."""
+
+    class SlowFiles(MemoryFiles):
+        async def _replace(self, path: str, content: Buffer) -> None:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            self.replace(path, content)
+
+    async def write() -> None:
+        files = SlowFiles()
+        checkpoints = written_to(files)
+        writing = asyncio.ensure_future(checkpoints.write_later([replica_of("one", 5, 3)]))
+        await asyncio.sleep(0)
+        writing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await writing
+        assert files.exists(SYNCED)
+
+    asyncio.run(write())
 
 
 def test_checkpoints_survive_a_power_cut() -> None:

@@ -244,7 +244,7 @@ async def test_it_stops_when_it_is_told_to(node: FakeNode) -> None:
     node.housekeeping.start()
     await asyncio.sleep(0)
 
-    node.housekeeping.stop()
+    await node.housekeeping.stop()
     await asyncio.sleep(0)
 
     assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from chronik.testing import NodeDied, RunningNode, node
 
-START_S_MAX = 1.5  # on an idle machine it is a fifth of that
+START_CPU_S_MAX = 1.2  # on an idle machine it is a third of that
 
 
 def is_listening(running: RunningNode) -> bool:
@@ -23,16 +22,22 @@ def is_listening(running: RunningNode) -> bool:
         return False
 
 
-def test_a_node_is_there_in_well_under_a_second(record_property: Callable[[str, object], None]) -> None:
-    took_s: list[float] = []
-    for _ in range(3):
-        began = time.perf_counter()
-        with node() as running:
-            took_s.append(time.perf_counter() - began)
-            assert is_listening(running)
-    record_property("start_s", min(took_s))
+def cpu_s(pid: int) -> float:
+    """What a process has used of the processor so far."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    assert min(took_s) < START_S_MAX, f"the fastest of {took_s} seconds is slow"
+
+def test_a_node_needs_little_to_start(record_property: Callable[[str, object], None]) -> None:
+    """In processor time, because how long it takes is a matter of what else runs; `make bench` measures that."""
+    used_s: list[float] = []
+    for _ in range(3):
+        with node() as running:
+            used_s.append(cpu_s(running.pid))
+            assert is_listening(running)
+    record_property("start_cpu_s", min(used_s))
+
+    assert min(used_s) < START_CPU_S_MAX, f"the least of {used_s} seconds is much"
 
 
 def test_a_node_is_gone_with_its_directory_after_the_block() -> None:
