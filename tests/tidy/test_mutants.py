@@ -1,0 +1,38 @@
+"""The mutants do not rot: each still fits the tree, and names tests that are there. `make mutants` runs them."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+
+import pytest
+
+from tests.mutants.mutant import ROOT, Mutant, all_mutants, apply
+
+# Those of failure-modes.md that one node can have; the others need a cluster or transactions.
+ONE_NODE = {*range(1, 6), *range(8, 13), *range(33, 37), *range(38, 43)}
+
+
+@pytest.mark.parametrize("mutant", all_mutants(), ids=lambda mutant: mutant.name)
+def test_the_patch_still_applies(mutant: Mutant) -> None:
+    problem = apply(mutant, ROOT, only_check=True)
+
+    assert problem is None, f"{mutant.path.name} no longer fits the code. Put the same fault into it as it is now."
+
+
+def test_every_test_a_mutant_names_is_there() -> None:
+    named = {test for mutant in all_mutants() for test in mutant.caught_by}
+
+    assert sorted(test for test in named if test.partition("::")[2] not in functions_of(test.partition("::")[0])) == []
+
+
+def test_every_fault_that_one_node_can_have_has_its_mutants() -> None:
+    assert ONE_NODE - {mutant.number for mutant in all_mutants()} == set()
+
+
+@cache
+def functions_of(path: str) -> frozenset[str]:
+    if not (ROOT / path).is_file():
+        return frozenset()
+    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
