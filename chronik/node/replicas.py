@@ -10,6 +10,7 @@ import base64
 import contextlib
 import errno
 import logging
+import re
 from collections.abc import Callable, Iterable, Iterator
 
 from chronik.core.config.topic import TopicConfig
@@ -34,6 +35,8 @@ STRAY_SUFFIX = "-stray"
 SENT_UNREAD_BYTES = 32 * 1024  # below this, reading is cheaper than one more system call
 NAME_BYTES_MAX = 255  # of a file or directory
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+_TOPIC_ID = re.compile(rb"^topic_id: [A-Za-z0-9_-]{22}$", re.MULTILINE)
+SLIPPED_BITS_MAX = 8  # two topic ids, thrown by dice, differ in far more
 
 
 class Replicas:
@@ -154,15 +157,19 @@ class Replicas:
         directory = str(name)
         if PARTITION_METADATA not in self._files.names(directory):
             return
-        expected = f"topic_id: {encode_id(topic_id)}"
-        if (
-            expected
-            not in self._files.read_all(f"{directory}/{PARTITION_METADATA}").decode("ascii", "replace").splitlines()
-        ):
-            aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
-            log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
-            self._files.rename(directory, aside)
-            self._checkpoints.forget((name,))
+        path, expected = f"{directory}/{PARTITION_METADATA}", _partition_metadata(topic_id)
+        content = self._files.read_all(path)
+        if content == expected:
+            return
+        if _TOPIC_ID.search(content) is None or _differing_bits(content, expected) <= SLIPPED_BITS_MAX:
+            # Lost with the power, or damaged: it does not say that the log is another's.
+            log.warning("%s was damaged and is written anew", path)
+            self._files.replace(path, expected)
+            return
+        aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
+        log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
+        self._files.rename(directory, aside)
+        self._checkpoints.forget((name,))
 
     def on_disk(self) -> list[TopicPartition]:
         """The partitions of the image that have something on disk here, our own topics first."""
@@ -217,6 +224,9 @@ class Replicas:
                 raise Refused(Code.KAFKA_STORAGE_ERROR, "the disk is full") from problem
             self.take_offline(replica, f"write failed: {problem}")
             raise Refused(Code.KAFKA_STORAGE_ERROR, f"write failed: {problem}") from problem
+        except Corrupt as problem:  # met while looking up an earlier batch of its producer, or in the index
+            self.take_offline(replica, str(problem))
+            raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         metrics = self._metrics
         if appended.is_new:
             metrics.produced_batches += 1
@@ -231,8 +241,11 @@ class Replicas:
         return appended
 
     def _mark_directory(self, replica: LeaderReplica) -> None:
-        content = f"version: 0\ntopic_id: {encode_id(replica.topic_id)}\n".encode()
-        self._files.replace(f"{replica.log.directory}/{PARTITION_METADATA}", content, sync=False)
+        """The mark is safe when the first batch is: without it, nobody could tell whose that batch was."""
+        file = self._files.open(f"{replica.log.directory}/{PARTITION_METADATA}")
+        file.truncate(0)
+        file.append((_partition_metadata(replica.topic_id),))
+        replica.log.sync_with_next(file)
 
     def read_cached(self, plan: Slice) -> Outgoing | None:
         if plan.length >= SENT_UNREAD_BYTES and not plan.needs_check and plan.file.is_in_memory(plan.position):
@@ -362,6 +375,15 @@ def renamed(directory: str, suffix: str) -> str:
     topic, _, partition = directory.rpartition("-")
     suffix = f"-{partition}{suffix}"
     return topic[: NAME_BYTES_MAX - len(suffix)] + suffix
+
+
+def _partition_metadata(topic_id: bytes) -> bytes:
+    return f"version: 0\ntopic_id: {encode_id(topic_id)}\n".encode()
+
+
+def _differing_bits(one: bytes, other: bytes) -> int:
+    differing = sum((a ^ b).bit_count() for a, b in zip(one, other, strict=False))
+    return differing + 8 * abs(len(one) - len(other))
 
 
 def encode_id(topic_id: bytes) -> str:

@@ -183,9 +183,12 @@ class Log:
             segment.file.close()
 
     def abandon(self) -> None:
-        """Let go of the files and store nothing: what is in them is not wanted any more."""
+        """Let go of the files and store nothing: what is in them is not wanted any more.
+
+        An answer on its way may still name them, and their paths may soon be those of a new topic's.
+        """
         for segment in self._segments:
-            segment.file.close()
+            segment.file.retire()
 
     # --- writing
 
@@ -291,6 +294,11 @@ class Log:
         if self._segments and self._segments[-1].size and self.end_offset > self.synced_offset:
             files.append(self._segments[-1].file)
         return files, self.end_offset
+
+    def sync_with_next(self, file: File) -> None:
+        """Have a file beside the log synced together with the next batch."""
+        if all(file.path != known.path for _, known in self._to_sync):
+            self._to_sync.append((self.end_offset + 1, file))
 
     def mark_synced(self, end_offset: int) -> None:
         """Everything below `end_offset` has been synced. Truncation must not happen while a sync is under way."""

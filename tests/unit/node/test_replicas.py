@@ -15,6 +15,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.ports import FileSlice
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
 from chronik.node.replicas import NAME_BYTES_MAX, encode_id, renamed
@@ -26,6 +27,7 @@ ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 EIO = OSError(errno.EIO, "Input/output error")
 ORDERS = {"orders": 2}
 FIRST_FILE = "orders-0/00000000000000000000.log"
+MARK = "orders-0/partition.metadata"
 MAGIC_BIT = 8 * 16  # of the first batch: seen when the log is opened
 
 
@@ -197,6 +199,25 @@ async def test_a_sync_that_fails_is_told_to_those_who_wait_as_an_error(house: Ho
     assert refusal(lambda: house.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
 
 
+@run
+async def test_damage_met_while_appending_takes_the_replica_offline(house: House) -> None:
+    replica = house.replicas.leader("orders", 0)
+    for sequence in range(3):
+        house.replicas.append(replica, batch_of(producer_id=7, sequence=sequence), 1)
+    await house.settle()
+    again = House(house.files, ORDERS)
+    replica = again.replicas.leader("orders", 0)
+    replica.log.producers.states()[0].is_recalled = False
+    while len(replica.log.producers.states()[0].batches) > 1:
+        replica.log.producers.states()[0].batches.popleft()
+    house.files.flip(FIRST_FILE, MAGIC_BIT)
+
+    retried = batch_of(producer_id=7, sequence=0)
+
+    assert refusal(lambda: again.replicas.append(replica, retried, 1)) == Code.KAFKA_STORAGE_ERROR
+    assert replica.offline is not None
+
+
 # --- reading
 
 
@@ -311,12 +332,55 @@ async def test_the_directory_of_an_earlier_topic_of_that_name_is_moved_aside(hou
     assert replica.log.end_offset == 1
 
 
+@run
+async def test_whose_a_partition_is_survives_a_power_cut_together_with_its_first_batch(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
+    await house.settle()
+
+    house.files.crash()
+    again = House(house.files, ORDERS)
+
+    assert again.replicas.leader("orders", 0).log.end_offset == 1
+    assert encode_id(b"orders".ljust(16, b"\x01")).encode() in house.files.read_all(MARK)
+
+
+@run
+async def test_a_damaged_mark_does_not_take_the_log_from_its_topic(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
+    await house.settle()
+    whole = house.files.read_all(MARK)
+    flipped = bytearray(whole)
+    flipped[-4] ^= 1
+
+    for damaged in (b"", whole[:-5], bytes(flipped), b"\xff" * len(whole)):
+        house.files.replace(MARK, damaged)
+        again = House(house.files, ORDERS)
+
+        assert again.replicas.leader("orders", 0).log.end_offset == 1
+        assert house.files.read_all(MARK) == whole
+
+
 # --- deletion
 
 
 def delete(house: House, name: str) -> list[str]:
     house.tell(DeleteTopics((TopicToDelete(name=name),)))
     return list(house.replicas.metadata_changed())
+
+
+@run
+async def test_an_answer_on_its_way_never_gets_the_bytes_of_a_new_topic_of_that_name(house: House) -> None:
+    replica = house.replicas.leader("orders", 0)
+    house.replicas.append(replica, batch_of(), 1)
+    await house.settle()
+    on_its_way = FileSlice(*plan_of(replica)[:3])
+
+    delete(house, "orders")
+    house.create("orders", 2, topic_id=b"another".ljust(16, b"\x02"))
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
+
+    with pytest.raises(OSError):
+        bytes(on_its_way)
 
 
 @run
