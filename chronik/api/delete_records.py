@@ -1,5 +1,6 @@
 """DeleteRecords (21), versions 0-2. Moves the start of a partition's log up; -1 means up to the high watermark.
 
+The answer waits until that is on disk: what was said to be gone does not come back after a crash.
 Refused for internal topics, and for topics that are only compacted: there the records' keys say what goes.
 """
 
@@ -25,13 +26,15 @@ RESPONSE = DeleteRecordsResponse
 NO_LOW_WATERMARK = -1
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     topics = tuple(
         DeleteRecordsTopicResult(
             name=topic.name, partitions=tuple(_partition(topic.name, part, desk) for part in topic.partitions)
         )
         for topic in request.topics
     )
+    if any(not part.error_code for topic in topics for part in topic.partitions):
+        await desk.replicas.store_starts()
     return DeleteRecordsResponse(throttle_time=datetime.timedelta(0), topics=topics)
 
 

@@ -80,6 +80,9 @@ class ReplicaDesk(Protocol):
     def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
         """The log cannot say where the bytes are: the replica goes offline, and this is what to answer."""
 
+    def store_starts(self) -> Awaitable[None]:
+        """Put on disk where each log starts now. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
+
     def held(self) -> Iterable[LeaderReplica]:
         """Every replica on this node, by topic and partition."""
 

@@ -8,7 +8,7 @@ starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an ord
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from chronik.core.errors import Corrupt
 from chronik.core.ports import Files
@@ -53,6 +53,8 @@ class Checkpoints:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._written: dict[str, bytes] = {}
+        self._times_at_once = 0  # how often `write` was called
+        self._one_at_a_time = asyncio.Lock()
         self.damaged: list[str] = []  # what could not be read; the logs are then scanned from their start
         self.synced = self._read(SYNCED)
         self.watermarks = self._read(WATERMARKS)
@@ -75,21 +77,37 @@ class Checkpoints:
 
     def write(self, replicas: Iterable[LeaderReplica]) -> None:
         """Write what has changed, at once: for start-up, shutdown and deletions."""
+        self._times_at_once += 1
         for name, content in self._changed(replicas):
             self._files.replace(name, content)
             self._written[name] = content
 
-    async def write_later(self, replicas: Iterable[LeaderReplica]) -> None:
-        """As `write`, without the loop waiting for the disk. Whoever is cancelled here waits for the file under way,
-        so that it cannot take the place of a newer one."""
-        for name, content in self._changed(replicas):
-            writing = asyncio.ensure_future(self._files.replace_later(name, content))
-            try:
-                await asyncio.shield(writing)
-            except asyncio.CancelledError:
-                await writing
-                raise
+    async def write_later(self, replicas: Callable[[], Iterable[LeaderReplica]]) -> None:
+        """As `write`, without the loop waiting for the disk."""
+        async with self._one_at_a_time:
+            while not await self._written_undisturbed(replicas):
+                pass  # which of the two the disk has now, nobody can say: write what holds now
+
+    async def _written_undisturbed(self, replicas: Callable[[], Iterable[LeaderReplica]]) -> bool:
+        """False when `write` came between: what is on its way to the disk may be older than what that has written."""
+        times_at_once = self._times_at_once
+        for name, content in self._changed(replicas()):
+            self._written.pop(name, None)
+            await self._wait_for_replace(name, content)
+            if self._times_at_once != times_at_once:
+                self._written.pop(name, None)
+                return False
             self._written[name] = content
+        return True
+
+    async def _wait_for_replace(self, name: str, content: bytes) -> None:
+        """Whoever is cancelled here waits for the file, so that it cannot take the place of a newer one."""
+        writing = asyncio.ensure_future(self._files.replace_later(name, content))
+        try:
+            await asyncio.shield(writing)
+        except asyncio.CancelledError:
+            await writing
+            raise
 
     def _changed(self, replicas: Iterable[LeaderReplica]) -> list[tuple[str, bytes]]:
         """What is known of a log that is not open, or could not be opened, stays: without it the next start would take

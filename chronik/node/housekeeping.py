@@ -69,7 +69,7 @@ class Housekeeping:
                 self._node.replicas.commits.due(replica)
 
     async def _write_checkpoints(self) -> None:
-        await self._checkpoints.write_later(self._node.replicas.held())
+        await self._checkpoints.write_later(self._node.replicas.held)
 
     async def _close_idle(self) -> None:
         idle_ms = self._node.image.node_config.connections_max_idle_ms

@@ -280,6 +280,12 @@ class Replicas:
         self._metrics.bytes_out += plan.length
         return Code.NONE
 
+    async def store_starts(self) -> None:
+        try:
+            await self._checkpoints.write_later(self.held)
+        except OSError as problem:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, f"the log start cannot be stored: {problem}") from problem
+
     async def sync_alone(self, file: File) -> None:
         """Sync a file that no acknowledgement waits for. Raises OSError."""
         (problem,) = await self._files.sync_later([file])

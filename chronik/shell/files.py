@@ -237,9 +237,12 @@ class RealFiles:
             return source.read()
 
     def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
+        self._replace(path, content, ".tmp", sync)
+
+    def _replace(self, path: str, content: Buffer, suffix: str, sync: bool) -> None:
         absolute = self._absolute(path)
         os.makedirs(os.path.dirname(absolute), exist_ok=True)
-        beside = absolute + ".tmp"
+        beside = absolute + suffix
         with open(beside, "wb") as target:
             target.write(content)
             target.flush()
@@ -292,7 +295,10 @@ class RealFiles:
         return outcomes
 
     def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, self.replace, path, content)
+        # Not the name that `replace` uses: the two may meet.
+        return asyncio.get_running_loop().run_in_executor(
+            self._threads, self._replace, path, content, ".later.tmp", True
+        )
 
     def remove_later(self, path: str) -> Awaitable[None]:
         return asyncio.get_running_loop().run_in_executor(self._threads, self.remove, path)

@@ -133,6 +133,13 @@ class FakeReplicas:
     def __init__(self) -> None:
         self.replicas: dict[tuple[str, int], LeaderReplica] = {}
         self.refusing: dict[tuple[str, int], Code] = {}
+        self.stored_starts: dict[tuple[str, int], int] | None = None
+        self.is_full = False
+
+    async def store_starts(self) -> None:
+        if self.is_full:
+            raise Refused(Code.KAFKA_STORAGE_ERROR)
+        self.stored_starts = {key: replica.log.start_offset for key, replica in self.replicas.items()}
 
     def add(self, topic: str, partition: int, log: FakeLog | None = None, *, leader_epoch: int = 0) -> LeaderReplica:
         replica = LeaderReplica(

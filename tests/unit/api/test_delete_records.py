@@ -35,6 +35,25 @@ def test_the_log_then_begins_at_the_offset() -> None:
     assert log.start_offset == 15
 
 
+def test_the_answer_waits_until_the_new_start_is_on_disk() -> None:
+    desk = fake_desk()
+    replicas_of(desk).add("a", 0, FakeLog(10, 20))
+
+    ask(delete_records, request("a", (0, 15)), desk, version=2)
+
+    assert replicas_of(desk).stored_starts == {("a", 0): 15}
+
+
+def test_a_start_that_could_not_be_stored_is_no_success() -> None:
+    desk = fake_desk()
+    replicas_of(desk).add("a", 0, FakeLog(10, 20))
+    replicas_of(desk).is_full = True
+
+    [result] = ask(delete_records, request("a", (0, 15)), desk, version=2).topics[0].partitions
+
+    assert (result.error_code, result.low_watermark) == (Code.KAFKA_STORAGE_ERROR, -1)
+
+
 def test_minus_one_means_up_to_the_high_watermark() -> None:
     assert deleted(FakeLog(10, 20), -1) == (Code.NONE, 20)
 

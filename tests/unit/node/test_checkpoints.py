@@ -165,31 +165,53 @@ def test_what_is_written_off_the_loop_is_the_same() -> None:
     replicas = [replica_of("one", 5, 3)]
     written_to(files).write(replicas)
 
-    asyncio.run(written_to(others).write_later(replicas))
+    asyncio.run(written_to(others).write_later(lambda: replicas))
 
     assert {path: bytes(c.written) for path, c in files.contents.items()} == {
         path: bytes(c.written) for path, c in others.contents.items()
     }
 
 
+class SlowFiles(MemoryFiles):
+    """A disk that takes its time over what is done off the loop."""
+
+    async def _replace(self, path: str, content: Buffer) -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        self.replace(path, content)
+
+
 def test_whoever_is_cancelled_while_a_checkpoint_is_written_waits_for_it() -> None:
     """Else the file under way could take the place of the one that is written at the end."""
-
-    class SlowFiles(MemoryFiles):
-        async def _replace(self, path: str, content: Buffer) -> None:
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            self.replace(path, content)
 
     async def write() -> None:
         files = SlowFiles()
         checkpoints = written_to(files)
-        writing = asyncio.ensure_future(checkpoints.write_later([replica_of("one", 5, 3)]))
+        writing = asyncio.ensure_future(checkpoints.write_later(lambda: [replica_of("one", 5, 3)]))
         await asyncio.sleep(0)
         writing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await writing
         assert files.exists(SYNCED)
+
+    asyncio.run(write())
+
+
+def test_a_deletion_while_checkpoints_are_written_is_not_undone_by_them() -> None:
+    """Else a new topic of that name would seem to have lost what the old one had."""
+
+    async def write() -> None:
+        files = SlowFiles()
+        checkpoints = written_to(files)
+        replicas = [replica_of("kept", 5, 3), replica_of("deleted", 5, 3)]
+        writing = asyncio.ensure_future(checkpoints.write_later(lambda: replicas))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        replicas = replicas[:1]
+        checkpoints.write(replicas)
+        await writing
+
+        assert written_to(files).synced == written_to(files).watermarks == {TopicPartition("kept", 0): 3}
 
     asyncio.run(write())
 
