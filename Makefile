@@ -51,13 +51,14 @@ format: setup ## Put the code in its standard form
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: setup clients ## All set-up, then everything: checks, unit, scenarios, real clients, fuzz, recovery
+test: setup clients ## All set-up, then everything: checks, unit, scenarios, real clients, fuzz, recovery, mutants
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) $(SPREAD) -n auto --durations=10 $(ARGS)
 	$(PYTEST) tests $(SPREAD:%=--ignore=%) --durations=25 $(ARGS)
+	$(BIN)/python -m tests.mutants.run
 
 .PHONY: clients
 clients: setup ## Install the Kafka clients of other languages that the tests use

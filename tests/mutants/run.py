@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print("no such mutant" if asked.only else "nothing changed that a mutant is about")
         return EXIT_USAGE if asked.only else 0
     with _workplaces(min(AT_ONCE, len(mutants))) as workplaces:
-        problem_without = _without_faults(workplaces[0], mutants, console)
+        problem_without = _without_faults(workplaces, mutants, console)
         outcomes = [] if problem_without else _try_all(workplaces, mutants, console)
     if asked.json:
         sys.stdout.write(json.dumps([_as_json(outcome) for outcome in outcomes], indent=2) + "\n")
@@ -92,13 +92,16 @@ def _workplaces(count: int) -> Iterator[list[Workplace]]:
                 workplace.close()
 
 
-def _without_faults(workplace: Workplace, mutants: list[Mutant], console: Console) -> str | None:
-    """The tests of all these mutants must pass, and load the copy they run in."""
+def _without_faults(workplaces: list[Workplace], mutants: list[Mutant], console: Console) -> str | None:
+    """What is wrong when the tests of all these mutants do not pass as they should. Each workplace runs its share."""
     tests = sorted({test for mutant in mutants for test in mutant.caught_by})
     console.print(f"{len(tests)} tests without any fault ...", end=" ")
-    code, output = workplace.run_tests(tests)
-    console.print("pass" if code == 0 else "fail")
-    return None if code == 0 else output
+    shares = [share for number in range(len(workplaces)) if (share := tests[number :: len(workplaces)])]
+    with ThreadPoolExecutor(len(workplaces)) as pool:
+        outcomes = list(pool.map(Workplace.run_tests, workplaces, shares))
+    problems = [output for code, output in outcomes if code != 0]
+    console.print("fail" if problems else "pass")
+    return "\n".join(problems) or None
 
 
 def _try_all(workplaces: list[Workplace], mutants: list[Mutant], console: Console) -> list[Outcome]:

@@ -27,7 +27,7 @@ def main() -> None:
         request = json.loads(line)
         output = Path(request["output"])
         code = _run(request["arguments"], output, request["seconds"])
-        if not is_warm and code == 0:
+        if not is_warm and code is not None:
             _warm_up(output.with_suffix(".modules"))
             is_warm = True
         sys.stdout.write(json.dumps(code) + "\n")
