@@ -2,18 +2,24 @@
 
 `recovery-point-offset-checkpoint`: up to where each log was synced; recovery scans from there, and below it a bad
 batch is damage, not a torn tail. `replication-offset-checkpoint`: high watermarks. `log-start-offset-checkpoint`: log
-starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop.
+starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop, and has the checksums of the
+three: Kafka's format has none, and a digit that turned into another would hide records or bring deleted ones back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Iterable
+
+from crc32c import crc32c
 
 from chronik.core.errors import Corrupt
 from chronik.core.ports import Files
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
+
+log = logging.getLogger(__name__)
 
 SYNCED = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
@@ -55,6 +61,7 @@ class Checkpoints:
         self._written: dict[str, bytes] = {}
         self._times_at_once = 0  # how often `write` was called
         self._one_at_a_time = asyncio.Lock()
+        self._checksums = self._read_checksums()
         self.damaged: list[str] = []  # what could not be read; the logs are then scanned from their start
         self.synced = self._read(SYNCED)
         self.watermarks = self._read(WATERMARKS)
@@ -64,12 +71,26 @@ class Checkpoints:
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
-            return decode(name, self._files.read_all(name))
+            content = self._files.read_all(name)
+            if self._checksums.get(name, crc32c(content)) != crc32c(content):
+                raise Corrupt(name, "the checksum does not hold")
+            return decode(name, content)
         except FileNotFoundError:
             return {}
-        except Corrupt:
+        except Corrupt as problem:
+            log.warning("a checkpoint is damaged, so every log is looked at: %s", problem)
             self.damaged.append(name)
             return {}
+
+    def _read_checksums(self) -> dict[str, int]:
+        """Those of the last orderly stop; none when there was none, or when they themselves do not check out."""
+        try:
+            *lines, last = self._files.read_all(CLEAN).decode("ascii", "replace").splitlines() or [""]
+        except FileNotFoundError:
+            return {}
+        if last != _checksum_line(CLEAN, "\n".join(lines).encode()):
+            return {}
+        return {name: int(checksum, 16) for name, checksum in (line.split(" ") for line in lines)}
 
     def started(self) -> None:
         """From now on a stop is only orderly if it says so."""
@@ -132,4 +153,9 @@ class Checkpoints:
 
     def stopped(self) -> None:
         """Everything is closed and synced: the next start need not look."""
-        self._files.replace(CLEAN, b"")
+        lines = [_checksum_line(name, content) for name, content in self._written.items()]
+        self._files.replace(CLEAN, "\n".join([*lines, _checksum_line(CLEAN, "\n".join(lines).encode())]).encode())
+
+
+def _checksum_line(name: str, content: bytes) -> str:
+    return f"{name} {crc32c(content):08x}"

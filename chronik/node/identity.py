@@ -5,10 +5,13 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
+from crc32c import crc32c
+
 from chronik.core.config.parse import parse_properties
 from chronik.core.ports import Chance, Files
 
 META = "meta.properties"
+CHECKSUM = "chronik.checksum"  # of all other lines
 FORMAT = 1  # of the data directory; a newer one is not touched
 
 
@@ -32,6 +35,9 @@ def settle(files: Files, node_id: int, chance: Chance) -> Identity:
         cluster_id = base64.urlsafe_b64encode(chance.uuid()).decode().rstrip("=")
         _write(files, Identity(node_id, cluster_id))
         return Identity(node_id, cluster_id)
+    checksum = found.pop(CHECKSUM, None)
+    if checksum is not None and checksum != _checksum(found):
+        raise WrongDirectory(f"{META} there is damaged: its checksum does not hold")
     written_format = found.get("chronik.format", "")
     if not written_format.isdecimal():
         raise WrongDirectory(f"{META} there was not written by chronik")
@@ -43,10 +49,11 @@ def settle(files: Files, node_id: int, chance: Chance) -> Identity:
 
 
 def _write(files: Files, identity: Identity) -> None:
-    lines = (
-        "version=1",
-        f"cluster.id={identity.cluster_id}",
-        f"node.id={identity.node_id}",
-        f"chronik.format={FORMAT}",
-    )
-    files.replace(META, ("\n".join(lines) + "\n").encode())
+    values = {"version": "1", "cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
+    values["chronik.format"] = str(FORMAT)
+    values[CHECKSUM] = _checksum(values)
+    files.replace(META, "".join(f"{key}={value}\n" for key, value in values.items()).encode())
+
+
+def _checksum(values: dict[str, str]) -> str:
+    return f"{crc32c(repr(sorted(values.items())).encode()):08x}"

@@ -88,6 +88,35 @@ def test_the_next_process_knows_how_far_each_log_was_safe() -> None:
     assert again.starts == {two: 2}
 
 
+@pytest.mark.parametrize("name", [SYNCED, WATERMARKS, STARTS])
+def test_a_digit_that_turned_into_another_is_damage(name: str) -> None:
+    files = MemoryFiles()
+    moved = replica_of("two", 4, 4)
+    moved.delete_records(2)
+    before = written_to(files)
+    before.write([moved])
+    before.stopped()
+    assert written_to(files).was_clean
+    files.flip(name, (len(files.read_all(name)) - 2) * 8)
+
+    after = written_to(files)
+
+    assert (after.damaged, after.was_clean) == ([name], False)
+
+
+def test_damage_to_the_checksums_themselves_condemns_no_checkpoint() -> None:
+    files = MemoryFiles()
+    before = written_to(files)
+    before.write([replica_of("one", 5, 3)])
+    before.stopped()
+    files.flip(CLEAN, (len(SYNCED) + 1) * 8)
+
+    after = written_to(files)
+
+    assert after.damaged == []
+    assert after.synced == {TopicPartition("one", 0): 3}
+
+
 def test_an_empty_log_is_not_written_down() -> None:
     files = MemoryFiles()
 

@@ -25,13 +25,23 @@ def test_a_new_directory_gets_an_identity_that_lasts() -> None:
     assert len(first.cluster_id) == 22  # a uuid as Kafka writes it
 
 
-def test_the_file_is_kafkas_with_a_line_of_ours() -> None:
+def test_the_file_is_kafkas_with_two_lines_of_ours() -> None:
     files = MemoryFiles()
     identity = settled(files, 3)
 
-    lines = files.read_all(META).decode().splitlines()
+    *lines, checksum = files.read_all(META).decode().splitlines()
 
     assert lines == ["version=1", f"cluster.id={identity.cluster_id}", "node.id=3", "chronik.format=1"]
+    assert checksum.startswith("chronik.checksum=")
+
+
+def test_a_letter_that_turned_into_another_is_damage_and_not_another_cluster() -> None:
+    files = MemoryFiles()
+    cluster_id = settled(files).cluster_id
+    files.flip(META, files.read_all(META).index(cluster_id.encode()) * 8)
+
+    with pytest.raises(WrongDirectory, match="checksum"):
+        settled(files)
 
 
 @pytest.mark.parametrize(
