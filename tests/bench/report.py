@@ -21,6 +21,7 @@ PAGE = ROOT / "docs" / "benchmarks.md"
 BEGIN = "<!-- figures: written by `python -m tests.bench publish` -->"
 END = "<!-- end of figures -->"
 NOT_MET = "✗"
+BUSY_LOAD = 0.7
 
 
 @dataclass(frozen=True)
@@ -65,8 +66,8 @@ def _heading(figure: Figure) -> str:
 
 
 def _cell(figure: Figure, measured: Measured) -> str:
-    """The median; how far off the rounds were, as half of their spread; and a mark when the goal is not met."""
-    spread = f" ±{50 * measured.spread:.0f}%" if len(measured.values) > 1 else ""
+    """The median, how far off the rounds were (half of their spread), and a mark when the goal is not met."""
+    spread = f"±{50 * measured.spread:.0f}%" if len(measured.values) > 1 else ""
     mark = f" {NOT_MET}" if measured.is_goal_met is False else ""
     return f"{measured.median:,.{figure.digits}f}{spread}{mark}"
 
@@ -74,7 +75,8 @@ def _cell(figure: Figure, measured: Measured) -> str:
 def show(result: Result, console: Console) -> None:
     """All tables, the goals that were not met, and the circumstances."""
     for grid in grids(result):
-        table = Table(title=grid.title, title_justify="left", title_style="bold", show_header=any(grid.headings))
+        table = Table(show_header=any(grid.headings))
+        console.print(Text(grid.title, style="bold"))
         for number, heading in enumerate(grid.headings):
             table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
         for line in grid.lines:
@@ -119,9 +121,10 @@ def goals_met(result: Result) -> str:
 def circumstances(result: Result) -> str:
     machine = result.machine
     versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    busy = ", **so others had work to do meanwhile**" if machine["load_before"] > BUSY_LOAD else ""
     rounds = f"{result.rounds} round{'s' * (result.rounds > 1)}"
     return (
         f"Commit {result.commit}, {result.started}, {rounds} ({result.scale}), {result.seconds:,.0f} s. "
         f"{machine['cores']} cores of {machine['cpu']}, {machine['memory_gb']} GB, {machine['system']}, "
-        f"{machine['filesystem']}; load before the run {machine['load_before']}. {versions}."
+        f"{machine['filesystem']}; load before the run {machine['load_before']}{busy}. {versions}."
     )

@@ -100,7 +100,7 @@ def _machine(scratch: Path) -> dict[str, Any]:
         "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "filesystem": _filesystem(scratch),
-        # Above about 0.5 something else was running: such figures are no good to publish.
+        # The report says so when it was high: such figures are no good to publish.
         "load_before": round(os.getloadavg()[0], 2),
     }
 

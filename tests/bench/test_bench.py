@@ -102,7 +102,7 @@ def test_a_result_takes_the_place_of_the_last_one_on_the_page(tmp_path: Path) ->
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("\nafter\n")
-    assert text.count("| first start | 0.700 ±14% ✗ |") == 1
+    assert text.count("| first start | 0.700±14% ✗ |") == 1
     assert "old figures" not in text
 
 
@@ -112,7 +112,7 @@ def test_the_page_in_docs_has_a_place_for_figures(tmp_path: Path) -> None:
 
     report.publish(a_result(), copy)
 
-    assert "| first start | 0.700 ±14% ✗ |" in copy.read_text(encoding="utf-8")
+    assert "| first start | 0.700±14% ✗ |" in copy.read_text(encoding="utf-8")
 
 
 def test_a_goal_that_is_not_met_is_shown_and_named() -> None:
@@ -121,7 +121,7 @@ def test_a_goal_that_is_not_met_is_shown_and_named() -> None:
     report.show(a_result(), Console(width=120, file=screen))
 
     shown = screen.getvalue()
-    assert "0.700 ±14% ✗" in shown
+    assert "0.700±14% ✗" in shown
     assert "1 of 2 goals met. Not met (✗): start, first start." in shown
 
 

@@ -39,13 +39,13 @@ def stream(bench: Bench, name: str, value_bytes: int, partitions: int, durabilit
 
 
 def _case(size: str, partitions: int, durability: str) -> Case:
-    name = f"{size}, {partitions} part., {durability}"
+    name = f"{size} x {partitions}, {durability}"
     return Case(name, partial(stream, name=name, value_bytes=SIZES[size], partitions=partitions, durability=durability))
 
 
 ROW = Row(
     "throughput",
-    "Produce and consume with librdkafka, acks=1",
+    "Produce and consume with librdkafka, acks=1; value size x partitions",
     (
         Figure("messages_s", "msg/s"),
         Figure("megabytes_s", "MB/s"),
