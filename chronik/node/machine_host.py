@@ -79,8 +79,8 @@ class MachineHost:
         machine = self.machine
         durable = [KeyValue(*machine.encode(fact)) for fact in decision.facts if fact.durable]
         if durable:
-            now_ms = self._time.now_ms()
-            self._replicas.append(self.replica, bytearray(build(durable, now_ms)), ACKS_ALL)
+            batch = build(durable, self._time.wall_ms())
+            self._replicas.append(self.replica, bytearray(batch), ACKS_ALL)
         for fact in decision.facts:
             machine.apply(fact)
         if self._applied is not None and decision.facts:

@@ -18,3 +18,7 @@ class SteadyTime:
 
     def now_ms(self) -> int:
         return self._clock.monotonic_ms() + self._ahead_ms
+
+    def wall_ms(self) -> int:
+        """What the wall clock shows now: the time that records carry, which a log compares with that same clock."""
+        return self._clock.now_ms()

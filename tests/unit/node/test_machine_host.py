@@ -229,6 +229,16 @@ async def test_the_facts_of_a_command_are_one_batch(hosted: Hosted) -> None:
     assert list(records_of(hosted.replica.log)) == [LogRecord(b"hello", b"+1"), LogRecord(b"world", b"+1")]
 
 
+@run
+async def test_a_wall_clock_that_is_set_back_for_hours_stops_no_machine(hosted: Hosted) -> None:
+    hosted.house.clock.wall_ms -= 3 * 3_600_000
+
+    answer = hosted.host.ask(Say("hello"))
+    await hosted.house.settle()
+
+    assert answer.result() == 1
+
+
 # --- replay
 
 

@@ -25,3 +25,12 @@ def test_a_clock_that_is_set_does_not_move_it() -> None:
     clock.wall_ms -= 7_200_000
 
     assert time.now_ms() == NOW_MS
+
+
+def test_it_also_tells_what_the_wall_clock_shows_now() -> None:
+    clock = FakeClock()
+    time = SteadyTime(clock)
+
+    clock.wall_ms += 3_600_000
+
+    assert time.wall_ms() == NOW_MS + 3_600_000
