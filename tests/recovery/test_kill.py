@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from chronik.testing import RunningNode, node
-from tests.recovery.ledger import TIMEOUT_S, Ledger, check_delivered, check_dense, consume_all, end_offsets
+from tests.recovery.ledger import TIMEOUT_S, Ledger, check_delivered, check_dense, consume_all, end_offsets, send
 
 KILLS = int(os.environ.get("CHRONIK_KILLS", "10"))
 SEED = int(os.environ.get("CHRONIK_KILL_SEED", "1"))
@@ -152,3 +152,21 @@ def check_producers(loads: list[Load], delivered: list[bytes]) -> None:
         assert set(own) == set(load.sent)
         if load.name.startswith("idempotent"):
             assert len(own) == len(load.sent), f"{load.name}: {len(own) - len(load.sent)} duplicates"
+
+
+def test_records_deleted_before_a_kill_stay_deleted_and_the_partition_stays_in_service() -> None:
+    with node() as running:
+        admin = AdminClient({"bootstrap.servers": running.bootstrap})
+        admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(TIMEOUT_S)
+        send(running.bootstrap, TOPIC, *(b"%d" % number for number in range(10)))
+        place = TopicPartition(TOPIC, 0, 4)
+        assert admin.delete_records([place])[place].result(TIMEOUT_S).low_watermark == 4
+        send(running.bootstrap, TOPIC, b"10")
+
+        running.kill()
+        running.start()
+
+        assert consume_all(running.bootstrap, TOPIC, 1, 4) == {(0, number): b"%d" % number for number in range(4, 11)}
+        consumer = Consumer({"bootstrap.servers": running.bootstrap, "group.id": "not-used"})
+        assert consumer.get_watermark_offsets(TopicPartition(TOPIC, 0), timeout=TIMEOUT_S) == (4, 11)
+        consumer.close()

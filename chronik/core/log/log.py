@@ -145,6 +145,8 @@ class Log:
             was_clean=was_clean,
             has_gaps=self.config.is_compacted,
         )
+        if self.epochs.entries and not self.config.is_compacted:
+            self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
         self._are_epochs_synced = was_clean and not mended
         mended += self._load_producers()
         self.recovery = RecoveryReport(

@@ -406,3 +406,16 @@ def test_what_is_larger_than_its_file_is_not_read() -> None:
     content[len(written[0]) + 8 : len(written[0]) + LENGTH_FIELD_END] = (2**31 - 1).to_bytes(4, "big")
     log = open_log(files, synced_offset=2)
     assert (log.end_offset, log.recovery.cut_bytes) == (2, len(written[1]))
+
+
+def test_a_log_start_that_was_moved_just_before_a_kill_takes_nothing_out_of_service() -> None:
+    files = MemoryFiles()
+    log, written = filled(files, 6)
+    log.advance_start(3)
+    put(
+        log, batch_of(2)
+    )  # it writes the epochs down, with where they now start; the log start's own checkpoint is older
+    again = open_log(files.copy(), log_start_offset=0)
+    assert (again.start_offset, again.end_offset) == (3, 14)
+    assert again.epochs.entries == log.epochs.entries
+    assert contents(again).startswith(written[1])
