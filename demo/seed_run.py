@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
@@ -117,8 +118,9 @@ def consume(bootstrap: str, run: Run, messages: int, timeout_s: float, advance: 
 
 
 def report(console: Console, run: Run, messages: int) -> None:
-    table = Table(title=f"{messages:,} messages to {len(run.partitions)} partitions", title_justify="left")
-    for column in ("partition", "produced", "acknowledged", "offsets", "consumed", "missing", "duplicated"):
+    title = f"{messages:,} messages to {len(run.partitions)} partitions"
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for column in ("partition", "produced", "acknowledged", "offsets", "consumed", "missing", "twice"):
         table.add_column(column, justify="right")
     for number, part in enumerate(run.partitions):
         cells = (part.produced, len(part.number_at_offset), part.offset_range, len(part.consumed))

@@ -77,6 +77,8 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
         yield
     except KafkaException as raised:
         raise explain(raised.args[0], bootstrap) from None
+    except (ValueError, OverflowError) as raised:  # a number that librdkafka does not even send
+        raise CliError(str(raised), "give a number within that range") from None
 
 
 def explain(error: KafkaError, bootstrap: str) -> CliError:

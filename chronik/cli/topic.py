@@ -16,6 +16,9 @@ from chronik.cli.values import parse_pairs
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
+PARTITIONS_MAX = 100_000  # librdkafka sends no more
+REPLICATION_MAX = 10_000
+
 ConfigPairs = Annotated[
     list[str] | None, typer.Option("--config", metavar="KEY=VALUE", help="A topic setting; repeat for more.")
 ]
@@ -25,10 +28,14 @@ ConfigPairs = Annotated[
 def create(
     name: Annotated[str, typer.Argument(metavar="TOPIC")],
     partitions: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="How many; the node's default if not given.")
+        int | None,
+        typer.Option(min=1, max=PARTITIONS_MAX, metavar="N", help="How many; the node's default if not given."),
     ] = None,
     replication: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Copies of each partition; the node's default if not given.")
+        int | None,
+        typer.Option(
+            min=1, max=REPLICATION_MAX, metavar="N", help="Copies of each partition; the node's default if not given."
+        ),
     ] = None,
     config: ConfigPairs = None,
     if_not_exists: Annotated[
@@ -139,7 +146,8 @@ def alter(
         list[str] | None, typer.Option(metavar="KEY", help="Back to the default; repeat for more.")
     ] = None,
     partitions: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="The new number of partitions: only more than now.")
+        int | None,
+        typer.Option(min=1, max=PARTITIONS_MAX, metavar="N", help="The new number of partitions: only more than now."),
     ] = None,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,

@@ -131,8 +131,16 @@ def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> Star
             f"port {port} on {host} is in use", f"stop what uses it, or give another address with {option} HOST:PORT"
         )
     if problem.errno in (errno.EADDRNOTAVAIL, errno.EACCES) or problem.errno is None or problem.errno < 0:
-        return StartError(f"cannot listen on {host}:{port}: {problem}", f"give another address with {option} HOST:PORT")
+        return StartError(
+            f"cannot listen on {written(where)}: {problem}", f"give another address with {option} HOST:PORT"
+        )
     return StartError(f"cannot start: {problem}", "see that the disk has room and can be written to")
+
+
+def written(address: tuple[str, int]) -> str:
+    """Host and port as clients and browsers take them."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 async def _serve(config: NodeConfig) -> int:
@@ -152,8 +160,8 @@ async def _serve(config: NodeConfig) -> int:
             return 0
         await opening
         http = house.http_address
-        where = f", metrics at http://{http[0]}:{http[1]}/metrics" if http else ""
-        log.info("ready: Kafka clients at %s:%d%s", *house.address, where)
+        where = f", metrics at http://{written(http)}/metrics" if http else ""
+        log.info("ready: Kafka clients at %s%s", written(house.address), where)
         await stopping
         log.info("stopping")
     finally:

@@ -120,6 +120,7 @@ def test_a_data_directory_of_another_node_is_refused(tmp_path: Path) -> None:
         (["--config", "broken.toml"], "the config file broken.toml is not well formed"),
         (["--config", "server.properties"], "num.partitons; did you mean num.partitions?"),
         (["--node-id", "one"], "Invalid value 'one' for node.id"),
+        (["--data-dir", "one,two"], "Invalid value 'one,two' for log.dirs: must be one directory"),
         (["--data-dir", "server.properties"], "the data directory server.properties cannot be used"),
     ],
 )

@@ -116,6 +116,10 @@ def test_bad_requests_are_refused_with_what_to_do(chronik: Chronik, make_topic: 
     assert "INVALID_REPLICATION_FACTOR" in chronik.refused("topic", "create", f"{topic}-b", "--replication", "3")
     assert "TOPIC_EXCEPTION" in chronik.refused("topic", "create", "not a name")
     assert "is not KEY=VALUE" in chronik.refused("topic", "create", f"{topic}-b", "--config", "retention.ms")
+    for number in ("0", str(2**31 - 1), str(2**70)):
+        for command in ("create", "alter"):
+            chronik.refused("topic", command, topic, "--partitions", number)
+        chronik.refused("topic", "create", f"{topic}-b", "--replication", number)
     assert "nothing to alter" in chronik.refused("topic", "alter", topic)
     assert "partitions can only be added" in chronik.refused("topic", "alter", topic, "--partitions", "1")
     assert "there is no terminal to ask; say --yes" in chronik.refused("topic", "delete", topic)

@@ -257,6 +257,8 @@ class NodeConfig:
             low_value, high_value = (getattr(self, NODE_SETTINGS[name].attribute) for name in (low, high))
             if low_value > high_value:
                 raise BadConfig(low, f"{low} ({low_value}) must not be larger than {high} ({high_value})")
+        if not self.log_dirs or "," in self.log_dirs:
+            raise BadConfig("log.dirs", f"Invalid value '{self.log_dirs}' for log.dirs: must be one directory")
         _ = self.address, self.advertised_address, self.http_host_and_port
         return self
 

@@ -13,7 +13,7 @@ import pytest
 
 from chronik.core.config.node import NodeConfig
 from chronik.shell.errors import StartError
-from chronik.shell.main import House, load_config
+from chronik.shell.main import House, load_config, written
 
 
 @pytest.fixture
@@ -41,6 +41,11 @@ def start_error(wanted: NodeConfig) -> StartError:
             await house.close()
 
     return asyncio.run(run())
+
+
+def test_an_address_is_written_so_that_it_can_be_copied() -> None:
+    assert written(("127.0.0.1", 9092)) == "127.0.0.1:9092"
+    assert written(("::1", 9092)) == "[::1]:9092"
 
 
 # --- settings
