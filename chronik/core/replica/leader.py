@@ -100,6 +100,8 @@ class LeaderReplica:
         if acks == ACKS_ALL and len(self.in_sync) < self.log.config.min_insync_replicas:
             raise Refused(Code.NOT_ENOUGH_REPLICAS)
         header = accept(records)
+        if header.is_transactional:  # as Kafka answers a transaction without a transactional id; there are none yet
+            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         appended = self.log.append(records, header, self.leader_epoch, now_ms)
         if not self.is_synced:
             self.replica_safe(self.node_id, self.log.end_offset)

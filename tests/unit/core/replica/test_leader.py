@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
+from chronik.core.records.batch import TRANSACTIONAL_BIT
 from chronik.core.replica.leader import ACKS_ALL, READ_COMMITTED, LeaderReplica
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of
@@ -236,6 +237,17 @@ def test_a_client_that_believes_in_another_leader_is_refused() -> None:
         with pytest.raises(Refused) as caught:
             replica.check_epoch(epoch)
         assert caught.value.code == code
+
+
+def test_a_batch_of_a_transaction_is_refused_while_there_are_none() -> None:
+    replica = replica_of()
+    batch = batch_of(producer_id=7, sequence=0, attributes=TRANSACTIONAL_BIT)
+
+    with pytest.raises(Refused) as caught:
+        replica.append(batch, 1, NOW_MS)
+
+    assert caught.value.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert replica.log.end_offset == 0
 
 
 # --- deleting records
