@@ -13,8 +13,9 @@ from chronik.api import fetch, list_offsets, produce
 from chronik.api.desk import Caller
 from chronik.core.ports import File
 from chronik.core.replica.leader import LeaderReplica
+from chronik.core.types import Buffer
 from chronik.wire.fetch import FetchPartition, FetchRequest
-from tests.unit.api.house_desk import Asked, HouseDesk
+from tests.unit.api.house_desk import WAITING, Asked, HouseDesk
 from tests.unit.core.fakes import MemoryFile, MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request, produce_request
@@ -43,6 +44,19 @@ class WatchedFiles(MemoryFiles):
         if not self._is_elsewhere:
             self.in_the_loop.append(f"read {path}")
         super().before_read(path)
+
+    def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
+        if sync and not self._is_elsewhere:
+            self.in_the_loop.append(f"replace {path}")
+        super().replace(path, content, sync)
+
+    async def _replace(self, path: str, content: Buffer) -> None:
+        await asyncio.sleep(0)
+        self._is_elsewhere = True
+        try:
+            self.replace(path, content)
+        finally:
+            self._is_elsewhere = False
 
     async def _sync_all(self, files: Sequence[File]) -> list[OSError | None]:
         await asyncio.sleep(0)  # as long as it takes, others go on
@@ -84,6 +98,7 @@ def get(
 
 
 def first_partition(asked: Asked) -> Any:
+    assert asked.raw is not WAITING, "not answered yet"
     return asked.response.responses[0].partitions[0]
 
 

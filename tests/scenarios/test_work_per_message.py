@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from chronik.core.types import TopicPartition
+from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
 from chronik.node.dispatch import Dispatch
+from chronik.node.housekeeping import Housekeeping
 from tests.scenarios.one_partition import WatchedFiles, first_partition, get, replica_of, send
 from tests.unit.api.house_desk import WAITING, HouseDesk, run
 from tests.unit.core.log.logs import batch_of
@@ -104,6 +108,29 @@ def test_the_event_loop_never_waits_for_the_disk() -> None:
         assert asked.raw is not WAITING
         assert first_partition(fetched).records.count(b"value") == 3
         assert files.in_the_loop == []
+
+    watched()
+
+
+def test_the_event_loop_does_not_wait_for_the_disk_to_take_checkpoints() -> None:
+    files = WatchedFiles()
+
+    @run(files=files)
+    async def watched(desk: HouseDesk) -> None:
+        send(desk)
+        await desk.settle()
+        house = desk.house
+        del files.in_the_loop[:]
+        connections = Connections(cast(Any, None), frame_bytes_max=1, under_way_max=1)
+        node = SimpleNamespace(
+            replicas=house.replicas, metrics=house.metrics, image=house.image, connections=connections
+        )
+
+        await Housekeeping(cast(Any, node), house.checkpoints, house.clock).once()
+
+        assert house.metrics.faults == 0
+        assert Checkpoints(files).synced == {TopicPartition("orders", 0): 1}
+        assert [what for what in files.in_the_loop if not what.startswith("read")] == []
 
     watched()
 
