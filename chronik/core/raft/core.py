@@ -1,0 +1,409 @@
+"""The Raft machine: one voter or observer. See the package for the contract, `roles` for the transitions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chronik.core.errors import Code, Refused
+from chronik.core.raft import messages as m
+from chronik.core.raft.divergence import Diverging, NeedsSnapshot, Same, compare, cut_at
+from chronik.core.raft.messages import Message
+from chronik.core.raft.node_state import NodeState
+from chronik.core.raft.progress import Progress
+from chronik.core.raft.quorum import Voters
+from chronik.core.raft.ready import Election, Envelope, LeaderChange, Ready, VotersChange
+from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Transfer, Unattached
+
+SNAPSHOT_BYTES_A_FETCH = 1024 * 1024
+OBSERVER_SILENCE_MS_MAX = 300_000
+
+
+class Raft(NodeState):
+    """Told the time, handed its log and its dice; never waits."""
+
+    # --- what others ask
+
+    def next_fetch(self) -> Envelope | None:
+        """What to ask next, and whom: a follower its leader, an observer without one any voter."""
+        if self._log.synced_offset < self._log.end_offset:
+            return None  # a fetch says that all before it is on disk
+        match self.role:
+            case Follower(leader, transfer=None):
+                return Envelope(leader, m.Fetch(self.node_id, self.epoch, self._log_end))
+            case Follower(leader, transfer=Transfer(snapshot, position)):
+                ask = m.FetchSnapshot(self.node_id, self.epoch, snapshot, position, SNAPSHOT_BYTES_A_FETCH)
+                return Envelope(leader, ask)
+            case Unattached() if not self.is_voter:
+                voter = self.voters.ids[self._chance.below(len(self.voters.ids))]
+                return Envelope(voter, m.Fetch(self.node_id, self.epoch, self._log_end))
+        return None
+
+    def next_deadline_ms(self) -> int | None:
+        """When `tick` is next worth calling."""
+        match self.role:
+            case Unattached(election_at_ms):
+                return election_at_ms if self.is_voter else None
+            case Prospective(until_ms, ask_again_at_ms):
+                return min(until_ms, ask_again_at_ms)
+            case Candidate(until_ms, ask_again_at_ms, _, retry_at_ms):
+                return retry_at_ms if retry_at_ms is not None else min(until_ms, ask_again_at_ms)
+            case Leader(announce_at_ms=announce_at_ms) as role:
+                return min(announce_at_ms, self._majority_until_ms(role))
+            case Follower(_, fetch_until_ms):
+                return fetch_until_ms
+            case Resigned(election_at_ms, announce_at_ms):
+                return min(election_at_ms, announce_at_ms)
+
+    # --- what happens
+
+    def tick(self, now_ms: int) -> Ready:
+        """Time has passed."""
+        self._now_ms = now_ms
+        match self.role:
+            case Unattached(at_ms) | Follower(_, at_ms) if now_ms >= at_ms:
+                if self.is_voter:
+                    self._ask_around()
+                else:
+                    self.role = Unattached(at_ms)  # an observer asks any voter who leads
+            case Prospective() | Candidate() as role:
+                self._tick_election(role)
+            case Leader() as role:
+                self._tick_leader(role)
+            case Resigned() as role:
+                self._tick_resigned(role)
+        return self._take()
+
+    def step(self, message: Message, now_ms: int) -> Ready:
+        """A message has come."""
+        self._now_ms = now_ms
+        match message:
+            case m.Vote():
+                self._on_vote(message)
+            case m.VoteAnswer():
+                self._on_vote_answer(message)
+            case m.BeginEpoch():
+                self._on_begin_epoch(message)
+            case m.BeginEpochAnswer():
+                self._hear_of(message.epoch, message.leader)
+            case m.EndEpoch():
+                self._on_end_epoch(message)
+            case m.EndEpochAnswer():
+                self._on_end_epoch_answer(message)
+            case m.Fetch():
+                self._on_fetch(message)
+            case m.FetchAnswer():
+                self._on_fetch_answer(message)
+            case m.FetchSnapshot():
+                self._on_fetch_snapshot(message)
+            case m.FetchSnapshotAnswer():
+                self._on_fetch_snapshot_answer(message)
+        return self._take()
+
+    def log_grew(self, now_ms: int) -> Ready:
+        """The log has changed, or more of it is on disk: for a leader, that counts like a follower's fetch."""
+        self._now_ms = now_ms
+        match self.role:
+            case Leader() as role:
+                self._raise_watermark(role)
+            case Follower(leader_high_watermark=told):
+                self._set_watermark(min(told, self._log.end_offset))
+        return self._take()
+
+    def resign(self, now_ms: int) -> Ready:
+        """Give up leading, in good order: whoever has most of the log is told to stand at once."""
+        self._now_ms = now_ms
+        if isinstance(self.role, Leader):
+            self._resign(self.role)
+        return self._take()
+
+    def add_voter(self, node_id: int, now_ms: int) -> Ready:
+        """Let an observer vote that has caught up (KIP-853). Raises Refused."""
+        self._now_ms = now_ms
+        role = self._may_change_voters()
+        if node_id in self.voters:
+            raise Refused(Code.DUPLICATE_VOTER, f"node {node_id} is a voter already")
+        caught_up_ms = role.progress.of(node_id).caught_up_ms
+        if caught_up_ms < 0 or now_ms - caught_up_ms > self._majority_ms:
+            # Else the watermark could stand still until the new voter has the whole log (Raft, section 4.2.1).
+            raise Refused(Code.REQUEST_TIMED_OUT, f"node {node_id} has not caught up with the leader")
+        return self._change_voters(self.voters.with_voter(node_id))
+
+    def remove_voter(self, node_id: int, now_ms: int) -> Ready:
+        """Let a voter vote no more; also this leader itself, which resigns as soon as that is safe. Raises Refused."""
+        self._now_ms = now_ms
+        self._may_change_voters()
+        if node_id not in self.voters:
+            raise Refused(Code.VOTER_NOT_FOUND, f"node {node_id} is no voter")
+        if len(self.voters.ids) == 1:
+            raise Refused(Code.INVALID_REQUEST, "the last voter cannot be removed")
+        return self._change_voters(self.voters.without_voter(node_id))
+
+    # --- elections
+
+    def _ask_around(self) -> None:
+        """Find out whether a majority would vote for this node, without an epoch being spent on it."""
+        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        self._ask(Prospective(self._election_at_ms(), again_at_ms, {self.node_id: True}))
+
+    def _stand(self) -> None:
+        """Begin the next epoch as a candidate (Raft, 5.2)."""
+        self._elect(Election(self.epoch + 1, self.node_id, None))
+        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        self._ask(Candidate(self._election_at_ms(), again_at_ms, {self.node_id: True}))
+
+    def _ask(self, role: Prospective | Candidate) -> None:
+        self.role = role
+        ask = m.Vote(self.node_id, self.epoch, self._log_end, isinstance(role, Prospective))
+        for voter in self.voters.others(self.node_id):
+            if voter not in role.granted:
+                self._send(voter, ask)
+        self._count(role)
+
+    def _count(self, role: Prospective | Candidate) -> None:
+        match self.voters.outcome(role.granted), role:
+            case True, Prospective():
+                self._stand()
+            case True, Candidate(granted=granted):
+                self._lead(tuple(voter for voter in self.voters.ids if granted.get(voter)))
+            case False, Prospective():
+                self._wait_for_leader()
+            case False, Candidate(retry_at_ms=None) as lost:
+                lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._timeouts.backoff_max_ms)
+
+    def _wait_for_leader(self) -> None:
+        """Nobody wants this node now: believe in the leader it knew, or wait for the next chance."""
+        if self.leader is not None and self.leader != self.node_id:
+            self.role = Follower(self.leader, self._give_up_at_ms())
+        else:
+            self.role = Unattached(self._election_at_ms())
+
+    def _tick_election(self, role: Prospective | Candidate) -> None:
+        match role:
+            case Candidate(retry_at_ms=int(retry_at_ms)):
+                if self._now_ms >= retry_at_ms:
+                    self._ask_around()
+            case Candidate(until_ms) if self._now_ms >= until_ms:
+                self._ask_around()
+            case Prospective(until_ms) if self._now_ms >= until_ms:
+                self._wait_for_leader()
+            case _ if self._now_ms >= role.ask_again_at_ms:
+                role.ask_again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+                self._ask(role)
+
+    def _on_vote(self, vote: m.Vote) -> None:
+        self._hear_of(vote.epoch, None)
+        is_granted = vote.epoch == self.epoch and self._would_vote(vote)
+        if is_granted and not vote.is_pre_vote:
+            if self.election.voted_for is None:
+                self._elect(Election(self.epoch, vote.sender, None))
+            self.role = Unattached(self._election_at_ms())
+        self._send(vote.sender, m.VoteAnswer(self.node_id, self.epoch, self.leader, is_granted, vote.is_pre_vote))
+
+    def _would_vote(self, vote: m.Vote) -> bool:
+        """A node that is no voter votes as well: whoever asks may know of a later change of voters (KIP-853)."""
+        if vote.log_end < self._log_end:
+            return False  # only for a log that has everything ours has (Raft, 5.4.1)
+        if vote.is_pre_vote:
+            # A node that still hears its leader does not help to unseat it (KIP-996).
+            has_leader = isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
+            return not has_leader
+        return self.leader is None and self.election.voted_for in (None, vote.sender)
+
+    def _on_vote_answer(self, answer: m.VoteAnswer) -> None:
+        self._hear_of(answer.epoch, answer.leader)
+        match self.role:
+            case (Prospective() | Candidate()) as role if answer.epoch == self.epoch:
+                if answer.is_pre_vote == isinstance(role, Prospective):
+                    role.granted[answer.sender] = answer.is_granted
+                    self._count(role)
+
+    # --- leading
+
+    def _lead(self, granting: tuple[int, ...]) -> None:
+        self._elect(Election(self.epoch, self.election.voted_for, self.node_id))
+        role = Leader(self._log.end_offset, self._now_ms, self._now_ms, Progress(self.node_id))
+        self.role = role
+        self._ready.append.append(LeaderChange(self.node_id, self.epoch, self.voters.ids, granting))
+        self._announce(role)
+
+    def _announce(self, role: Leader) -> None:
+        """Tell the voters that have not fetched lately; those that have know."""
+        every_ms = self._timeouts.fetch_ms // 2
+        role.announce_at_ms = self._now_ms + every_ms
+        for voter in self.voters.others(self.node_id):
+            fetched_ms = role.progress.of(voter).fetched_ms
+            if fetched_ms < 0 or self._now_ms - fetched_ms >= every_ms:
+                self._send(voter, m.BeginEpoch(self.node_id, self.epoch))
+        role.progress.forget_silent(self.voters, self._now_ms - OBSERVER_SILENCE_MS_MAX)
+
+    @property
+    def _majority_ms(self) -> int:
+        """A leader that has not been fetched from by a majority for this long has lost it (check-quorum)."""
+        return self._timeouts.fetch_ms * 3 // 2
+
+    def _majority_until_ms(self, role: Leader) -> int:
+        return max(role.since_ms, role.progress.heard_ms(self.voters, self._now_ms)) + self._majority_ms
+
+    def _tick_leader(self, role: Leader) -> None:
+        if self._now_ms >= self._majority_until_ms(role):
+            self._resign(role)
+        elif self._now_ms >= role.announce_at_ms:
+            self._announce(role)
+
+    def _leading(self, epoch: int) -> Leader | Code:
+        """This node as the leader of that epoch, or why it is not."""
+        if epoch > self.epoch:
+            return Code.UNKNOWN_LEADER_EPOCH
+        if epoch < self.epoch:
+            return Code.FENCED_LEADER_EPOCH
+        return self.role if isinstance(self.role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
+
+    def _on_fetch(self, fetch: m.Fetch) -> None:
+        answer = m.FetchAnswer(self.node_id, self.epoch, self.leader, fetch.log_end)
+        match self._leading(fetch.epoch):
+            case Leader() as role:
+                answer = self._answer_to_fetch(role, fetch, answer)
+            case code:
+                answer = replace(answer, code=code)
+        self._send(fetch.sender, answer)
+
+    def _answer_to_fetch(self, role: Leader, fetch: m.Fetch, answer: m.FetchAnswer) -> m.FetchAnswer:
+        match compare(self._log, fetch.log_end):
+            case NeedsSnapshot(snapshot):
+                return replace(answer, snapshot=snapshot)
+            case Diverging(agreed):
+                return replace(answer, diverging=agreed)
+            case Same():
+                role.progress.note_fetch(fetch.sender, fetch.log_end.end_offset, self._log.end_offset, self._now_ms)
+                self._raise_watermark(role)
+                return replace(answer, high_watermark=self.high_watermark)
+
+    def _on_fetch_snapshot(self, fetch: m.FetchSnapshot) -> None:
+        answer = m.FetchSnapshotAnswer(self.node_id, self.epoch, self.leader, fetch.snapshot, fetch.position)
+        size_bytes = self._log.snapshot_bytes(fetch.snapshot)
+        match self._leading(fetch.epoch):
+            case Code() as code:
+                answer = replace(answer, code=code)
+            case _ if size_bytes is None:
+                answer = replace(answer, code=Code.SNAPSHOT_NOT_FOUND)
+            case _ if not 0 <= fetch.position < size_bytes:
+                answer = replace(answer, code=Code.POSITION_OUT_OF_RANGE)
+            case role:
+                role.progress.note_alive(fetch.sender, self._now_ms)
+                end_position = min(fetch.position + fetch.bytes_max, size_bytes)
+                answer = replace(answer, end_position=end_position, size_bytes=size_bytes)
+        self._send(fetch.sender, answer)
+
+    def _raise_watermark(self, role: Leader) -> None:
+        safe = role.progress.safe_offset(self.voters, self._log.synced_offset)
+        # What earlier epochs left is safe only together with something of this one (Raft, 5.4.2).
+        if safe > role.epoch_start_offset:
+            self._set_watermark(safe)
+        if not self.is_voter and self._log.voters.offset < self.high_watermark:
+            self._resign(role)  # it was removed, and that is safe now (Raft, section 4.2.2)
+
+    def _may_change_voters(self) -> Leader:
+        """One change at a time, and none before this epoch has a safe record: else two majorities might not meet."""
+        role = self.role
+        if not isinstance(role, Leader):
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum changes its voters")
+        if self.high_watermark <= role.epoch_start_offset:
+            raise Refused(Code.REQUEST_TIMED_OUT, f"nothing of epoch {self.epoch} is safe yet")
+        if self._log.voters.offset >= self.high_watermark:
+            raise Refused(Code.REQUEST_TIMED_OUT, f"the change of voters at {self._log.voters.offset} is not safe yet")
+        return role
+
+    def _change_voters(self, voters: Voters) -> Ready:
+        self._ready.append.append(VotersChange(self.epoch, voters.ids))
+        return self._take()
+
+    def _resign(self, role: Leader) -> None:
+        ranked = role.progress.ranked(self.voters)
+        resigned = Resigned(self._election_at_ms(), self._now_ms, ranked, ranked)
+        self.role = resigned
+        self._tick_resigned(resigned)
+
+    def _tick_resigned(self, role: Resigned) -> None:
+        if self._now_ms >= role.election_at_ms:
+            self._elect(Election(self.epoch + 1, None, None))  # its own epoch is over: it must not lead it again
+            self.role = Unattached(self._election_at_ms())
+        elif self._now_ms >= role.announce_at_ms:
+            role.announce_at_ms = self._now_ms + self._timeouts.ask_again_ms
+            for voter in role.unaware:
+                self._send(voter, m.EndEpoch(self.node_id, self.epoch, role.successors))
+
+    def _on_end_epoch_answer(self, answer: m.EndEpochAnswer) -> None:
+        self._hear_of(answer.epoch, answer.leader)
+        if isinstance(self.role, Resigned) and answer.epoch == self.epoch:
+            self.role.unaware = tuple(voter for voter in self.role.unaware if voter != answer.sender)
+
+    # --- following
+
+    def _on_begin_epoch(self, begin: m.BeginEpoch) -> None:
+        code = Code.FENCED_LEADER_EPOCH if begin.epoch < self.epoch else Code.NONE
+        self._hear_from_leader(begin.epoch, begin.sender)
+        self._send(begin.sender, m.BeginEpochAnswer(self.node_id, self.epoch, self.leader, code))
+
+    def _on_end_epoch(self, end: m.EndEpoch) -> None:
+        code = Code.FENCED_LEADER_EPOCH if end.epoch < self.epoch else Code.NONE
+        self._hear_of(end.epoch, end.sender)
+        self._send(end.sender, m.EndEpochAnswer(self.node_id, self.epoch, self.leader, code))
+        if code is not Code.NONE or not isinstance(self.role, Follower | Prospective) or not self.is_voter:
+            return
+        rank = end.successors.index(self.node_id) if self.node_id in end.successors else len(end.successors)
+        if rank == 0:
+            self._stand()  # the leader itself asked for an election: nobody needs to be asked whether one is wanted
+        elif isinstance(self.role, Follower):
+            wait_ms = min(rank * self._timeouts.election_ms // 2, self._timeouts.fetch_ms)
+            self.role.fetch_until_ms = min(self.role.fetch_until_ms, self._now_ms + wait_ms)
+            self.role.has_fetched = False  # its leader is gone, so it may support another
+
+    def _following(self, answer: m.FetchAnswer | m.FetchSnapshotAnswer) -> Follower | None:
+        """This node as the follower of who answered; None when it is not that any more."""
+        if answer.code is Code.NONE:
+            self._hear_from_leader(answer.epoch, answer.sender)
+        else:
+            self._hear_of(answer.epoch, answer.leader)
+        is_from_leader = answer.epoch == self.epoch and answer.sender == self.leader
+        return self.role if is_from_leader and isinstance(self.role, Follower) else None
+
+    def _on_fetch_answer(self, answer: m.FetchAnswer) -> None:
+        role = self._following(answer)
+        # An answer to an earlier question says nothing about the log as it is now.
+        if role is None or answer.code is not Code.NONE or answer.asked != self._log_end or role.transfer is not None:
+            return
+        self._renew(role)
+        if answer.diverging is not None:
+            self._ready.truncate_to = self._checked_cut(cut_at(self._log, answer.diverging))
+        elif answer.snapshot is not None:
+            role.transfer = Transfer(answer.snapshot)
+        else:
+            self._ready.take = True
+            role.leader_high_watermark = max(role.leader_high_watermark, answer.high_watermark)
+            self._set_watermark(min(role.leader_high_watermark, self._log.end_offset))
+
+    def _on_fetch_snapshot_answer(self, answer: m.FetchSnapshotAnswer) -> None:
+        role = self._following(answer)
+        if role is None or role.transfer is None:
+            return
+        if (role.transfer.snapshot, role.transfer.position) != (answer.snapshot, answer.position):
+            return
+        if answer.code in (Code.SNAPSHOT_NOT_FOUND, Code.POSITION_OUT_OF_RANGE):
+            role.transfer = None  # the leader has a later one by now: the next fetch tells which
+        elif answer.code is Code.NONE:
+            self._renew(role)
+            self._ready.take = True
+            role.transfer.position = answer.end_position
+            if answer.end_position == answer.size_bytes:
+                role.transfer = None
+                self._ready.install = answer.snapshot
+                self._set_watermark(self._checked_cut(answer.snapshot.end_offset))
+
+    def _renew(self, role: Follower) -> None:
+        role.fetch_until_ms = self._give_up_at_ms()
+        role.has_fetched = True
+
+    def _checked_cut(self, offset: int) -> int:
+        if offset < self.high_watermark:
+            raise AssertionError(f"asked to cut at {offset} what is safe below {self.high_watermark}")
+        return offset

@@ -1,0 +1,126 @@
+"""What a node of the quorum knows: its epoch, its role, how far the log is safe; and how it learns of epochs."""
+
+from __future__ import annotations
+
+from chronik.core.ports import Chance
+from chronik.core.raft.messages import LogPoint, Message
+from chronik.core.raft.quorum import Voters
+from chronik.core.raft.ready import Election, Envelope, RaftLog, Ready, Timeouts
+from chronik.core.raft.roles import Follower, Leader, Prospective, Role, Unattached
+
+
+class NodeState:
+    """The base of `Raft`, which moves it. Work to do collects in a `Ready` until it is taken."""
+
+    def __init__(
+        self, node_id: int, election: Election, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
+    ) -> None:
+        self.node_id = node_id
+        self.election = election
+        # Not known until a leader says so, but what a snapshot replaced was safe.
+        self.high_watermark = log.start_offset if log.start_offset > 0 else -1
+        self._log = log
+        self._timeouts = timeouts
+        self._chance = chance
+        self._now_ms = now_ms
+        self._ready = Ready()
+        if election.epoch < log.latest_epoch:
+            # The file with the election was lost. That epoch had its leader, so it needs no vote of ours: we may have
+            # given it already.
+            self._elect(Election(log.latest_epoch, node_id, None))
+        self.role: Role = self._role_at_start()
+
+    def _role_at_start(self) -> Role:
+        if self._is_alone:
+            return Unattached(self._now_ms)  # nobody to wait for
+        if self.leader is not None and self.leader != self.node_id:
+            return Follower(self.leader, self._give_up_at_ms())
+        # Whoever led before the restart does not go on in that epoch: it may have lost records that were not synced,
+        # and would write others in their place.
+        return Unattached(self._election_at_ms())
+
+    @property
+    def epoch(self) -> int:
+        return self.election.epoch
+
+    @property
+    def leader(self) -> int | None:
+        """Who leads this epoch, as far as this node knows. This node itself also after it has resigned."""
+        return self.election.leader
+
+    @property
+    def is_leader(self) -> bool:
+        return isinstance(self.role, Leader)
+
+    @property
+    def voters(self) -> Voters:
+        """In force as soon as their record is in the log, and no longer when it is cut off (KIP-853)."""
+        return self._log.voters.voters
+
+    @property
+    def is_voter(self) -> bool:
+        return self.node_id in self.voters
+
+    @property
+    def end_offset(self) -> int:
+        return self._log.end_offset
+
+    @property
+    def _log_end(self) -> LogPoint:
+        return LogPoint(self._log.latest_epoch, self._log.end_offset)
+
+    # --- epochs
+
+    def _hear_of(self, epoch: int, leader: int | None) -> None:
+        """Any message tells the sender's epoch, and perhaps its leader."""
+        if epoch < self.epoch:
+            return
+        if leader == self.node_id and not isinstance(self.role, Leader):
+            leader = None  # an echo of an epoch that this node has given up
+        if epoch > self.epoch:
+            self._elect(Election(epoch, None, leader))
+            if leader is None:
+                self.role = Unattached(self._election_at_ms())
+            else:
+                self.role = Follower(leader, self._give_up_at_ms())
+        elif leader is not None and self.leader is None:
+            self._elect(Election(epoch, self.election.voted_for, leader))
+            self.role = Follower(leader, self._give_up_at_ms())
+        elif leader is not None and leader != self.leader:
+            raise AssertionError(f"epoch {epoch} has two leaders, {self.leader} and {leader}")
+
+    def _hear_from_leader(self, epoch: int, leader: int) -> None:
+        self._hear_of(epoch, leader)
+        if epoch == self.epoch and isinstance(self.role, Unattached | Prospective):
+            self.role = Follower(leader, self._give_up_at_ms())  # it is there after all
+
+    @property
+    def _is_alone(self) -> bool:
+        return self.voters.ids == (self.node_id,)
+
+    def _election_at_ms(self) -> int:
+        # Somewhere in [1, 2) timeouts, so that two voters seldom stand at the same time (Raft, 5.2).
+        return self._now_ms + self._timeouts.election_ms + self._chance.below(self._timeouts.election_ms)
+
+    def _give_up_at_ms(self) -> int:
+        # Followers are answered at the same moment, so they would miss their leader at the same moment, all stand, and
+        # split the vote. Kafka lets them; a little chance here saves a second of waiting there.
+        return self._now_ms + self._timeouts.fetch_ms + self._chance.below(1 + self._timeouts.fetch_ms // 8)
+
+    # --- work to do
+
+    def _elect(self, election: Election) -> None:
+        self.election = election
+        self._ready.election = election
+
+    def _set_watermark(self, offset: int) -> None:
+        if offset > self.high_watermark:  # never back (L3)
+            self.high_watermark = offset
+            self._ready.high_watermark = offset
+
+    def _send(self, to: int, message: Message) -> None:
+        self._ready.send.append(Envelope(to, message))
+
+    def _take(self) -> Ready:
+        ready, self._ready = self._ready, Ready()
+        return ready

@@ -1,0 +1,51 @@
+"""What DescribeQuorum (55) shows: who leads, how far the log is safe, and how far each replica is (KIP-836)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chronik.core.errors import Code, Refused
+from chronik.core.raft.core import Raft
+from chronik.core.raft.roles import Leader
+
+
+class ReplicaView(NamedTuple):
+    """One replica. Times are of the clock the machine is told, -1 when unknown; of the leader itself they are now."""
+
+    node_id: int
+    end_offset: int
+    fetched_ms: int
+    caught_up_ms: int
+
+
+class QuorumView(NamedTuple):
+    leader: int
+    epoch: int
+    high_watermark: int
+    voters: tuple[ReplicaView, ...]
+    observers: tuple[ReplicaView, ...]
+
+
+def describe(raft: Raft, now_ms: int) -> QuorumView:
+    """As the leader sees it: nobody else knows."""
+    role = raft.role
+    if not isinstance(role, Leader):
+        raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum knows how far the others are")
+
+    def replica(node_id: int) -> ReplicaView:
+        if node_id == raft.node_id:
+            return ReplicaView(node_id, raft.end_offset, now_ms, now_ms)
+        peer = role.progress.of(node_id)
+        return ReplicaView(node_id, peer.end_offset, peer.fetched_ms, peer.caught_up_ms)
+
+    voters = raft.voters
+    observers = role.progress.observers(voters)
+    if raft.node_id not in voters:  # removed, and leading until that is safe
+        observers = tuple(sorted((*observers, raft.node_id)))
+    return QuorumView(
+        raft.node_id,
+        raft.epoch,
+        raft.high_watermark,
+        tuple(replica(voter) for voter in voters.ids),
+        tuple(replica(observer) for observer in observers),
+    )
