@@ -31,7 +31,7 @@ class Dispatch:
     def __init__(self, desk: Desk, metrics: Metrics) -> None:
         self._desk = desk
         self._metrics = metrics
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they began
 
     def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
         header = read_header(frame)
@@ -130,11 +130,11 @@ class Dispatch:
     def watch(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it as a task that is kept until it is done and whose fault is not lost."""
         task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
+        self._tasks[task] = None
         task.add_done_callback(self._watched)
 
     def _watched(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+        self._tasks.pop(task, None)
         if not task.cancelled() and task.exception() is not None:
             self._metrics.faults += 1
             log.error("fault in background work", exc_info=task.exception())

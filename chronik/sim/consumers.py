@@ -1,0 +1,186 @@
+"""Consumers of a simulated world: readers that read everything again and again, and members of a classic group."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable
+from typing import Any
+
+from chronik.core.errors import Code
+from chronik.core.types import TopicPartition
+from chronik.sim.client import Auditor, Client, TryAgain, fetch_one, milliseconds
+from chronik.sim.link import part_of
+
+SESSION_MS = 6000
+REBALANCE_MS = 8000
+_REJOIN = frozenset(
+    (Code.REBALANCE_IN_PROGRESS, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.MEMBER_ID_REQUIRED)
+)
+
+
+class Reader(Auditor):
+    """Reads all partitions, now and then from an earlier offset again, until it has read to the end of a done world."""
+
+    is_over: Callable[[], bool]
+    _positions: dict[TopicPartition, int]
+
+    async def attempt(self) -> None:
+        positions = self.__dict__.setdefault("_positions", dict.fromkeys(self.names, 0))
+        while True:
+            is_last = self.is_over()
+            for name in self.names:
+                end_offset = await self.latest(name)
+                await self._read(name, positions)
+                while is_last and positions[name] < end_offset:
+                    await self._read(name, positions)
+            if is_last:
+                return
+            await asyncio.sleep(self.chance.between(0, 0.2))
+
+    async def _read(self, name: TopicPartition, positions: dict[TopicPartition, int]) -> None:
+        offset = positions[name]
+        if self.chance.happens(0.1):
+            offset = self.chance.below(offset + 1)
+        known = self.judge.known(name).watermark
+        max_bytes = self.chance.one_of((200, 2_000, 100_000))
+        part = await fetch_one(self, name, offset, max_bytes, wait_ms=self.chance.one_of((0, 100, 500)))
+        if part.error_code != Code.NONE and name in self.judge.damaged:
+            positions[name] = 2**62
+            return
+        self.check(part.error_code, f"reading {name} from {offset}")
+        next_offset = self.judge.read(self.name, name, offset, part.records or b"", part.high_watermark, known)
+        positions[name] = max(positions[name], next_offset)
+
+
+class Member(Client):
+    """A member of a classic group: joins, reads what it is given, commits, and leaves when all has been read."""
+
+    group: str
+    names: list[TopicPartition]
+    is_over: Callable[[], bool]
+    member_id = ""
+
+    async def attempt(self) -> None:
+        while not await self._is_all_committed():
+            generation, assigned = await self._join()
+            try:
+                await self._consume(generation, assigned)
+            except TryAgain as problem:  # a rebalance: join again on the same connection
+                await self.pause(problem)
+        if self.member_id:
+            member = part_of("leave_group", "members")(member_id=self.member_id)
+            answer = await self.ask("leave_group", group_id=self.group, members=(member,))
+            self.check(answer.error_code, "leaving the group", _REJOIN)
+
+    async def _is_all_committed(self) -> bool:
+        if not self.is_over():
+            return False
+        committed = await self._fetch_committed(self.names)
+        judge = self.judge
+        return all(committed[name] >= judge.known(name).watermark for name in self.names if name not in judge.damaged)
+
+    async def _join(self) -> tuple[int, list[TopicPartition]]:
+        protocol = part_of("join_group", "protocols")
+        answer = await self.ask(
+            "join_group",
+            group_id=self.group,
+            session_timeout=milliseconds(SESSION_MS),
+            rebalance_timeout=milliseconds(REBALANCE_MS),
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocols=(protocol(name="range", metadata=b"\x00\x00\x00\x00\x00\x00\xff\xff\xff\xff"),),
+        )
+        if answer.error_code == Code.MEMBER_ID_REQUIRED:
+            self.member_id = answer.member_id
+            return await self._join()
+        if answer.error_code == Code.UNKNOWN_MEMBER_ID:
+            self.member_id = ""
+        self.check(answer.error_code, "joining", _REJOIN)
+        self.member_id, generation = answer.member_id, answer.generation_id
+        self.story.tell(
+            self.name,
+            f"joined generation {generation}" + " as leader" * (answer.leader == self.member_id),
+            is_chatter=True,
+        )
+        plans = self._plan([m.member_id for m in answer.members]) if answer.leader == self.member_id else ()
+        answer = await self.ask(
+            "sync_group",
+            group_id=self.group,
+            generation_id=generation,
+            member_id=self.member_id,
+            protocol_type="consumer",
+            protocol_name="range",
+            assignments=plans,
+        )
+        self.check(answer.error_code, "syncing", _REJOIN)
+        assigned = [self.names[place] for place in struct.unpack(f">{len(answer.assignment)}B", answer.assignment)]
+        for name in assigned:
+            self.judge.owns(self.group, generation, name, self.member_id)
+        return generation, assigned
+
+    def _plan(self, members: list[str]) -> tuple[Any, ...]:
+        kind = part_of("sync_group", "assignments")
+        shares: dict[str, bytes] = dict.fromkeys(members, b"")
+        for place in range(len(self.names)):
+            shares[members[place % len(members)]] += bytes((place,))
+        return tuple(kind(member_id=member, assignment=share) for member, share in shares.items())
+
+    async def _consume(self, generation: int, assigned: list[TopicPartition]) -> None:
+        positions = await self._fetch_committed(assigned)
+        while True:
+            for name in assigned:
+                known = self.judge.known(name).watermark
+                part = await fetch_one(self, name, max(positions[name], 0), 5_000, wait_ms=50)
+                if part.error_code != Code.NONE and name in self.judge.damaged:
+                    continue
+                self.check(part.error_code, f"reading {name}")
+                offset, records = max(positions[name], 0), part.records or b""
+                positions[name] = self.judge.read(self.name, name, offset, records, part.high_watermark, known)
+            await self._commit(generation, {name: offset for name, offset in positions.items() if offset >= 0})
+            answer = await self.ask(
+                "heartbeat", group_id=self.group, generation_id=generation, member_id=self.member_id
+            )
+            self.check(answer.error_code, "heartbeat", _REJOIN)
+            if await self._is_all_committed():
+                return
+            await asyncio.sleep(self.chance.between(0.1, 0.6))
+
+    async def _commit(self, generation: int, offsets: dict[TopicPartition, int]) -> None:
+        topic, partition = part_of("offset_commit", "topics"), part_of("offset_commit", "topics", "partitions")
+        topics = tuple(
+            topic(
+                name=name.topic,
+                partitions=(partition(partition_index=name.partition, committed_offset=offset, committed_metadata=""),),
+            )
+            for name, offset in offsets.items()
+        )
+        if not topics:
+            return
+        answer = await self.ask(
+            "offset_commit",
+            group_id=self.group,
+            generation_id_or_member_epoch=generation,
+            member_id=self.member_id,
+            topics=topics,
+        )
+        for told in answer.topics:
+            for part in told.partitions:
+                self.check(part.error_code, "a commit", _REJOIN)
+                name = TopicPartition(told.name, part.partition_index)
+                self.judge.committed(self.group, name, offsets[name])
+
+    async def _fetch_committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
+        known = {name: self.judge.commit_known(self.group, name) for name in names}
+        topic = part_of("offset_fetch", "topics")
+        topics = tuple(topic(name=name.topic, partition_indexes=(name.partition,)) for name in names)
+        answer = await self.ask("offset_fetch", group_id=self.group, topics=topics, require_stable=False)
+        self.check(answer.error_code, "reading commits")
+        found: dict[TopicPartition, int] = {}
+        for told in answer.topics:
+            for part in told.partitions:
+                self.check(part.error_code, "reading a commit")
+                name = TopicPartition(told.name, part.partition_index)
+                self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
+                found[name] = part.committed_offset
+        return found

@@ -1,0 +1,154 @@
+"""A client's connection in the simulated network: Kafka requests out, answers in, in the order of the requests."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import struct
+import typing
+from collections import deque
+from functools import cache
+from typing import Any, NamedTuple
+
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from chronik.sim.network import SimNetwork
+from chronik.sim.story import Story
+from chronik.wire.framing import response_head
+from chronik.wire.versions import APIS
+
+REQUEST_S = 8.0
+
+# The versions these clients speak: flexible ones that still name topics by their names.
+VERSIONS = {
+    "produce": 9,
+    "fetch": 12,
+    "list_offsets": 7,
+    "offset_commit": 8,
+    "offset_fetch": 7,
+    "find_coordinator": 3,
+    "join_group": 7,
+    "heartbeat": 4,
+    "leave_group": 4,
+    "sync_group": 5,
+    "create_topics": 7,
+    "init_producer_id": 4,
+}
+_KEYS = {api.name: api.key for api in APIS.values()}
+
+
+class Asked(NamedTuple):
+    """A request under way."""
+
+    name: str
+    correlation_id: int
+    answer: asyncio.Future[Any]
+
+
+@cache
+def request_type(name: str) -> Any:
+    return load_request_schema(_KEYS[name], VERSIONS[name])
+
+
+@cache
+def response_type(name: str) -> Any:
+    return load_response_schema(_KEYS[name], VERSIONS[name])
+
+
+@cache
+def part_of(name: str, *path: str) -> Any:
+    """The type of a nested part of a request: of the items of its array `path[0]`, and so on."""
+    kind = request_type(name)
+    for step in path:
+        hint = typing.get_type_hints(kind)[step]
+        arrays = (hint, *typing.get_args(hint))  # an array, or an array or null
+        kind = next(typing.get_args(array)[0] for array in arrays if typing.get_origin(array) is tuple)
+    return kind
+
+
+class Link(asyncio.Protocol):
+    """One connection."""
+
+    def __init__(self, who: str, story: Story) -> None:
+        self._who = who
+        self._story = story
+        self._transport: asyncio.BaseTransport | None = None
+        self._received = bytearray()
+        self._asked: deque[Asked] = deque()
+        self._next_id = 1
+
+    @classmethod
+    async def open(cls, who: str, story: Story, network: SimNetwork, address: tuple[str, int]) -> Link:
+        """Raises OSError."""
+        link = cls(who, story)
+        await network.connect(*address, link)
+        return link
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        for asked in self._asked:
+            if not asked.answer.done():
+                asked.answer.set_exception(ConnectionError("the connection ended"))
+                asked.answer.exception()  # whoever still wants it is told; nobody else needs to be
+        self._asked.clear()
+
+    def abort(self) -> None:
+        if isinstance(self._transport, asyncio.Transport):
+            self._transport.abort()
+
+    def send(self, name: str, *, is_answered: bool = True, **fields: Any) -> asyncio.Future[Any]:
+        """Send a request; the future has its answer. Raises ConnectionError."""
+        if not isinstance(self._transport, asyncio.Transport):
+            raise ConnectionError("the connection has ended")
+        key, version, correlation_id = _KEYS[name], VERSIONS[name], self._next_id
+        self._next_id += 1
+        kind = request_type(name)
+        body = io.BytesIO()
+        client_id = self._who.encode()
+        body.write(struct.pack(">hhih", key, version, correlation_id, len(client_id)) + client_id + b"\x00")
+        entity_writer(kind)(body, kind(**fields))
+        answer = asyncio.get_running_loop().create_future()
+        if is_answered:
+            self._asked.append(Asked(name, correlation_id, answer))
+        frame = body.getvalue()
+        self._transport.write(struct.pack(">i", len(frame)) + frame)
+        return answer
+
+    async def ask(self, name: str, **fields: Any) -> Any:
+        """Send a request and wait for its answer. Raises OSError (ConnectionError, TimeoutError)."""
+        return await self.wait_for(self.send(name, **fields))
+
+    async def wait_for(self, answer: asyncio.Future[Any]) -> Any:
+        """Raises OSError when the connection ends or too much time passes; it is of no use then."""
+        try:
+            async with asyncio.timeout(REQUEST_S):
+                return await answer
+        except TimeoutError:
+            self.abort()
+            raise
+
+    def data_received(self, data: bytes) -> None:
+        self._received += data
+        while len(self._received) >= 4:
+            (size,) = struct.unpack_from(">i", self._received)
+            if len(self._received) < 4 + size:
+                return
+            frame = bytes(self._received[4 : 4 + size])
+            del self._received[: 4 + size]
+            self._answered(frame)
+
+    def _answered(self, frame: bytes) -> None:
+        (correlation_id,) = struct.unpack_from(">i", frame)
+        if not self._asked or self._asked[0].correlation_id != correlation_id:
+            expected = self._asked[0].correlation_id if self._asked else None
+            raise self._story.break_promise(f"{self._who}: answer {correlation_id} where {expected} is due")
+        asked = self._asked.popleft()
+        key, version = _KEYS[asked.name], VERSIONS[asked.name]
+        head = response_head(key, version, correlation_id)
+        answer, _ = entity_reader(response_type(asked.name))(frame, len(head))
+        if not asked.answer.done():
+            asked.answer.set_result(answer)

@@ -1,0 +1,117 @@
+"""Producers of a simulated world: idempotent with five requests in flight, plain with every kind of acks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any
+
+from chronik.core.errors import Code
+from chronik.core.records.payload import KeyValue, build
+from chronik.core.types import TopicPartition
+from chronik.sim.client import Client, TryAgain, milliseconds
+from chronik.sim.link import Link, part_of
+
+IN_FLIGHT_MAX = 5
+TIMEOUT_MS = 5000
+_SEQUENCE_LOST = frozenset((Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID))
+
+
+class Producer(Client):
+    """Sends its batches one after the other to one partition and waits for each, as its acks say."""
+
+    partition: TopicPartition
+    acks: int
+    batches: int
+    pace_s: float
+    large: float = 0.0  # how often a batch is a large one
+    _done = 0  # batches that need not be sent again
+    _made: list[list[bytes]]
+
+    def values(self, number: int) -> list[bytes]:
+        """The values of a batch: who sent them and which they are, so that each is the only one of its kind."""
+        made = self.__dict__.setdefault("_made", [])
+        while len(made) <= number:
+            first = sum(map(len, made))
+            count = 1 + self.chance.below(3)
+            pad = 20_000 if self.chance.happens(self.large) else self.chance.below(200)
+            made.append([b"%s:%d:%s" % (self.name.encode(), first + i, b"x" * pad) for i in range(count)])
+        values: list[bytes] = made[number]
+        return values
+
+    def send(self, link: Link, number: int, batch: bytes) -> asyncio.Future[Any]:
+        topic, partition = part_of("produce", "topic_data"), part_of("produce", "topic_data", "partition_data")
+        part = partition(index=self.partition.partition, records=batch)
+        return link.send(
+            "produce",
+            is_answered=self.acks != 0,
+            acks=self.acks,
+            timeout=milliseconds(TIMEOUT_MS),
+            topic_data=(topic(name=self.partition.topic, partition_data=(part,)),),
+        )
+
+    def acknowledged(self, number: int, part: Any) -> None:
+        self.judge.acknowledged(self.name, self.partition, part.base_offset, self.values(number))
+        self.story.count(b"ack %s %d %d" % (self.name.encode(), number, part.base_offset))
+
+    def check_unless_damaged(self, code: Code, what: str) -> None:
+        if code != Code.NONE and self.partition in self.judge.damaged:
+            self._done = self.batches  # it is refused for good, and rightly
+            raise TryAgain(f"{what}: {code.name}, for it is damaged")
+        self.check(code, what)
+
+    async def attempt(self) -> None:
+        while self._done < self.batches:
+            values = self.values(self._done)
+            self.judge.sent(self.partition, values, is_idempotent=False)
+            batch = build([KeyValue(None, value) for value in values], self.clock.now_ms())
+            link = await self.link()
+            answer = self.send(link, self._done, bytes(batch))
+            if self.acks != 0:
+                part = (await link.wait_for(answer)).responses[0].partition_responses[0]
+                self.check_unless_damaged(part.error_code, f"produce to {self.partition}")
+                self.acknowledged(self._done, part)
+            self._done += 1
+            await asyncio.sleep(self.chance.between(0, 2 * self.pace_s))
+
+
+class IdempotentProducer(Producer):
+    """Five in flight; whatever goes wrong, all that was not answered is sent again, in order, on a new connection."""
+
+    acks = -1
+    producer_id = -1
+
+    async def attempt(self) -> None:
+        if self.producer_id < 0:
+            answer = await self.ask("init_producer_id", transactional_id=None, transaction_timeout=milliseconds(60_000))
+            self.check(answer.error_code, "a producer id")
+            self.producer_id = answer.producer_id
+        in_flight: deque[tuple[int, asyncio.Future[Any]]] = deque()
+        next_number = first = self._done
+        link = await self.link()
+        while self._done < self.batches:
+            while len(in_flight) < IN_FLIGHT_MAX and next_number < self.batches:
+                in_flight.append((next_number, self.send(link, next_number, self._batch(next_number))))
+                next_number += 1
+                if self.chance.happens(0.7):
+                    await asyncio.sleep(self.chance.between(0, 2 * self.pace_s))
+            number, answer = in_flight.popleft()
+            part = (await link.wait_for(answer)).responses[0].partition_responses[0]
+            if number == first and part.error_code in _SEQUENCE_LOST and self.partition not in self.judge.damaged:
+                raise self.story.break_promise(
+                    f"{self.name}: batch {number} follows on what was acknowledged, yet it got {part.error_code.name}"
+                )
+            if number > first and part.error_code in _SEQUENCE_LOST:
+                raise TryAgain(f"batch {number}: {part.error_code.name}, one before it was not taken")
+            self.check_unless_damaged(part.error_code, f"produce to {self.partition}")
+            self.acknowledged(number, part)
+            self._done += 1
+
+    def _batch(self, number: int) -> bytes:
+        values = self.values(number)
+        self.judge.sent(self.partition, values, is_idempotent=True)
+        sequence = sum(len(self.values(earlier)) for earlier in range(number))
+        records = [KeyValue(None, value) for value in values]
+        return bytes(
+            build(records, self.clock.now_ms(), producer_id=self.producer_id, producer_epoch=0, base_sequence=sequence)
+        )
