@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from crc32c import crc32c
 from kio.index import load_request_schema
 from kio.schema.errors import ErrorCode
 
@@ -47,7 +48,7 @@ def changed(at: int, value: bytes, *, sealed: bool = True) -> bytes:
     batch = bytearray(Asked().records or b"")
     batch[at : at + len(value)] = value
     if sealed:
-        batch[17:21] = struct.pack(">I", oracle.crc32c(bytes(batch[21:])))
+        batch[17:21] = struct.pack(">I", crc32c(bytes(batch[21:])))
     return bytes(batch)
 
 
