@@ -15,7 +15,7 @@ from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
 from chronik.core.log.segment import Slice
-from chronik.core.ports import Outgoing
+from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing
 from chronik.core.replica.leader import LeaderReplica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
@@ -244,6 +244,9 @@ class _Fetch:
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             return FetchAnswer(topic, partition, code, -1, -1, -1)
         records: Outgoing = b"" if code else content
+        if part.slice is not None and len(records) >= SENT_UNREAD_BYTES:
+            # What was read to be checked is let go again: a client that takes its time is not to keep it in memory.
+            records = FileSlice(part.slice.file, part.slice.position, part.slice.length)
         return FetchAnswer(
             topic,
             partition,

@@ -61,6 +61,9 @@ class File(Protocol):
         """Its path is given up or will hold something else: from now on, reading it is an OSError."""
 
 
+SENT_UNREAD_BYTES = 32 * 1024  # below this, reading is cheaper than one more system call
+
+
 class FileSlice:
     """Bytes of a file on their way to a client, not read yet: the kernel can send them without our seeing them."""
 

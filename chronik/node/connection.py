@@ -236,10 +236,14 @@ class Connection(asyncio.BufferedProtocol):
         self._adjust_reading()
 
     def _send(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> None:
-        """Straight to the socket what it takes at once, files without reading them; the rest is the transport's."""
+        """Straight to the socket what it takes at once, files without reading them; then a part at a time through the
+        transport, until that has enough: what a slow client has not taken yet is not to pile up in memory."""
         if transport.get_write_buffer_size() == 0 and any(isinstance(piece, FileSlice) for piece in pieces):
             pieces = self._all.send_now(transport, pieces)
-        transport.writelines([_read(piece) for piece in pieces])
+        while pieces and not self._is_paused:
+            part, pieces = _split(pieces, FLUSH_BYTES)
+            transport.writelines([_read(piece) for piece in part])
+        self._outbox, self._outbox_bytes = pieces, sum(map(len, pieces))
 
     def pause_writing(self) -> None:
         self._is_paused = True
@@ -279,3 +283,18 @@ class Connection(asyncio.BufferedProtocol):
 
 def _read(piece: Outgoing) -> Buffer:
     return bytes(piece) if isinstance(piece, FileSlice) else piece
+
+
+def _split(pieces: list[Outgoing], size: int) -> tuple[list[Outgoing], list[Outgoing]]:
+    """The first `size` bytes, and the rest."""
+    for index, piece in enumerate(pieces):
+        if len(piece) > size:
+            return [*pieces[:index], _cut(piece, 0, size)], [_cut(piece, size, len(piece)), *pieces[index + 1 :]]
+        size -= len(piece)
+    return pieces, []
+
+
+def _cut(piece: Outgoing, start: int, end: int) -> Outgoing:
+    if isinstance(piece, FileSlice):
+        return FileSlice(piece.file, piece.position + start, end - start)
+    return memoryview(piece)[start:end]

@@ -19,7 +19,7 @@ from chronik.core.log.log import Appended, Log
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
-from chronik.core.ports import Clock, File, Files, FileSlice, Outgoing
+from chronik.core.ports import SENT_UNREAD_BYTES, Clock, File, Files, FileSlice, Outgoing
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 PARTITION_METADATA = "partition.metadata"
 DELETED_SUFFIX = "-delete"
 STRAY_SUFFIX = "-stray"
-SENT_UNREAD_BYTES = 32 * 1024  # below this, reading is cheaper than one more system call
 NAME_BYTES_MAX = 255  # of a file or directory
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 _TOPIC_ID = re.compile(rb"^topic_id: [A-Za-z0-9_-]{22}$", re.MULTILINE)

@@ -14,8 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chronik.core.ports import FileSlice
 from chronik.node.connection import FLUSH_BYTES, Connection, Connections, Peer, Slot
 from chronik.wire.errors import Malformed
+from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeTransport
 
 OVERLAPPING, BARRIER, AT_ONCE, BAD, HANG_UP = b"o", b"b", b"n", b"x", b"h"
@@ -367,6 +369,30 @@ async def test_large_answers_for_a_client_that_does_not_read_wait_until_it_does(
 
     client.connection.resume_writing()
     assert await client.received() == large
+
+
+@with_client()
+async def test_of_a_large_answer_only_a_part_at_a_time_is_read_from_its_file(client: Client) -> None:
+    file = MemoryFiles().open("a-file")
+    file.append((bytes(range(256)) * 8192,))
+    answer = (b"head", FileSlice(file, 5, 2_000_000), b"tail")
+    client.send(OVERLAPPING + b"1")
+    write = client.transport.write
+
+    def write_and_pause(content: Any) -> None:
+        write(content)
+        client.connection.pause_writing()
+
+    client.transport.write = write_and_pause  # type: ignore[method-assign]  # as above the high-water mark
+    client.requests.slots[OVERLAPPING + b"1"](answer)
+    await client.received()
+    assert len(client.transport.written) == FLUSH_BYTES
+
+    while (before := len(client.transport.written)) < 2_000_008:
+        client.connection.resume_writing()
+        await client.received()
+        assert 0 < len(client.transport.written) - before <= FLUSH_BYTES
+    assert bytes(client.transport.written) == b"head" + file.read(5, 2_000_000) + b"tail"
 
 
 @with_client()
