@@ -13,6 +13,7 @@ from typing import NamedTuple
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.reader import skip_tags
+from chronik.wire.spares import SPARE_BYTES, Spares
 from chronik.wire.versions import API_VERSIONS, APIS
 
 SIZE_BYTES = 4
@@ -21,6 +22,8 @@ SHARED_BYTES = 64 * 1024
 # promises 100 MB and sends nothing has cost next to nothing.
 LARGE_BYTES = 2 * SHARED_BYTES
 LARGE_GROWTH = 4
+
+spares = Spares()  # of all connections
 
 _SIZE = struct.Struct(">i")
 _HEADER = struct.Struct(">hhih")
@@ -91,7 +94,7 @@ class Inbox:
     def space(self) -> memoryview:
         """Where the transport may write next."""
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled :]
+            return memoryview(self._large)[self._large_filled : self._large_size]
         if not self._shared:
             self._shared = bytearray(SHARED_BYTES)
         return memoryview(self._shared)[self._filled :]
@@ -101,7 +104,10 @@ class Inbox:
         if self._large is not None:
             self._large_filled += count
             if self._large_filled == self._large_size:
-                frame, self._large = memoryview(self._large), None
+                memory, self._large = self._large, None
+                spares.give(memory)
+                frame = memoryview(memory)[: self._large_size]
+                del memory  # a view is all that keeps it from being used again
                 yield frame
             elif self._large_filled == len(self._large):
                 self._large = self._begun(self._large, self._large_filled * LARGE_GROWTH)
@@ -135,6 +141,9 @@ class Inbox:
 
     def _begun(self, so_far: Buffer, room_bytes: int) -> bytearray:
         """Memory for a large request, with what has come of it."""
-        memory = bytearray(min(room_bytes, self._large_size))
+        memory = spares.take() if self._large_size <= SPARE_BYTES else None
+        if memory is None:
+            grows_to_spare = room_bytes > LARGE_BYTES and self._large_size <= SPARE_BYTES
+            memory = bytearray(SPARE_BYTES if grows_to_spare else min(room_bytes, self._large_size))
         memory[: len(so_far)] = so_far
         return memory
