@@ -20,18 +20,19 @@ RESPONSE = OffsetDeleteResponse
 
 
 async def handle(request: OffsetDeleteRequest, caller: Caller, desk: Desk) -> OffsetDeleteResponse:
-    image = desk.metadata.image
+    # Looked up once: while the coordinator is asked, topics come and go.
+    is_known = [desk.metadata.image.topic(topic.name) is not None for topic in request.topics]
     asked = tuple(
         (topic.name, partition.partition_index)
-        for topic in request.topics
-        if image.topic(topic.name) is not None
+        for topic, known in zip(request.topics, is_known, strict=True)
+        if known
         for partition in topic.partitions
     )
     codes = list((await desk.groups.ask(request.group_id, DeleteOffsets(request.group_id, asked))).codes)
     topics = []
-    for topic in request.topics:
+    for topic, known in zip(request.topics, is_known, strict=True):
         count = len(topic.partitions)
-        if image.topic(topic.name) is None:
+        if not known:
             own = [Code.UNKNOWN_TOPIC_OR_PARTITION] * count
         else:
             own, codes = codes[:count], codes[count:]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+from types import SimpleNamespace
+from typing import Any, cast
+
 from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequest,
     OffsetDeleteRequestPartition,
@@ -38,3 +42,14 @@ def test_a_group_that_is_not_there_is_an_error_of_the_whole_answer() -> None:
     desk, _ = grouped_desk({"orders": 2})
     response = ask(offset_delete, request("orders"), desk, version=0)
     assert response.error_code is Code.GROUP_ID_NOT_FOUND
+
+
+def test_a_topic_that_is_deleted_while_the_coordinator_is_asked_is_answered_as_it_was() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    host.ask(commit(OffsetToCommit("orders", 0, 1)))
+    lookups = iter([desk.metadata.image.topic("orders")])
+    vanishing = SimpleNamespace(image=SimpleNamespace(topic=lambda name: next(lookups, None)))
+    desk = dataclasses.replace(desk, metadata=cast(Any, vanishing))
+    response = ask(offset_delete, request("orders"), desk, version=0)
+    assert response.error_code is Code.NONE
+    assert [one.error_code for one in response.topics[0].partitions] == [Code.NONE] * 2
