@@ -13,6 +13,8 @@ LOCK   := requirements/lock.txt
 PYTEST := $(BIN)/python -m pytest
 # Tests of these folders share nothing, so they run on all cores; all others start nodes and clients, one at a time.
 SPREAD := tests/tidy tests/unit
+# So do these, and they take longer.
+WORLDS := tests/sim
 ARGS   ?=
 
 ##@ Use it
@@ -56,8 +58,8 @@ test: setup clients ## All set-up, then everything: checks, unit, scenarios, rea
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(PYTEST) $(SPREAD) -n auto --durations=10 $(ARGS)
-	$(PYTEST) tests $(SPREAD:%=--ignore=%) --durations=25 $(ARGS)
+	$(PYTEST) $(SPREAD) $(WORLDS) -n auto --durations=10 $(ARGS)
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) --durations=25 $(ARGS)
 	$(BIN)/python -m tests.mutants.run
 
 .PHONY: clients
@@ -73,6 +75,14 @@ test-clients: setup clients ## Only the tests with real Kafka clients
 .PHONY: fuzz
 fuzz: setup ## Broken and random requests against every API and version
 	$(PYTEST) tests/fuzz --durations=10 $(ARGS)
+
+.PHONY: simulate
+simulate: setup ## Whole nodes through bad days on a simulated clock, network and disk: 200 seeds
+	$(BIN)/chronik simulate --seeds 200 $(ARGS)
+
+.PHONY: soak
+soak: setup ## The same with 10,000 seeds, on all cores
+	CHRONIK_SIM_SEEDS=10000 $(PYTEST) $(WORLDS) -q -n auto --timeout=0 $(ARGS)
 
 .PHONY: mutants
 mutants: setup ## Put known faults in one by one: the tests must catch each

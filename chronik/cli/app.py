@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import consume, group, produce, topic
+from chronik.cli import consume, group, produce, simulate, topic
 from chronik.cli import serve_command as serve
 
 app = typer.Typer(
@@ -25,6 +25,7 @@ app.add_typer(topic.app)
 app.add_typer(group.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
+app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -1,0 +1,80 @@
+"""`chronik simulate`: run whole nodes through bad days in memory, and repeat any of them by its seed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chronik.cli.options import AsJson, example
+from chronik.cli.output import counted, print_json, print_line, print_note, progress
+
+if TYPE_CHECKING:
+    from chronik.sim.run import Outcome
+
+EXAMPLE = example("chronik simulate --seeds 200", "chronik simulate --seed 17")
+EXIT_BROKEN = 1
+
+
+def simulate(
+    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="How many worlds, from seed 0 on.")] = 100,
+    seed: Annotated[
+        int | None, typer.Option("--seed", min=0, metavar="S", help="This world only, with its whole story.")
+    ] = None,
+    seconds: Annotated[
+        float, typer.Option("--seconds", min=1.0, metavar="T", help="Simulated seconds of load and faults in a world.")
+    ] = 12.0,
+    as_json: AsJson = False,
+) -> None:
+    """Run nodes in simulated worlds with crashes, power cuts, failing disks and networks, and check every promise."""
+    wanted = range(seeds) if seed is None else range(seed, seed + 1)
+    started = time.monotonic()
+    outcomes = _run(wanted, seconds, is_bar_wanted=not as_json)
+    broken = next((outcome for outcome in outcomes if outcome.broken is not None), None)
+    if as_json:
+        print_json({"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])})
+    elif broken is not None:
+        _tell(broken)
+    else:
+        _sum_up(outcomes, time.monotonic() - started, is_story_wanted=seed is not None)
+    if broken is not None:
+        raise typer.Exit(EXIT_BROKEN)
+
+
+def _run(seeds: Iterable[int], seconds: float, *, is_bar_wanted: bool) -> list[Outcome]:
+    """One after the other, until a promise is broken."""
+    from chronik.sim.run import run_seed
+
+    outcomes: list[Outcome] = []
+    wanted = list(seeds)
+    with progress("Worlds", len(wanted), unit="worlds", is_wanted=is_bar_wanted) as advance:
+        for seed in wanted:
+            outcomes.append(run_seed(seed, seconds))
+            advance(1)
+            if outcomes[-1].broken is not None:
+                break
+    return outcomes
+
+
+def _tell(broken: Outcome) -> None:
+    for line in broken.story:
+        print_line(line)
+    print_note(f"seed {broken.seed}: {broken.broken}")
+    print_note(f"again: chronik simulate --seed {broken.seed}")
+
+
+def _sum_up(outcomes: list[Outcome], took_s: float, *, is_story_wanted: bool) -> None:
+    if is_story_wanted:
+        for line in outcomes[-1].story:
+            print_line(line)
+        print_line(f"trace {outcomes[-1].trace_hash}")
+    faults = sum(sum(outcome.faults.values()) for outcome in outcomes)
+    promised = sum(outcome.promised for outcome in outcomes)
+    simulated_s = sum(outcome.simulated_seconds for outcome in outcomes)
+    print_line(
+        f"{counted(len(outcomes), 'world')}, {simulated_s:,.0f} simulated seconds in {took_s:,.1f}: "
+        f"{counted(faults, 'fault')}, {counted(promised, 'acknowledged record')}, no promise broken"
+    )

@@ -1,0 +1,34 @@
+"""What `chronik simulate` says and how it ends."""
+
+from __future__ import annotations
+
+import json
+
+from typer.testing import CliRunner
+
+from chronik.cli.app import app
+
+
+def test_a_few_worlds_are_summed_up() -> None:
+    done = CliRunner().invoke(app, ["simulate", "--seeds", "2", "--seconds", "1"])
+
+    assert done.exit_code == 0
+    assert "2 worlds" in done.stdout
+    assert "no promise broken" in done.stdout
+
+
+def test_one_world_is_told_with_its_trace() -> None:
+    done = CliRunner().invoke(app, ["simulate", "--seed", "5", "--seconds", "1"])
+
+    assert done.exit_code == 0
+    assert "node1      is ready" in done.stdout
+    assert "trace " in done.stdout
+
+
+def test_json_is_all_there_is_on_standard_output() -> None:
+    done = CliRunner().invoke(app, ["simulate", "--seed", "5", "--seconds", "1", "--json"])
+
+    told = json.loads(done.stdout)
+    assert told["worlds"] == 1
+    assert told["broken"] is False
+    assert told["last"]["seed"] == 5

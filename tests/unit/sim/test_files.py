@@ -1,0 +1,138 @@
+"""A disk that forgets in a power cut what was not synced, and lies after a failed sync as real ones do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from chronik.sim.chance import SimChance
+from chronik.sim.files import SimDisk
+from chronik.sim.loop import SimLoop
+
+T = TypeVar("T")
+
+
+def disk(seed: int = 1) -> SimDisk:
+    return SimDisk(SimChance(seed, "disk"))
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    loop = SimLoop()
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.close()
+
+
+def written(made: SimDisk, path: str, *pieces: bytes, synced: int) -> None:
+    file = made.open(path)
+    for number, piece in enumerate(pieces):
+        if number == synced:
+            file.sync()
+        file.append((piece,))
+
+
+def test_a_power_cut_leaves_what_was_synced_and_a_prefix_of_the_rest() -> None:
+    left = set()
+    for seed in range(60):
+        made = disk(seed)
+        written(made, "a/0.log", b"safe", b"unsafe", synced=1)
+
+        made.power_cut()
+
+        left.add(made.read_all("a/0.log"))
+
+    assert all(b"safeunsafe".startswith(content) and content.startswith(b"safe") for content in left)
+    assert {b"safe", b"safeunsafe"} < left
+
+
+def test_the_worst_power_cut_leaves_nothing_else() -> None:
+    made = disk()
+    written(made, "a/0.log", b"safe", b"unsafe", synced=1)
+    written(made, "a/1.log", b"never synced", synced=9)
+
+    made.power_cut(keeps=0.0)
+
+    assert made.read_all("a/0.log") == b"safe"
+    assert not made.exists("a/1.log")
+
+
+def test_a_killed_process_loses_nothing_that_was_written() -> None:
+    made = disk()
+    written(made, "a/0.log", b"safe", b"unsafe", synced=1)
+
+    made.process_died()
+
+    assert made.read_all("a/0.log") == b"safeunsafe"
+
+
+def test_a_sync_covers_what_had_been_written_when_it_began() -> None:
+    made = disk()
+    file = made.open("a/0.log")
+    file.append((b"before",))
+
+    async def sync_and_write() -> None:
+        syncing = asyncio.ensure_future(made.sync_later([file]))
+        await asyncio.sleep(0)
+        file.append((b"during",))
+        assert await syncing == [None]
+
+    run(sync_and_write())
+    made.power_cut(keeps=0.0)
+
+    assert made.read_all("a/0.log") == b"before"
+
+
+def test_after_a_failed_sync_the_next_one_reports_success_and_is_worth_nothing() -> None:
+    made = disk()
+    written(made, "a/0.log", b"lost", synced=9)
+    made.failures["sync"] = OSError(5, "Input/output error")
+
+    async def sync() -> list[OSError | None]:
+        return await made.sync_later([made.open("a/0.log")])
+
+    assert isinstance(run(sync())[0], OSError)
+    made.failures.clear()
+    assert run(sync()) == [None]
+    made.power_cut(keeps=0.0)
+
+    assert not made.exists("a/0.log")
+
+
+def test_a_removed_file_may_be_back_unless_its_directory_was_synced() -> None:
+    back = set()
+    for seed in range(30):
+        made = disk(seed)
+        made.replace("a/old", b"old")
+        made.remove("a/old")
+        if seed % 2:
+            made.replace("a/new", b"new")
+
+        made.power_cut()
+
+        back.add((bool(seed % 2), made.exists("a/old")))
+
+    assert back == {(False, True), (False, False), (True, False)}
+
+
+def test_what_is_put_in_place_without_a_sync_may_be_torn() -> None:
+    left = set()
+    for seed in range(60):
+        made = disk(seed)
+        made.replace("a/mark", b"old")
+        made.replace("a/mark", b"new content", sync=False)
+
+        made.power_cut()
+
+        left.add(made.read_all("a/mark"))
+
+    assert b"old" in left
+    assert all(content == b"old" or b"new content".startswith(content) for content in left)
+
+
+def test_what_is_not_there_cannot_be_renamed() -> None:
+    with pytest.raises(FileNotFoundError):
+        disk().rename("a", "b")

@@ -1,0 +1,41 @@
+"""One seed from beginning to end."""
+
+from __future__ import annotations
+
+import logging
+
+from chronik.sim.faults import ANY_DURABILITY, SYNCED_ONLY, Faults
+from chronik.sim.run import run_seed
+from chronik.sim.world import NodeLog, World
+
+
+def test_a_short_world_keeps_its_promises_and_is_the_same_twice() -> None:
+    first, second = run_seed(3, 3.0), run_seed(3, 3.0)
+
+    assert first.broken is None, first.story
+    assert first.promised > 0
+    assert first.trace_hash == second.trace_hash
+    assert first == second
+
+
+def test_another_seed_is_another_world() -> None:
+    assert run_seed(3, 2.0).trace_hash != run_seed(4, 2.0).trace_hash
+
+
+def test_a_traceback_in_a_nodes_log_is_a_broken_promise() -> None:
+    world = World(1, 1.0)
+    log = logging.Logger("chronik.node.test")
+    log.addHandler(NodeLog(world.story))
+
+    log.error("the disk is full")
+    before = world.story.broken
+    log.error("fault in an answer", exc_info=ValueError("why?"))
+
+    assert before is None
+    assert "why?" in (world.story.broken or "")
+    world.loop.close()
+
+
+def test_every_kind_of_fault_in_the_tables_can_be_made() -> None:
+    for kind in (*ANY_DURABILITY, *SYNCED_ONLY):
+        assert callable(getattr(Faults, f"_{kind}"))
