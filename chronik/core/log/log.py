@@ -45,8 +45,8 @@ class Log:
     """One partition's batches on disk."""
 
     __slots__ = (
-        "_are_epochs_synced",
         "_clean_offset",
+        "_epochs_safe_at",
         "_files",
         "_segments",
         "_snapshots",
@@ -74,7 +74,7 @@ class Log:
         self._files = files
         self._segments: list[Segment] = []  # none until the first append
         self._snapshots = Snapshots(files, directory)
-        self._are_epochs_synced = True
+        self._epochs_safe_at = 0  # their checkpoint is on disk once everything below this offset is
         self._clean_offset = 0  # below it every key has one record; not kept over restarts
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
@@ -147,7 +147,7 @@ class Log:
         )
         if self.epochs.entries and not self.config.is_compacted:
             self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
-        self._are_epochs_synced = was_clean and not mended
+        self._epochs_safe_at = 0 if was_clean and not mended else UNKNOWN_END
         mended += self._load_producers()
         self.recovery = RecoveryReport(
             was_clean, scanned.batches, scanned.cut_bytes, scanned.cut_from_offset, (*mended, *self.rebuilt)
@@ -179,7 +179,7 @@ class Log:
             self._snapshots.write(self.end_offset, self.producers).close()
             self._to_sync.clear()
             self._stored_end_offset = self.synced_offset = self.end_offset
-        if not (self.epochs.is_stored and self._are_epochs_synced):
+        if not self.epochs.is_stored or self._epochs_safe_at > self.synced_offset:
             self._store_epochs(self.end_offset, sync=True)
         for segment in self._segments:
             segment.file.close()
@@ -281,12 +281,15 @@ class Log:
         """Write an epoch down before its first batch. Should this be lost, the batches still tell it."""
         self.epochs.assign(epoch, offset)
         self._store_epochs(offset + 1)
+        # Synced with that batch, in one round with everyone else's: at the stop of 10,000 partitions, nothing is left.
+        self._epochs_safe_at = offset + 1
+        self._to_sync.append((offset + 1, self._files.open(f"{self.directory}/{CHECKPOINT_NAME}")))
 
     def _store_epochs(self, end_offset: int, *, sync: bool = False) -> None:
         content = self.epochs.encode(end_offset)
         self._files.replace(f"{self.directory}/{CHECKPOINT_NAME}", content, sync=sync)
         self.epochs.is_stored = True
-        self._are_epochs_synced = sync
+        self._epochs_safe_at = 0 if sync else UNKNOWN_END
 
     # --- making it safe
 

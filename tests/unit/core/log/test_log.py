@@ -241,7 +241,7 @@ def test_a_read_that_was_planned_is_checked_against_its_plan() -> None:
 def test_what_is_unsynced_is_named_once_and_then_safe() -> None:
     log, _ = filled(MemoryFiles(), 3)
     files, end_offset = log.unsynced()
-    assert ([file.path for file in files], end_offset) == ([SEGMENT + ".log"], 6)
+    assert ([file.path for file in files], end_offset) == (["topic-0/leader-epoch-checkpoint", SEGMENT + ".log"], 6)
     log.mark_synced(6)
     assert (log.synced_offset, log.unsynced()) == (6, ([], 6))
 
@@ -266,7 +266,22 @@ def test_a_segment_that_was_closed_is_synced_too_with_what_stands_beside_it() ->
         f"{0:020}.timeindex",
         f"{base:020}.snapshot",
         f"{base:020}.log",
+        "leader-epoch-checkpoint",
     }
+
+
+def test_closing_a_log_whose_batches_are_synced_waits_for_no_disk() -> None:
+    """10,000 of them are closed one after the other when a node stops."""
+    files = MemoryFiles()
+    log, _ = filled(files, 3)
+    sync(log)
+    files.failures["sync"] = OSError("this would have been a sync")
+    log.close()
+    files.failures.clear()
+
+    files.crash()
+    again = open_log(files, was_clean=True, synced_offset=6)
+    assert (again.end_offset, again.epochs.entries) == (6, log.epochs.entries)
 
 
 def test_a_sync_that_began_before_a_segment_was_closed_does_not_count_for_its_index() -> None:
