@@ -203,9 +203,12 @@ class Node:
         await self._housekeeping.stop()
         await self.replicas.commits.wait_until_idle()
         self._deadlines.close()
-        self._checkpoints.write(self.replicas.held())
-        self.replicas.close()
-        self._checkpoints.stopped()
+        try:
+            self.replicas.close()
+            self._checkpoints.write(self.replicas.held())
+            self._checkpoints.stopped()
+        except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
+            log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
 
 
 def group_config(config: NodeConfig) -> GroupConfig:

@@ -368,11 +368,17 @@ class Replicas:
         return [gone]
 
     def close(self) -> None:
-        """After the last append: sync and close every log."""
+        """After the last append: sync and close every log. Raises OSError if one cannot be, after trying the others."""
+        problems: list[OSError] = []
         for replica in self._held.values():
             if replica.offline is None:
-                self._sync_recovered(replica.log)
-                replica.log.close()
+                try:
+                    self._sync_recovered(replica.log)
+                    replica.log.close()
+                except OSError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
 
 
 def renamed(directory: str, suffix: str) -> str:

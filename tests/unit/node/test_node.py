@@ -29,6 +29,7 @@ from tests.unit.wire.hot_requests import fetch_request, produce_request
 from tests.unit.wire.messages import read, request_type, response_type, write
 
 PRODUCE, FETCH, METADATA = 0, 1, 3
+LEADER_EPOCH_END = 16  # of a batch: what stands before is the broker's to fill in
 
 
 class FakeNetwork:
@@ -192,6 +193,24 @@ async def test_an_orderly_stop_is_marked_and_the_mark_is_gone_while_it_runs(file
 
     assert second.node.replicas.leader("orders", 0).log.recovery.was_clean
     await second.node.stop()
+
+
+@run
+async def test_a_stop_on_a_full_disk_is_not_marked_as_orderly_and_loses_nothing(files: MemoryFiles) -> None:
+    running = await made_with_orders(files)
+    batch = bytes(batch_of())
+    assert await running.produce(batch) == (0, 0)
+    files.room_bytes = 0
+
+    await running.node.stop()
+    assert not files.exists(CLEAN)
+
+    files.room_bytes = None
+    again = await Running(files).start()
+    assert (await again.fetch())[LEADER_EPOCH_END:] == batch[LEADER_EPOCH_END:]
+    assert await again.produce(bytes(batch_of())) == (0, 1)
+    await again.node.stop()
+    assert files.exists(CLEAN)
 
 
 @run
