@@ -20,7 +20,7 @@ from kio.schema.list_offsets.v11.response import (
 )
 
 from chronik.api.desk import Caller, Desk
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.replica.leader import LeaderReplica
 from chronik.core.types import NO_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
 
@@ -78,7 +78,10 @@ def _partition(topic: str, wanted: Any, times_named: int, request: Any, caller: 
             raise Refused(Code.UNSUPPORTED_VERSION)
         replica = desk.replicas.leader(topic, wanted.partition_index)
         replica.check_epoch(wanted.current_leader_epoch)
-        found = _find(replica, wanted.timestamp, request)
+        try:
+            found = _find(replica, wanted.timestamp, request)
+        except (Corrupt, OSError) as problem:
+            raise Refused(desk.replicas.read_failed(replica, problem)) from problem
     except Refused as refused:
         code = refused.code
         if code is Code.OFFSET_NOT_AVAILABLE and caller.version < OFFSET_NOT_AVAILABLE_FROM:

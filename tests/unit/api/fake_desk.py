@@ -15,7 +15,7 @@ from typing import Any, cast
 from chronik.api.desk import Caller, Desk
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.topic import TopicConfig
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.log.epochs import Epochs
 from chronik.core.log.producers import Producers
@@ -135,6 +135,10 @@ class FakeReplicas:
         self.refusing: dict[tuple[str, int], Code] = {}
         self.stored_starts: dict[tuple[str, int], int] | None = None
         self.is_full = False
+
+    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+        replica.take_offline(str(problem))
+        return Code.KAFKA_STORAGE_ERROR
 
     async def store_starts(self) -> None:
         if self.is_full:

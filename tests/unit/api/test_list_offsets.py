@@ -10,7 +10,7 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 
 from chronik.api import list_offsets
 from chronik.api.desk import Desk
-from chronik.core.errors import Code
+from chronik.core.errors import Code, Corrupt
 from chronik.core.log.times import TimedOffset
 from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
 
@@ -46,6 +46,22 @@ def desk_with_log() -> Desk:
 def found(response: Any) -> tuple[Code, int, int, int]:
     [part] = response.topics[0].partitions
     return part.error_code, part.offset, part.timestamp, part.leader_epoch
+
+
+@pytest.mark.parametrize("problem", [Corrupt("a-0", "no batch"), OSError("no such disk")])
+def test_a_log_that_cannot_be_searched_goes_offline_and_the_other_partitions_are_answered(problem: Exception) -> None:
+    class UnreadableLog(FakeLog):
+        def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
+            raise problem
+
+    desk = desk_with_log()
+    bad = replicas_of(desk).add("a", 1, UnreadableLog(0, 5))
+
+    response = ask(list_offsets, request((0, 300), (1, 300)), desk, version=NEWEST)
+
+    codes = [part.error_code for part in response.topics[0].partitions]
+    assert codes == [Code.NONE, Code.KAFKA_STORAGE_ERROR]
+    assert bad.offline is not None
 
 
 @pytest.mark.parametrize(
