@@ -13,7 +13,7 @@ from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
 from chronik.sim.clock import SimClock
 from chronik.sim.files import SimDisk
-from chronik.sim.loop import Process, SimLoop
+from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
 from chronik.sim.story import Story
 
@@ -47,7 +47,7 @@ class Host:
             {"node.id": str(node_id), "listeners": f"PLAINTEXT://{self.name}:{PORT}", "http.address": "", **settings}
         )
         self.node: Node | None = None  # None: nothing runs here
-        self.process: Process | None = None
+        self.process: SimProcess | None = None
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
         self.starts = 0
         self.is_wanted = False  # whether it is to be running: then it is started again when it dies
@@ -65,13 +65,13 @@ class Host:
         if self.process is not None:
             return
         self.starts += 1
-        self.process = Process(f"{self.name}#{self.starts}")
+        self.process = SimProcess(f"{self.name}#{self.starts}")
         self.graveyard.append(self.process)
         self._watermarks.clear()
         self._story.tell(self.name, "starts")
         self._loop.create_task(self._run(self.process), context=self.process.context)
 
-    async def _run(self, process: Process) -> None:
+    async def _run(self, process: SimProcess) -> None:
         chance = self._chance.other(f"process{self.starts}")
         try:
             identity = settle(self.disk, self._config.node_id, chance)

@@ -20,7 +20,7 @@ class SpinError(Exception):
     """The world does not get on: it spins, or nothing will ever happen again."""
 
 
-class Process:
+class SimProcess:
     """What can be killed, paused and resumed as one."""
 
     def __init__(self, name: str) -> None:
@@ -47,7 +47,7 @@ class Process:
             cast(Any, task)._log_destroy_pending = False
 
 
-PROCESS: contextvars.ContextVar[Process] = contextvars.ContextVar("process")
+PROCESS: contextvars.ContextVar[SimProcess] = contextvars.ContextVar("process")
 
 
 def _may_run(handle: asyncio.Handle) -> bool:
@@ -118,7 +118,7 @@ class SimLoop(asyncio.BaseEventLoop):
         scheduled: list[asyncio.TimerHandle] = cast(Any, self)._scheduled
         self._now = max(self._now, scheduled[0].when())
 
-    def resume(self, process: Process) -> None:
+    def resume(self, process: SimProcess) -> None:
         """All that would have happened to a paused process happens now, in the order in which it would have."""
         process.is_paused = False
         cast(Any, self)._ready.extend(process.deferred)

@@ -13,7 +13,7 @@ from typing import Any
 
 from chronik.sim.client import Client
 from chronik.sim.faults import Faults
-from chronik.sim.loop import Process, SpinError
+from chronik.sim.loop import SimProcess, SpinError
 from chronik.sim.replay import check_replay
 from chronik.sim.story import Violation
 from chronik.sim.world import NodeLog, World
@@ -52,7 +52,7 @@ def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
 
 
 def _outcome(world: World) -> Outcome:
-    faults, main, story = Faults(world), Process("main"), world.story
+    faults, main, story = Faults(world), SimProcess("main"), world.story
     try:
         with _logged(world):
             _run(world, main, faults)
@@ -71,7 +71,7 @@ def _outcome(world: World) -> Outcome:
     )
 
 
-def _run(world: World, main: Process, faults: Faults) -> None:
+def _run(world: World, main: SimProcess, faults: Faults) -> None:
     loop, story = world.loop, world.story
     task = loop.create_task(_history(world, faults), name="history", context=main.context)
     story.on_broken = loop.stop
@@ -144,13 +144,13 @@ def _logged(world: World) -> Iterator[None]:
         logger.propagate = propagates
 
 
-def _end(world: World, main: Process) -> None:
+def _end(world: World, main: SimProcess) -> None:
     """Let go of everything without a word."""
     world.loop.set_exception_handler(lambda _, context: None)
     for host in world.hosts:
         host.gone()
         for dead in host.graveyard:
-            if isinstance(dead, Process):
+            if isinstance(dead, SimProcess):
                 dead.kill()
     for process in (main, *world.processes):
         process.kill()

@@ -12,7 +12,7 @@ from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
 from chronik.sim.consumers import Member, Reader
 from chronik.sim.host import Host
-from chronik.sim.loop import PROCESS, Process, SimLoop
+from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story
@@ -54,7 +54,7 @@ class World:
         ]
         self.clients: list[Client] = []
         self.producers: list[Producer] = []
-        self.processes: list[Process] = []
+        self.processes: list[SimProcess] = []
         self.loop.before_time_passes = self.check
 
     def _host(self, node_id: int) -> Host:
@@ -90,7 +90,7 @@ class World:
 
     def set_to_work(self, client: Client) -> Any:
         """Returns its task."""
-        process = Process(client.name)
+        process = SimProcess(client.name)
         self.processes.append(process)
         return self.loop.create_task(client.work(), name=client.name, context=process.context)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from chronik.sim.loop import Process, SimLoop, SpinError
+from chronik.sim.loop import SimLoop, SimProcess, SpinError
 
 
 @pytest.fixture
@@ -19,20 +19,28 @@ def loop() -> Iterator[SimLoop]:
     made.close()
 
 
-def start(loop: SimLoop, process: Process, work: Coroutine[Any, Any, None]) -> None:
+def start(loop: SimLoop, process: SimProcess, work: Coroutine[Any, Any, None]) -> None:
     loop.create_task(work, context=process.context)
+
+
+async def pass_time(seconds: float) -> None:
+    """Simulated time."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed
 
 
 async def _count(seen: list[float], loop: SimLoop) -> None:
     while True:
         seen.append(loop.time())
-        await asyncio.sleep(1)
+        await pass_time(1)
 
 
 def test_a_day_passes_in_no_time(loop: SimLoop) -> None:
     began = time.monotonic()
 
-    loop.run_until_complete(asyncio.sleep(86_400))
+    loop.run_until_complete(pass_time(86_400))
 
     assert loop.time() == 86_400
     assert time.monotonic() - began < 5
@@ -44,35 +52,35 @@ def test_what_is_due_happens_in_order_of_time(loop: SimLoop) -> None:
     loop.call_later(0.1, seen.append, "first")
     loop.call_soon(seen.append, "now")
 
-    loop.run_until_complete(asyncio.sleep(1))
+    loop.run_until_complete(pass_time(1))
 
     assert seen == ["now", "first", "later"]
 
 
 def test_nothing_of_a_killed_process_ever_runs_again(loop: SimLoop) -> None:
-    process, seen = Process("node"), list[float]()
+    process, seen = SimProcess("node"), list[float]()
     start(loop, process, _count(seen, loop))
     loop.call_later(2.5, process.kill)
 
-    loop.run_until_complete(asyncio.sleep(10))
+    loop.run_until_complete(pass_time(10))
 
     assert seen == [0, 1, 2]
 
 
 def test_a_paused_process_goes_on_where_it_was(loop: SimLoop) -> None:
-    process, seen = Process("node"), list[float]()
+    process, seen = SimProcess("node"), list[float]()
     start(loop, process, _count(seen, loop))
     loop.call_later(1.5, setattr, process, "is_paused", True)
     loop.call_later(5.5, loop.resume, process)
 
-    loop.run_until_complete(asyncio.sleep(7))
+    loop.run_until_complete(pass_time(7))
     process.kill()
 
     assert seen == [0, 1, 5.5, 6.5]
 
 
 def test_what_a_process_starts_belongs_to_it(loop: SimLoop) -> None:
-    process, seen = Process("node"), list[float]()
+    process, seen = SimProcess("node"), list[float]()
 
     async def parent() -> None:
         asyncio.get_running_loop().create_task(_count(seen, loop))
@@ -80,13 +88,13 @@ def test_what_a_process_starts_belongs_to_it(loop: SimLoop) -> None:
     start(loop, process, parent())
     loop.call_later(0.5, process.kill)
 
-    loop.run_until_complete(asyncio.sleep(3))
+    loop.run_until_complete(pass_time(3))
 
     assert seen == [0]
 
 
 def test_what_happens_outside_happens_whoever_dies(loop: SimLoop) -> None:
-    process, seen = Process("node"), list[str]()
+    process, seen = SimProcess("node"), list[str]()
 
     async def dying() -> None:
         loop.outside(1.0, lambda: seen.append("started again"))
@@ -94,7 +102,7 @@ def test_what_happens_outside_happens_whoever_dies(loop: SimLoop) -> None:
 
     start(loop, process, dying())
 
-    loop.run_until_complete(asyncio.sleep(2))
+    loop.run_until_complete(pass_time(2))
 
     assert seen == ["started again"]
 
