@@ -7,6 +7,8 @@ import heapq
 import logging
 from collections.abc import Callable
 
+from chronik.trace.metrics import Metrics
+
 log = logging.getLogger(__name__)
 
 COMPACT_FROM = 1024  # below this, cancelled entries are not worth sweeping out
@@ -29,8 +31,9 @@ class Deadline:
 class Deadlines:
     """A heap of deadlines; the loop has one timer, for the earliest."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
         self._loop = loop
+        self._metrics = metrics
         self._heap: list[Deadline] = []
         self._made = 0
         self._cancelled = 0
@@ -82,6 +85,7 @@ class Deadlines:
         try:
             action()
         except Exception:
+            self._metrics.faults += 1
             log.exception("fault at a deadline")  # the others' time is up as well, and they must hear of it
 
     def close(self) -> None:

@@ -74,8 +74,8 @@ class Node:
         self._network = network
         self._chance = chance
         self.metrics = Metrics()
-        self._deadlines = Deadlines(asyncio.get_running_loop())
-        self.waiting = Waiting(self._deadlines)
+        self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
+        self.waiting = Waiting(self._deadlines, self.metrics)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = Replicas(

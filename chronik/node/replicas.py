@@ -298,6 +298,8 @@ class Replicas:
         return Code.KAFKA_STORAGE_ERROR
 
     def _sync_failed(self, replica: LeaderReplica, problem: Exception) -> None:
+        if not isinstance(problem, OSError):
+            self._metrics.faults += 1
         self.take_offline(replica, f"sync failed: {problem}")
 
     def take_offline(self, replica: LeaderReplica, reason: str) -> None:

@@ -14,6 +14,7 @@ from chronik.api.desk import Reader
 from chronik.core.errors import Code
 from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
 from chronik.node.deadlines import Deadline, Deadlines
+from chronik.trace.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +33,9 @@ class SafeWait:
 class Waiting:
     """Who waits for which partition."""
 
-    def __init__(self, deadlines: Deadlines) -> None:
+    def __init__(self, deadlines: Deadlines, metrics: Metrics) -> None:
         self._deadlines = deadlines
+        self._metrics = metrics
         self._for_leader: dict[LeaderReplica, deque[SafeWait]] = {}
         self._for_all: dict[LeaderReplica, deque[SafeWait]] = {}
         self._readers: dict[LeaderReplica, dict[Reader, None]] = {}
@@ -115,6 +117,7 @@ class Waiting:
             try:
                 done(code)
             except Exception:
+                self._metrics.faults += 1
                 log.exception("fault in an answer that waited")  # the others in line must still get theirs
 
     def _wake_readers(self, replica: LeaderReplica) -> None:
@@ -124,6 +127,7 @@ class Waiting:
                 try:
                     reader.wake()
                 except Exception:
+                    self._metrics.faults += 1
                     log.exception("fault in a fetch that waited")
 
     def counts(self) -> tuple[int, int]:

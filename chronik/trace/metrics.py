@@ -13,7 +13,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
-        self.faults = 0  # requests answered UNKNOWN_SERVER_ERROR: bugs, each of them
+        self.faults = 0  # what went wrong other than by refusal or a failing disk: bugs, each of them
         self.refusals: dict[tuple[int, Code], int] = {}  # by request and reason
         self.produced_batches = 0
         self.duplicate_batches = 0  # retries of what was in the log already

@@ -66,8 +66,8 @@ class FakeLoop:
         self.now = end
 
 
-def fake_deadlines(loop: FakeLoop) -> Deadlines:
-    return Deadlines(cast(asyncio.AbstractEventLoop, loop))
+def fake_deadlines(loop: FakeLoop, metrics: Metrics | None = None) -> Deadlines:
+    return Deadlines(cast(asyncio.AbstractEventLoop, loop), metrics or Metrics())
 
 
 class FakeClock:
@@ -161,8 +161,8 @@ class House:
         self.clock = FakeClock()
         self.loop = FakeLoop()
         self.metrics = Metrics()
-        self.deadlines = fake_deadlines(self.loop)
-        self.waiting = Waiting(self.deadlines)
+        self.deadlines = fake_deadlines(self.loop, self.metrics)
+        self.waiting = Waiting(self.deadlines, self.metrics)
         self.checkpoints = Checkpoints(cast(Any, self.files))
         self.config = config or NodeConfig.from_settings({})
         self.metadata = MetadataMachine(MetadataImage("a-test-cluster", self.config))

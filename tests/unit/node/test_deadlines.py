@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.node.deadlines import COMPACT_FROM
+from chronik.trace.metrics import Metrics
 from tests.unit.node.fakes import FakeLoop, fake_deadlines
 
 
@@ -83,7 +84,8 @@ def test_one_of_the_same_time_can_cancel_the_next(caplog: pytest.LogCaptureFixtu
 
 def test_a_fault_in_one_action_does_not_take_the_others_with_it(caplog: pytest.LogCaptureFixture) -> None:
     loop, happened = FakeLoop(), []
-    deadlines = fake_deadlines(loop)
+    metrics = Metrics()
+    deadlines = fake_deadlines(loop, metrics)
 
     def fail() -> None:
         raise RuntimeError("a bug")
@@ -95,6 +97,7 @@ def test_a_fault_in_one_action_does_not_take_the_others_with_it(caplog: pytest.L
 
     assert happened == ["after"]
     assert "a bug" in caplog.text
+    assert metrics.faults == 1
 
 
 def test_an_action_may_ask_for_another_deadline() -> None:

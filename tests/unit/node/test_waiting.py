@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from chronik.core.errors import Code
 from chronik.core.replica.leader import LeaderReplica
 from chronik.node.waiting import Waiting
+from chronik.trace.metrics import Metrics
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NODE_ID, NOW_MS, FakeLoop, fake_deadlines, memory_replica
 
@@ -42,7 +43,7 @@ def made(count: int = 3, *, in_sync: tuple[int, ...] = (NODE_ID,)) -> tuple[Fake
     replica = memory_replica(in_sync=in_sync)
     for _ in range(count):
         replica.append(batch_of(), 1, NOW_MS)
-    return loop, Waiting(fake_deadlines(loop)), replica, Told()
+    return loop, Waiting(fake_deadlines(loop), Metrics()), replica, Told()
 
 
 def test_a_producer_hears_when_its_batch_is_safe_here_with_acks_1() -> None:
@@ -182,7 +183,9 @@ def test_whoever_comes_after_the_replica_was_lost_is_told_so_at_once() -> None:
 
 
 def test_a_fault_in_one_answer_does_not_keep_the_others_waiting(caplog: pytest.LogCaptureFixture) -> None:
-    _, waiting, replica, told = made()
+    _, _, replica, told = made()
+    metrics = Metrics()
+    waiting = Waiting(fake_deadlines(FakeLoop()), metrics)
 
     def fail(code: Code) -> None:
         raise RuntimeError("a bug")
@@ -198,6 +201,7 @@ def test_a_fault_in_one_answer_does_not_keep_the_others_waiting(caplog: pytest.L
     assert told.order == [("next", Code.NONE)]
     assert reader.woken == 1
     assert "a bug" in caplog.text
+    assert metrics.faults == 1
 
 
 def test_who_is_told_may_wait_again() -> None:
