@@ -29,7 +29,8 @@ from chronik.core.types import Buffer
 CLEANED_SUFFIX = ".log.cleaned"
 SWAP_SUFFIX = ".log.swap"
 KEYS_MAX = 2_000_000
-BATCHES_A_STEP = 16
+# How much is done in one step. A record, or 1,000 bytes of batch, counts as 1; it takes some microseconds.
+WORK_A_STEP = 1000
 
 
 class Rewritten(NamedTuple):
@@ -72,9 +73,12 @@ def clean(
         if len(latest) > KEYS_MAX:
             break  # the rest is for the next time
         if segment.end_offset > clean_offset:
-            for number, (header, batch, _) in enumerate(_batches([segment])):
+            done = 0
+            for header, batch, _ in _batches([segment]):
                 _note_keys(header, batch, latest)
-                if number % BATCHES_A_STEP == 0:
+                done += _work(header)
+                if done >= WORK_A_STEP:
+                    done = 0
                     yield None
         known.append(segment)
     horizon_ms = now_ms + config.delete_retention_ms
@@ -83,18 +87,25 @@ def clean(
         try:
             files.remove(path)
             target = files.open(path)
-            for number, (header, batch, is_last) in enumerate(_batches(group)):
+            done = 0
+            for header, batch, is_last in _batches(group):
                 is_kept = is_last or header.last_offset in kept_offsets
                 rewritten = rewrite(header, batch, latest, is_kept, now_ms, horizon_ms)
                 if rewritten is not None:
                     target.append((rewritten,))
-                if number % BATCHES_A_STEP == 0:
+                done += _work(header)
+                if done >= WORK_A_STEP:
+                    done = 0
                     yield None
             yield target
             target.close()
             yield Rewritten(group, path)
         finally:
             files.remove(path)  # nothing to remove when it was swapped in
+
+
+def _work(header: BatchHeader) -> int:
+    return header.record_count + header.size_bytes // 1000 + 1
 
 
 def _batches(segments: list[Segment]) -> Iterator[tuple[BatchHeader, bytes, bool]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Corrupt
-from chronik.core.log.compaction import cleanable
+from chronik.core.log.compaction import WORK_A_STEP, cleanable
 from chronik.core.log.log import Appended, Log
 from chronik.core.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, accept, read_header
 from chronik.core.records.payload import Record, assemble, build, pack, walk
@@ -215,6 +215,17 @@ def test_it_waits_until_enough_is_dirty_or_some_of_it_for_long() -> None:
     overdue = TopicConfig(min_cleanable_dirty_ratio=0.5, max_compaction_lag_ms=10)
     assert cleanable(log._segments, overdue, late, 40, NOW_MS + 100) == closed
     assert cleanable(log._segments, overdue, 40, 40, NOW_MS + 100) == []
+
+
+def test_a_step_is_short_however_many_records_a_batch_has() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    for _ in range(10):
+        put_pairs(log, [(b"%d" % key, b"value") for key in range(WORK_A_STEP)])
+
+    steps = list(log.compact(NOW_MS, log.end_offset))
+
+    # Nine of them stand in closed segments; each is read once for its keys and once to be written anew.
+    assert steps.count(None) >= 2 * 9
 
 
 def test_what_retention_takes_meanwhile_is_not_brought_back() -> None:
