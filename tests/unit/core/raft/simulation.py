@@ -17,11 +17,22 @@ from chronik.core.raft.messages import FetchAnswer, FetchSnapshotAnswer, Message
 from chronik.core.raft.ready import Ready, Timeouts
 from tests.unit.core.raft.fakes import Crashed, Entry, FakeLog, Host, SeededChance, Snapshots
 
-FAULTY_MS = 6_000
+FAULTY_MS = 4_000
 CALM_MS_MAX = 30_000
 FETCH_PATIENCE_MS = 500
 FETCH_PAUSE_MS = 150
 DATA_AT_A_FETCH_MAX = 3
+SYNC_MS_MAX = 100
+MISFORTUNES = {
+    "write": 40,
+    "crash": 5,
+    "crash of a leader": 5,
+    "cut": 8,
+    "clock jump": 15,
+    "snapshot": 6,
+    "change": 15,
+    "resign": 2,
+}
 
 
 class World:
@@ -83,7 +94,7 @@ class World:
             host.carry_out(ready, cargo, self.snapshots)
             if ready.take or ready.append or ready.truncate_to is not None or ready.install is not None:
                 host.carry_out(host.raft.log_grew(self.local_ms(host)))
-                self.at(self.random.randrange(1, 40), lambda: self.sync(host))
+                self.at(self.random.randrange(1, SYNC_MS_MAX), lambda: self.sync(host))
         except Crashed:
             self.crash(host)
             return
@@ -123,7 +134,7 @@ class World:
         self.count["crashes that lost records"] += kept_offset < host.log.end_offset
         host.crash(kept_offset)
         self.plan_number[host.node_id] += 1
-        self.at(self.random.randrange(50, 4000), lambda: self.restart(host))
+        self.at(self.random.randrange(20, 1500), lambda: self.restart(host))
 
     def restart(self, host: Host) -> None:
         if not host.is_up:
@@ -145,8 +156,8 @@ class World:
                 return
             copies += self.random.random() < 0.05
         for _ in range(copies):
-            is_slow = not self.is_calm and self.random.random() < 0.1
-            delay_ms = self.random.randrange(1, 3000 if is_slow else 30)
+            is_slow = not self.is_calm and self.random.random() < 0.15
+            delay_ms = self.random.randrange(1, 1500 if is_slow else 30)
             self.at(delay_ms, lambda: self.deliver(to, message, cargo))
 
     def deliver(self, to: int, message: Message, cargo: tuple[Entry, ...]) -> None:
@@ -166,7 +177,7 @@ class World:
         if host.is_up and host.raft.is_leader:
             self.value_count += 1
             host.log.append([Entry(host.raft.epoch, self.value_count)])
-            self.at(self.random.randrange(1, 40), lambda: self.sync(host))
+            self.at(self.random.randrange(1, SYNC_MS_MAX), lambda: self.sync(host))
 
     def change_voters(self, host: Host) -> None:
         node_id = self.random.choice([*self.hosts])
@@ -192,27 +203,37 @@ class World:
         is_one_way = self.random.random() < 0.3
         links = [(a, b) for a in ids for b in ids if (a in side) != (b in side) and (a in side or not is_one_way)]
         self.cut_links = dict.fromkeys(links, True)
-        self.at(self.random.randrange(500, 5000), self.cut_links.clear)
+        self.at(self.random.randrange(100, 2000), self.cut_links.clear)
 
     def misfortune(self, with_changes: bool) -> None:
-        host = self.random.choice([*self.hosts.values()])
-        match self.random.choices(["write", "crash", "cut", "snapshot", "change", "resign"], [60, 5, 6, 4, 8, 2])[0]:
+        hosts = [*self.hosts.values()]
+        host = self.random.choice(hosts)
+        match self.random.choices([*MISFORTUNES], [*MISFORTUNES.values()])[0]:
             case "write":
-                for each in self.hosts.values():
+                for each in hosts:
                     self.write(each)
             case "crash" if host.is_up:
                 self.crash(host)
+            case "crash of a leader":
+                for leader in [each for each in hosts if each.is_up and each.raft.is_leader]:
+                    self.crash(leader)
             case "cut":
                 self.cut_some_links()
+            case "clock jump":
+                # Several lose patience at once, and stand against each other and against a leader that is well.
+                for each in self.random.sample(hosts, self.random.randrange(1, len(hosts))):
+                    self.clock_start[each.node_id] += self.random.randrange(4000)
+                    self.act(each, each.raft.tick)
             case "snapshot" if with_changes:
-                self.take_snapshot(host)
+                for each in self.random.sample(hosts, 3):
+                    self.take_snapshot(each)
             case "change" if with_changes:
-                for each in self.hosts.values():
+                for each in hosts:
                     self.change_voters(each)
             case "resign":
                 self.act(host, host.raft.resign)
         if not self.is_calm:
-            self.at(self.random.randrange(10, 300), lambda: self.misfortune(with_changes))
+            self.at(self.random.randrange(5, 100), lambda: self.misfortune(with_changes))
 
     # --- a whole history
 
