@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from typing import Any
 
@@ -113,6 +114,8 @@ class Node:
         replica = self.replicas.open(METADATA_TOPIC, 0, bytes(15) + b"\x01", METADATA_CONFIG)
         if replica is None:
             reason = self.replicas.offline()[METADATA_TOPIC, 0]
+            if self.replicas.wants_room(METADATA_TOPIC, 0):  # nothing is wrong with it
+                raise OSError(errno.ENOSPC, f"the metadata log cannot be opened: {reason}")
             raise Corrupt(
                 f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
             )

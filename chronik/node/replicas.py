@@ -63,6 +63,7 @@ class Replicas:
         self._data_dir = data_dir
         self._held: dict[tuple[str, int], LeaderReplica] = {}
         self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
+        self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
         self._image: MetadataImage | None = None
         self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
         self.on_offline: list[Callable[[LeaderReplica], None]] = []
@@ -91,7 +92,7 @@ class Replicas:
         known = image.topic(topic) if image is not None else None
         if image is None or known is None or not 0 <= partition < len(known.partitions):
             raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        if (topic, partition) in self._failed:
+        if (topic, partition) in self._failed and (topic, partition) not in self._wants_room:
             raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
         placed = known.partitions[partition]
         if placed.leader != self._node_id:
@@ -126,9 +127,9 @@ class Replicas:
             )
             self._sync_recovered(opened)
         except (Corrupt, OSError) as problem:
-            self._failed[topic, partition] = str(problem)
-            log.error("%s is offline: %s", name, problem)
+            self._not_opened(name, problem)
             return None
+        self._failed.pop(name, None)
         if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
             log.warning("%s was recovered: %s", name, opened.recovery)
         replica = LeaderReplica(
@@ -143,6 +144,20 @@ class Replicas:
         )
         self._held[topic, partition] = replica
         return replica
+
+    def _not_opened(self, name: TopicPartition, problem: Corrupt | OSError) -> None:
+        """Recovery may have to write: what a full disk keeps from being opened is tried again when it is asked for."""
+        if isinstance(problem, OSError) and problem.errno in _DISK_IS_FULL:
+            self._wants_room.add(name)
+        else:
+            self._wants_room.discard(name)
+        if self._failed.get(name) != str(problem):
+            log.error("%s is offline: %s", name, problem)
+        self._failed[name] = str(problem)
+
+    def wants_room(self, topic: str, partition: int) -> bool:
+        """Whether it is not served only because the disk is full."""
+        return (topic, partition) in self._wants_room and (topic, partition) in self._failed
 
     def _sync_recovered(self, opened: Log) -> None:
         """What was found after a crash may be in memory only; it counts as safe once it has been synced."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Corrupt, Refused
 from chronik.node.identity import WrongDirectory, settle
 from chronik.node.node import Node
 from chronik.shell.chance import RealChance
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from chronik.shell.http import HttpServer
 
 log = logging.getLogger(__name__)
+
+LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
 def run(values: dict[str, str], config_path: str | None = None) -> int:
@@ -97,6 +99,8 @@ class House:
             ) from problem
         except OSError as problem:
             raise _listen_error(config.address, problem, "--listen") from problem
+        except Refused as problem:  # it could not write that it is here
+            raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         await self._open_http()
         return self.node
 
@@ -134,7 +138,7 @@ def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> Star
         return StartError(
             f"cannot listen on {written(where)}: {problem}", f"give another address with {option} HOST:PORT"
         )
-    return StartError(f"cannot start: {problem}", "see that the disk has room and can be written to")
+    return StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK)
 
 
 def written(address: tuple[str, int]) -> str:

@@ -72,14 +72,6 @@ class Faults:
             host.disk.mood = type(host.disk.mood)()
             host.resume()
             host.start()
-        self.restart_offline()
-
-    def restart_offline(self) -> None:
-        """A replica whose disk failed is offline until somebody starts the node again."""
-        for host in self._world.hosts:
-            offline = host.node.replicas.offline() if host.node is not None else {}
-            if any(TopicPartition(*name) not in self._world.judge.damaged for name in offline):
-                host.kill()
 
     def _tell(self, what: str) -> None:
         self._world.story.tell("faults", what)

@@ -99,7 +99,6 @@ async def _history(world: World, faults: Faults) -> None:
     tasks = {client: world.set_to_work(client) for client in working}
     await faults.run(world.seconds)
     faults.heal()
-    world.loop.outside(5.0, faults.restart_offline)
     await _finished(world, tasks, FINISH_S)
     await _finish(world, [world.auditor("audit1")], FINISH_S)
     for host in world.hosts:

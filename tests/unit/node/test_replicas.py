@@ -166,6 +166,23 @@ async def test_a_disk_that_is_full_from_the_start_leaves_nothing_half_done(house
 
 
 @run
+async def test_what_a_full_disk_keeps_from_being_opened_is_opened_when_there_is_room(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
+    await house.settle()
+    house.files.contents[f"orders-0/{0:020}.log"].written += b"a torn batch"  # recovery writes it to a file beside
+    again = House(house.files, {"orders": 2})
+    house.files.failures["write"] = ENOSPC
+
+    assert refusal(lambda: again.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
+    assert again.replicas.wants_room("orders", 0)
+    house.files.failures.clear()
+    replica = again.replicas.leader("orders", 0)
+
+    assert (replica.log.end_offset, replica.high_watermark) == (1, 1)
+    assert again.replicas.offline() == {}
+
+
+@run
 async def test_a_write_that_fails_takes_that_one_replica_offline(house: House) -> None:
     bad, good = house.replicas.leader("orders", 0), house.replicas.leader("orders", 1)
     told: list[LeaderReplica] = []
