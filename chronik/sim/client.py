@@ -121,18 +121,7 @@ class Admin(Client):
     configs: dict[str, str]
 
     async def attempt(self) -> None:
-        topic, config = part_of("create_topics", "topics"), part_of("create_topics", "topics", "configs")
-        wanted = tuple(
-            topic(
-                name=name,
-                num_partitions=count,
-                replication_factor=-1,
-                assignments=(),
-                configs=tuple(config(name=key, value=value) for key, value in self.configs.items()),
-            )
-            for name, count in self.topics.items()
-        )
-        answer = await self.ask("create_topics", topics=wanted, timeout=milliseconds(5000), validate_only=False)
+        answer = await create_topics(self, self.topics, self.configs)
         for made in answer.topics:
             if made.error_code != Code.TOPIC_ALREADY_EXISTS:  # this may be the second try
                 self.check(made.error_code, f"creating {made.name}")
@@ -179,6 +168,22 @@ class Auditor(Client):
         self.check(part.error_code, f"the latest offset of {name}")
         self.judge.watermark(self.name, name, part.offset, known)
         return int(part.offset)
+
+
+async def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str]) -> Any:
+    """Ask for topics with so many partitions each. Raises OSError."""
+    topic, config = part_of("create_topics", "topics"), part_of("create_topics", "topics", "configs")
+    wanted = tuple(
+        topic(
+            name=name,
+            num_partitions=count,
+            replication_factor=-1,
+            assignments=(),
+            configs=tuple(config(name=key, value=value) for key, value in configs.items()),
+        )
+        for name, count in topics.items()
+    )
+    return await client.ask("create_topics", topics=wanted, timeout=milliseconds(5000), validate_only=False)
 
 
 async def fetch_one(client: Client, name: TopicPartition, offset: int, max_bytes: int, wait_ms: int) -> Any:

@@ -32,7 +32,7 @@ ANY_DURABILITY = {
     "slow_wire": 5,
     "clock": 5,
 }
-SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 2, "lost_page": 1}
+SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 5, "lost_page": 2}
 
 
 class Faults:

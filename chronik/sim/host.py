@@ -51,7 +51,7 @@ class Host:
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
         self.starts = 0
         self.is_wanted = False  # whether it is to be running: then it is started again when it dies
-        self._watermarks: dict[TopicPartition, int] = {}
+        self._watermarks: dict[tuple[bytes, int], int] = {}  # by topic id: a name may be used again
 
     @property
     def is_up(self) -> bool:
@@ -153,12 +153,12 @@ class Host:
             return
         for replica in self.node.replicas.held():
             name, log = TopicPartition(replica.topic, replica.partition), replica.log
-            watermark = replica.high_watermark
-            if watermark < self._watermarks.get(name, 0):
+            watermark, key = replica.high_watermark, (replica.topic_id, replica.partition)
+            if watermark < self._watermarks.get(key, 0):
                 raise self._story.break_promise(
-                    f"{self.name}: the watermark of {name} went back from {self._watermarks[name]} to {watermark}"
+                    f"{self.name}: the watermark of {name} went back from {self._watermarks[key]} to {watermark}"
                 )
-            self._watermarks[name] = watermark
+            self._watermarks[key] = watermark
             if not log.start_offset <= watermark <= log.end_offset or log.synced_offset > log.end_offset:
                 raise self._story.break_promise(
                     f"{self.name}: {name} starts at {log.start_offset}, ends at {log.end_offset},"

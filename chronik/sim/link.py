@@ -33,6 +33,7 @@ VERSIONS = {
     "leave_group": 4,
     "sync_group": 5,
     "create_topics": 7,
+    "delete_topics": 5,
     "init_producer_id": 4,
 }
 _KEYS = {api.name: api.key for api in APIS.values()}

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from chronik.core.types import TopicPartition
 from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
+from chronik.sim.churn import Churn
 from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
 from chronik.sim.consumers import Member, Reader
@@ -114,6 +115,8 @@ class World:
             self.client(Member, f"member{number}", group="group", names=self.names, is_over=self.is_written)
             for number in range(1 + chance.below(3))
         ]
+        if chance.happens(0.5):
+            others.append(self.client(Churn, "churn", is_over=self.is_written))
         return [*self.producers, *others]
 
     def is_written(self) -> bool:

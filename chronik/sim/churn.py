@@ -1,0 +1,68 @@
+"""A client that makes a topic, writes to it, deletes it, makes it anew: a new topic must know nothing of the old."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from chronik.core.errors import Code
+from chronik.core.records.payload import KeyValue, build, walk
+from chronik.core.types import TopicPartition
+from chronik.sim.client import Client, create_topics, fetch_one, milliseconds
+from chronik.sim.link import part_of
+
+SCRATCH = TopicPartition("scratch", 0)
+_NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
+
+
+class Churn(Client):
+    """Each round is one topic's life. What a lost answer leaves open is settled by asking again."""
+
+    is_over: Callable[[], bool]
+    rounds = 0
+    _step = 0  # 0: to be made, 1: to be written and read, 2: to be deleted
+    _tries = 0  # of the step under way
+
+    async def attempt(self) -> None:
+        while not (self.is_over() and self._step == 0):
+            self._tries += 1
+            await (self._create, self._write, self._delete)[self._step]()
+            self._step, self._tries = (self._step + 1) % 3, 0
+            await asyncio.sleep(self.chance.between(0, 1.0))
+
+    async def _create(self) -> None:
+        answer = await create_topics(self, {SCRATCH.topic: 1}, {})
+        code = answer.topics[0].error_code
+        if code != Code.TOPIC_ALREADY_EXISTS or self._tries == 1:
+            self.check(code, "creating a topic that was deleted")
+        self.rounds += 1
+
+    async def _write(self) -> None:
+        value = b"%s round %d" % (self.name.encode(), self.rounds)
+        topic, partition = part_of("produce", "topic_data"), part_of("produce", "topic_data", "partition_data")
+        batch = bytes(build([KeyValue(None, value)], self.clock.now_ms()))
+        answer = await self.ask(
+            "produce",
+            acks=-1,
+            timeout=milliseconds(5000),
+            topic_data=(topic(name=SCRATCH.topic, partition_data=(partition(index=0, records=batch),)),),
+        )
+        part = answer.responses[0].partition_responses[0]
+        self.check(part.error_code, "writing to a topic that was made")
+        if part.base_offset >= self._tries:
+            raise self.story.break_promise(
+                f"{self.name}: the first record of a new topic is at {part.base_offset} after {self._tries} tries"
+            )
+        found = await fetch_one(self, SCRATCH, 0, 10_000, wait_ms=0)
+        self.check(found.error_code, "reading a topic that was made")
+        values = {record.value for record in walk(found.records or b"")}
+        if values != {value}:
+            raise self.story.break_promise(
+                f"{self.name}: the topic of round {self.rounds} holds {sorted(map(str, values))}"
+            )
+
+    async def _delete(self) -> None:
+        answer = await self.ask("delete_topics", topic_names=(SCRATCH.topic,), timeout=milliseconds(5000))
+        code = answer.responses[0].error_code
+        if code not in _NO_TOPIC or self._tries == 1:
+            self.check(code, "deleting a topic that was made")
