@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from functools import partial
 from typing import Any
 
 from chronik.api.desk import Desk
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.topic import FOREVER_MS, UNLIMITED, TopicConfig
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Code, Corrupt
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.commands import RegisterBroker
@@ -20,6 +21,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import ConfigRecord, RemoveTopicRecord
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
+from chronik.core.replica.leader import ACKS_ALL
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
@@ -127,9 +129,18 @@ class Node:
 
     def _metadata_applied(self, facts: list[Any]) -> None:
         if any(isinstance(fact, RemoveTopicRecord | ConfigRecord) for fact in facts):
-            for directory in self.replicas.metadata_changed():
-                self._dispatch.watch(self._remove_later(directory))
+            gone = list(self.replicas.metadata_changed())
+            if gone:
+                host = self.metadata
+                end_offset = host.replica.log.end_offset
+                self.waiting.when_safe(host.replica, end_offset, ACKS_ALL, -1, partial(self._remove, gone))
             self.coordinators.forget_deleted_topics()
+
+    def _remove(self, directories: list[str], code: Code) -> None:
+        """Only when the deletion is safe: a crash may take it back, and then the topic must have all it had."""
+        if not code:
+            for directory in directories:
+                self._dispatch.watch(self._remove_later(directory))
 
     async def _remove_later(self, directory: str) -> None:
         await self._files.remove_later(directory)

@@ -203,10 +203,27 @@ class Replicas:
             self.leader(name.topic, name.partition)
 
     def remove_deleted(self) -> None:
-        """What a crash left of topics that were being deleted."""
+        """What a crash left of topics that were being deleted. Where the deletion itself was lost in the crash, nobody
+        was told of it: the topic is still there, and gets its partitions back."""
         for name in self._files.names(""):
             if name.endswith(DELETED_SUFFIX):
-                self._files.remove(name)
+                directory = self._wanted_back(name)
+                if directory is None:
+                    self._files.remove(name)
+                else:
+                    log.warning("%s was not deleted after all: its deletion was lost in a crash", directory)
+                    self._files.rename(name, directory)
+
+    def _wanted_back(self, name: str) -> str | None:
+        assert self._image is not None  # follow() comes first
+        partition = name.rpartition(".")[0].rpartition("-")[2]
+        with contextlib.suppress(FileNotFoundError, ValueError):
+            told = _TOPIC_ID.search(self._files.read_all(f"{name}/{PARTITION_METADATA}"))
+            topic = self._image.topic_by_id(decode_id(told[0].split()[1])) if told is not None else None
+            directory = f"{topic.name}-{int(partition)}" if topic is not None else ""
+            if directory and not self._files.exists(directory):
+                return directory
+        return None
 
     def held(self) -> Iterator[LeaderReplica]:
         for _, replica in sorted(self._held.items()):
@@ -367,7 +384,8 @@ class Replicas:
             log.warning("checkpoints: %s", problem)
 
     def _remove(self, replica: LeaderReplica) -> list[str]:
-        """Close it and rename its directory, so that a crash does not bring it back. Returns what is left to delete."""
+        """Close it and rename its directory: a new topic may have its name. Returns what is left to delete, once the
+        deletion is safe (`remove_deleted`)."""
         replica.take_offline("the topic was deleted")
         self._waiting.lost(replica, Code.UNKNOWN_TOPIC_OR_PARTITION)
         replica.log.abandon()
@@ -417,3 +435,8 @@ def _differing_bits(one: bytes, other: bytes) -> int:
 def encode_id(topic_id: bytes) -> str:
     """A topic id as Kafka writes it: url-safe base64 without padding."""
     return base64.urlsafe_b64encode(topic_id).decode().rstrip("=")
+
+
+def decode_id(text: bytes) -> bytes:
+    """The topic id that `encode_id` wrote. Raises ValueError."""
+    return base64.urlsafe_b64decode(text + b"==")

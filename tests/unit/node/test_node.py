@@ -230,6 +230,22 @@ async def test_a_topic_made_anew_after_a_restart_begins_at_0_and_the_old_files_g
 
 
 @run
+async def test_a_deletion_that_is_lost_in_a_power_cut_has_deleted_nothing(files: MemoryFiles) -> None:
+    running = await made_with_orders(files)
+    assert await running.produce(bytes(batch_of())) == (0, 0)
+    running.node.metadata.ask(DeleteTopics((TopicToDelete(name="orders"),)))  # and nobody is told that it is safe
+
+    files.crash()
+    again = await Running(files).start()
+
+    assert again.node.image.topic("orders") is not None
+    assert await again.produce(bytes(batch_of())) == (0, 1)
+    await again.delete("orders")
+    await again.node.stop()
+    assert not [path for path in files.paths() if path.startswith("orders")]
+
+
+@run
 async def test_a_node_whose_metadata_log_is_damaged_does_not_start(files: MemoryFiles) -> None:
     running = await made_with_orders(files)
     await running.node.stop()
