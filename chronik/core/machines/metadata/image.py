@@ -1,7 +1,6 @@
 """The cluster as its metadata log describes it: brokers, topics, partitions, settings.
 
-One image lives in each node. It is changed only by `apply`, one record after the other, and read by everybody. It
-is small: a partition is one object of five slots, and replicas and in-sync set share a tuple while they are equal.
+One image lives in each node. It is changed only by `apply`, one record after the other, and read by everybody.
 """
 
 from __future__ import annotations
@@ -14,9 +13,12 @@ from typing import Any
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.machines.metadata.commands import ResourceType
+from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
+from chronik.core.machines.metadata.partition import Partition, changed, written
 from chronik.core.machines.metadata.records import (
-    LEADER_UNCHANGED,
+    UNFENCE,
+    BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -25,7 +27,10 @@ from chronik.core.machines.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
 )
+
+__all__ = ["ALL_BROKERS", "Broker", "MetadataImage", "Partition", "Topic"]
 
 ALL_BROKERS = ""
 _NOTHING: Mapping[str, str] = {}
@@ -33,7 +38,8 @@ _NOTHING: Mapping[str, str] = {}
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """A node that has registered. A fenced one leads nothing and is not shown to clients."""
+    """A node that has registered. A fenced one leads nothing and is not shown to clients. One that is shutting down
+    is shown, and leads nothing either."""
 
     id: int
     epoch: int
@@ -42,17 +48,12 @@ class Broker:
     port: int
     rack: str | None
     is_fenced: bool
+    is_shutting_down: bool = False
 
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """Who has a partition, and who leads it. `leader` is -1 when nobody does."""
-
-    leader: int
-    leader_epoch: int
-    replicas: tuple[int, ...]
-    in_sync: tuple[int, ...]
-    partition_epoch: int
+    @property
+    def is_active(self) -> bool:
+        """It may lead, and be in sync."""
+        return not (self.is_fenced or self.is_shutting_down)
 
 
 @dataclass(slots=True)
@@ -81,6 +82,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
+        self.holdings = Holdings()
         self.version = 0  # records applied: whoever remembers it can tell whether anything changed
         self._topics_by_id: dict[bytes, Topic] = {}
         self._names_by_collision_key: dict[str, str] = {}
@@ -111,6 +113,11 @@ class MetadataImage:
     def live_brokers(self) -> Iterator[Broker]:
         """Those that are not fenced, by id."""
         return (broker for _, broker in sorted(self.brokers.items()) if not broker.is_fenced)
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker may lead, and be in sync."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.is_active
 
     @property
     def partition_count(self) -> int:
@@ -161,6 +168,20 @@ class MetadataImage:
             port=end_point.port,
             rack=record.rack,
             is_fenced=record.fenced,
+            is_shutting_down=record.in_controlled_shutdown,
+        )
+
+    @_apply.register
+    def _(self, record: UnregisterBrokerRecord) -> None:
+        self.brokers.pop(record.broker_id, None)
+
+    @_apply.register
+    def _(self, record: BrokerRegistrationChangeRecord) -> None:
+        broker = self.brokers[record.broker_id]
+        self.brokers[record.broker_id] = replace(
+            broker,
+            is_fenced=record.fenced != UNFENCE if record.fenced else broker.is_fenced,
+            is_shutting_down=bool(record.in_controlled_shutdown) or broker.is_shutting_down,
         )
 
     @_apply.register
@@ -175,30 +196,27 @@ class MetadataImage:
     @_apply.register
     def _(self, record: PartitionRecord) -> None:
         partitions = self._topics_by_id[record.topic_id].partitions
-        in_sync = record.replicas if record.isr == record.replicas else record.isr
-        partition = Partition(record.leader, record.leader_epoch, record.replicas, in_sync, record.partition_epoch)
+        partition = written(record)
         if record.partition_id == len(partitions):
             partitions.append(partition)
         else:
+            self.holdings.remove(record.topic_id, partitions[record.partition_id])
             partitions[record.partition_id] = partition
+        self.holdings.add(record.topic_id, partition)
 
     @_apply.register
     def _(self, record: PartitionChangeRecord) -> None:
         partitions = self._topics_by_id[record.topic_id].partitions
-        partition = partitions[record.partition_id]
-        partition = replace(partition, partition_epoch=partition.partition_epoch + 1)
-        if record.replicas is not None:
-            partition = replace(partition, replicas=record.replicas)
-        if record.isr is not None:
-            partition = replace(partition, in_sync=record.isr)
-        if record.leader != LEADER_UNCHANGED:
-            partition = replace(partition, leader=record.leader, leader_epoch=partition.leader_epoch + 1)
-        partitions[record.partition_id] = partition
+        old = partitions[record.partition_id]
+        partitions[record.partition_id] = changed(old, record)
+        self.holdings.change(record.topic_id, old, partitions[record.partition_id])
 
     @_apply.register
     def _(self, record: RemoveTopicRecord) -> None:
         topic = self._topics_by_id.pop(record.topic_id)
         del self.topics[topic.name]
+        for partition in topic.partitions:
+            self.holdings.remove(topic.id, partition)
         key = collision_key(topic.name)
         if key is not None:
             self._names_by_collision_key.pop(key, None)

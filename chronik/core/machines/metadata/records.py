@@ -2,7 +2,8 @@
 
 Each record has the schema of the Kafka message of the same name. A value in the log is a frame version, the
 record's key and version, and the record, the first three as varints. Records are written in the versions of
-metadata.version 7 (Kafka 3.3, the oldest that Kafka 4 reads).
+metadata.version 7 (Kafka 3.3, the oldest that Kafka 4 reads); only a change of eligible leader replicas (KIP-966)
+needs a newer one, that of Kafka 3.7.
 """
 
 from __future__ import annotations
@@ -33,6 +34,9 @@ FRAME_VERSION = 1
 METADATA_VERSION = 7
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
+RECOVERY_UNCHANGED = -1
+UNCLEAN, RECOVERED = 1, 0  # how a leader came to lead: from outside the in-sync set, or in order (again)
+UNFENCE, FENCE = -1, 1  # 0: no change
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,28 @@ class PartitionChangeRecord:
     isr: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=0, default=None)
     leader: int = field_of(INT32, tag=1, default=LEADER_UNCHANGED)
     replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=2, default=None)
+    removing_replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=3, default=None)
+    adding_replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=4, default=None)
+    leader_recovery_state: int = field_of(INT8, tag=5, default=RECOVERY_UNCHANGED)
+    eligible_leader_replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=6, default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class UnregisterBrokerRecord:
+    durable: ClassVar[bool] = True
+    broker_id: int = field_of(INT32)
+    broker_epoch: int = field_of(INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistrationChangeRecord:
+    """What is 0 stays as it is. Shutting down ends with the next registration."""
+
+    durable: ClassVar[bool] = True
+    broker_id: int = field_of(INT32)
+    broker_epoch: int = field_of(INT64)
+    fenced: int = field_of(INT8, tag=0, default=0)
+    in_controlled_shutdown: int = field_of(INT8, tag=1, default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +160,7 @@ class ProducerIdsRecord:
 # Key and version of each record, as Kafka numbers them.
 _WRITTEN: dict[type, tuple[int, int]] = {
     RegisterBrokerRecord: (0, 1),
+    UnregisterBrokerRecord: (1, 0),
     TopicRecord: (2, 0),
     PartitionRecord: (3, 0),
     ConfigRecord: (4, 0),
@@ -141,7 +168,11 @@ _WRITTEN: dict[type, tuple[int, int]] = {
     RemoveTopicRecord: (9, 0),
     FeatureLevelRecord: (12, 0),
     ProducerIdsRecord: (15, 0),
+    BrokerRegistrationChangeRecord: (17, 1),
 }
+# Versions that differ from the written one in nothing but tags, which are read when they are there.
+_ALSO_READ: dict[type, tuple[int, ...]] = {PartitionChangeRecord: (1, 2), BrokerRegistrationChangeRecord: (0, 2)}
+_WITH_ELIGIBLE_LEADERS = 2
 _SCHEMAS: dict[type, Schema[Any]] = {record: Schema(record, flexible=True) for record in _WRITTEN}
 _BY_KEY = {key: record for record, (key, _) in _WRITTEN.items()}
 
@@ -149,6 +180,8 @@ _BY_KEY = {key: record for record, (key, _) in _WRITTEN.items()}
 def encode(record: Any) -> bytes:
     """A record as it stands in the log."""
     key, version = _WRITTEN[type(record)]
+    if isinstance(record, PartitionChangeRecord) and record.eligible_leader_replicas is not None:
+        version = _WITH_ELIGIBLE_LEADERS
     out = bytearray()
     for number in (FRAME_VERSION, key, version):
         write_uvarint(out, number)
@@ -172,6 +205,6 @@ def decode(value: Buffer) -> Any | None:
     record = _BY_KEY.get(key)
     if record is None:
         return None
-    if version != _WRITTEN[record][1]:
+    if version != _WRITTEN[record][1] and version not in _ALSO_READ.get(record, ()):
         raise Corrupt("metadata record", f"{record.__name__} of version {version}, which we do not write")
     return _SCHEMAS[record].decode(value, position)

@@ -12,6 +12,7 @@ from chronik.core.errors import Corrupt
 from chronik.core.machines.metadata.records import (
     BrokerEndpoint,
     BrokerFeature,
+    BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionChangeRecord,
@@ -20,6 +21,7 @@ from chronik.core.machines.metadata.records import (
     RegisterBrokerRecord,
     RemoveTopicRecord,
     TopicRecord,
+    UnregisterBrokerRecord,
     decode,
     encode,
 )
@@ -64,6 +66,29 @@ EXAMPLES: list[tuple[Any, bytes]] = [
         hexed("01 05 00", "00000003", ID.hex(), "02", "00 05 02 00000001", "01 04 00000002"),
     ),
     (PartitionChangeRecord(0, ID), hexed("01 05 00", "00000000", ID.hex(), "00")),
+    (
+        PartitionChangeRecord(3, ID, (), -1, (1, 2), (2,), (1,), 1, (2, 3)),
+        # version 2 for its tag 6; tags 0 to 6: in-sync, leader, replicas, removing, adding, recovering, eligible
+        hexed("01 05 02", "00000003", ID.hex(), "07", "00 01 01", "01 04 ffffffff", "02 09 03 00000001 00000002")
+        + hexed("03 05 02 00000002", "04 05 02 00000001", "05 01 01", "06 09 03 00000002 00000003"),
+    ),
+    (
+        PartitionChangeRecord(3, ID, removing_replicas=(), adding_replicas=(), leader_recovery_state=0),
+        hexed("01 05 00", "00000003", ID.hex(), "03", "03 01 01", "04 01 01", "05 01 00"),
+    ),
+    (
+        BrokerRegistrationChangeRecord(2, 5, fenced=1),
+        hexed("01 11 01", "00000002", "0000000000000005", "01", "00 01 01"),
+    ),
+    (
+        BrokerRegistrationChangeRecord(2, 5, fenced=-1),
+        hexed("01 11 01", "00000002", "0000000000000005", "01", "00 01 ff"),
+    ),
+    (
+        BrokerRegistrationChangeRecord(2, 5, in_controlled_shutdown=1),
+        hexed("01 11 01", "00000002", "0000000000000005", "01", "01 01 01"),
+    ),
+    (UnregisterBrokerRecord(2, 5), hexed("01 01 00", "00000002", "0000000000000005", "00")),
     (RemoveTopicRecord(ID), hexed("01 09 00", ID.hex(), "00")),
     (
         FeatureLevelRecord("metadata.version", 7),
@@ -81,6 +106,13 @@ def test_a_record_has_kafkas_bytes(record: Any, expected: bytes) -> None:
 
 def test_a_record_of_a_kind_we_do_not_know_is_passed_over() -> None:
     assert decode(hexed("01 19 00", "00")) is None
+
+
+def test_a_change_written_by_kafka_is_read_with_the_tags_we_do_not_use() -> None:
+    # Last known eligible leaders (7) and directories (8) of version 2.
+    value = hexed("01 05 02", "00000003", ID.hex(), "03", "01 04 00000002", "07 05 02 00000001", "08 11 02", ID.hex())
+
+    assert decode(value) == PartitionChangeRecord(3, ID, leader=2)
 
 
 @pytest.mark.parametrize(
