@@ -15,18 +15,24 @@ def place(
     As in Kafka, replicas stripe over racks, so that a partition survives the loss of as many racks as it can; a broker
     without a rack counts as a rack of its own. `start` shifts where the round begins, so that topics of one partition
     do not all go to the first broker.
+
+    A fenced broker never comes first, for the first leads; and in a rack it comes after those that are not fenced.
     """
     if not 0 < replication_factor <= len(brokers):
         raise ValueError(f"{replication_factor} replicas on {len(brokers)} brokers")
-    ring = _ring(brokers)
+    ring = _ring([broker for broker in brokers if not broker.is_fenced])
+    fenced = _ring([broker for broker in brokers if broker.is_fenced])
     size = len(ring)
+    if not size:
+        raise ValueError("all brokers are fenced")
     placed: list[tuple[int, ...]] = []
     for number in range(start, start + partition_count):
-        # Each round the followers shift by one more broker, so that those of one leader are spread as well.
-        shift = number // size
+        # Each round the followers shift by one more broker, so that those of one leader are spread as well. A round is
+        # counted from the start: only a whole round with one shift gives everybody the same number of replicas.
+        shift = start // size + (number - start) // size
         leader = number % size
         followers = [ring[(leader + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)]
-        placed.append(_rack_first((ring[leader], *followers), replication_factor))
+        placed.append(_rack_first((ring[leader], *followers, *_turned(fenced, number)), replication_factor))
     return placed
 
 
@@ -36,8 +42,13 @@ def _ring(brokers: Sequence[Broker]) -> list[Broker]:
     for broker in sorted(brokers, key=lambda broker: broker.id):
         racks.setdefault(broker.rack or "", []).append(broker)
     hands = [racks[name] for name in sorted(racks)]
-    rounds = range(max(len(hand) for hand in hands))
+    rounds = range(max((len(hand) for hand in hands), default=0))
     return [hand[turn] for turn in rounds for hand in hands if turn < len(hand)]
+
+
+def _turned(ring: list[Broker], by: int) -> list[Broker]:
+    start = by % len(ring) if ring else 0
+    return ring[start:] + ring[:start]
 
 
 def _rack_first(candidates: tuple[Broker, ...], count: int) -> tuple[int, ...]:

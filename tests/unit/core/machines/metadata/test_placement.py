@@ -12,8 +12,8 @@ from chronik.core.machines.metadata.image import Broker
 from chronik.core.machines.metadata.placement import place
 
 
-def broker(number: int, rack: str | None = None) -> Broker:
-    return Broker(number, 0, bytes(16), "host", 9092, rack, is_fenced=False)
+def broker(number: int, rack: str | None = None, *, is_fenced: bool = False) -> Broker:
+    return Broker(number, 0, bytes(16), "host", 9092, rack, is_fenced)
 
 
 def test_one_broker_gets_everything() -> None:
@@ -46,6 +46,45 @@ def test_replicas_are_spread_over_racks() -> None:
 def test_more_replicas_than_brokers_cannot_be_placed() -> None:
     with pytest.raises(ValueError, match="2 replicas on 1 brokers"):
         place([broker(1)], 1, 2, start=0)
+
+
+def test_a_fenced_broker_never_leads_and_comes_after_the_others() -> None:
+    brokers = [broker(1), broker(2), broker(3, is_fenced=True)]
+
+    assert place(brokers, 2, 2, start=0) == [(1, 2), (2, 1)]
+    assert place(brokers, 2, 3, start=0) == [(1, 2, 3), (2, 1, 3)]
+
+
+def test_a_rack_whose_brokers_are_fenced_still_gets_a_replica() -> None:
+    """Spreading over racks comes first: the broker will be back, the rack's independence is for good."""
+    brokers = [broker(1, "a"), broker(2, "a"), broker(3, "b", is_fenced=True)]
+
+    assert place(brokers, 2, 2, start=0) == [(1, 3), (2, 3)]
+
+
+def test_when_all_are_fenced_nobody_can_lead() -> None:
+    with pytest.raises(ValueError, match="fenced"):
+        place([broker(1, is_fenced=True)], 1, 1, start=0)
+
+
+@given(
+    rack_count=st.integers(1, 4),
+    rack_size=st.integers(1, 3),
+    rounds=st.integers(1, 4),
+    choice=st.integers(0, 100),
+    start=st.integers(0, 1000),
+)
+def test_with_racks_of_one_size_every_broker_holds_as_many_replicas(
+    rack_count: int, rack_size: int, rounds: int, choice: int, start: int
+) -> None:
+    size = rack_count * rack_size
+    brokers = [broker(number, f"rack {number % rack_count}") for number in range(size)]
+    factor = 1 + choice % size
+
+    placed = place(brokers, rounds * size, factor, start)
+
+    held = Counter(broker_id for replicas in placed for broker_id in replicas)
+    assert [held[one.id] for one in brokers] == [rounds * factor] * size
 
 
 @given(
