@@ -43,13 +43,19 @@ DONE = Outcome()
 
 @dataclass(frozen=True, slots=True)
 class RegisterBroker:
-    """A node is there, under this address. Answer: its broker epoch."""
+    """A node is there, under this address. Answer: its broker epoch.
+
+    In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
+    with an empty disk, so nobody may count on what it once had.
+    """
 
     broker_id: int
     incarnation_id: bytes
     host: str
     port: int
     rack: str | None = None
+    is_fenced: bool = False
+    has_lost_its_log: bool = False
 
 
 @dataclass(frozen=True, slots=True)

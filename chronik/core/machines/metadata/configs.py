@@ -6,7 +6,7 @@ One resource changes as a whole or not at all.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chronik.core.config.definitions import LIST, BadConfig, Setting, unknown_key
@@ -22,8 +22,9 @@ from chronik.core.machines.metadata.commands import (
     ResourceType,
 )
 from chronik.core.machines.metadata.image import ALL_BROKERS, MetadataImage
+from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
-from chronik.core.machines.metadata.records import ConfigRecord
+from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
@@ -40,7 +41,16 @@ def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any
             results.append(Outcome(refused.code, refused.message))
         else:
             results.append(DONE)
-    return ([] if command.validate_only else records), tuple(results)
+    return ([] if command.validate_only else [*records, *_eligible_anew(image, records)]), tuple(results)
+
+
+def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[PartitionChangeRecord]:
+    """Who is an eligible leader hangs on min.insync.replicas (KIP-966): with another number it begins anew."""
+    altered = [record for record in records if record.name == "min.insync.replicas"]
+    is_for_all = any(record.resource_type == ResourceType.BROKER for record in altered)
+    names = sorted(image.topics) if is_for_all else [record.resource_name for record in altered]
+    for name in names:
+        yield from without_eligible(image.topics[name])
 
 
 def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> list[ConfigRecord]:

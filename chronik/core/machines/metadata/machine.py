@@ -1,7 +1,8 @@
 """The metadata machine: decides what becomes of the cluster's topics, settings and brokers.
 
-Its facts are the records of the metadata log, all of them durable, and its state is the MetadataImage they
-build. Today one node asks it; the quorum puts the same machine behind a replicated log.
+Its durable facts are the records of the metadata log, and its state is the MetadataImage they build. With a
+ControllerConfig it also watches over the brokers of a cluster: who was heard of lately is volatile. Without one, as
+in a node that is alone, nobody is expected to report and time changes nothing.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.metadata.brokers import heartbeat, register_broker, sessions_expired, unregister_broker
 from chronik.core.machines.metadata.commands import (
     AllocateProducerIds,
     AlterConfigs,
@@ -20,35 +22,42 @@ from chronik.core.machines.metadata.commands import (
     RegisterBroker,
 )
 from chronik.core.machines.metadata.configs import alter_configs
+from chronik.core.machines.metadata.controller_commands import (
+    AlterPartitions,
+    AlterReassignments,
+    BrokerHeartbeat,
+    ElectLeaders,
+    UnregisterBroker,
+)
+from chronik.core.machines.metadata.elections import balance_due, elect_leaders
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.in_sync_changes import alter_partitions
+from chronik.core.machines.metadata.reassignments import alter_reassignments
 from chronik.core.machines.metadata.records import (
-    METADATA_VERSION,
-    BrokerEndpoint,
-    BrokerFeature,
-    FeatureLevelRecord,
     ProducerIdsRecord,
-    RegisterBrokerRecord,
     decode,
     encode,
 )
+from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, ControllerConfig, Sessions
 from chronik.core.machines.metadata.topics import create_internal_topic, create_partitions, create_topics, delete_topics
 
 PRODUCER_ID_BLOCK_SIZE = 1000
-PLAINTEXT = 0
 
 
 class MetadataMachine:
     """Decide reads the image, apply changes it."""
 
-    def __init__(self, image: MetadataImage) -> None:
+    def __init__(self, image: MetadataImage, controller: ControllerConfig | None = None) -> None:
         self.image = image
+        self.controller = controller
+        self.sessions = Sessions()
 
     def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
         """What follows from a command. Raises Refused where a command is about one thing and the answer is no."""
-        facts, answer = self._decided(command)
+        facts, answer = self._decided(command, now_ms)
         return Decision(facts, [Reply(ticket, answer)])
 
-    def _decided(self, command: Any) -> tuple[list[Any], Any]:
+    def _decided(self, command: Any, now_ms: int) -> tuple[list[Any], Any]:
         match command:
             case CreateTopics():
                 return create_topics(self.image, command)
@@ -63,7 +72,17 @@ class MetadataMachine:
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():
-                return self._register_broker(command)
+                return register_broker(self.image, self.sessions, self.controller, command, now_ms)
+            case BrokerHeartbeat():
+                return heartbeat(self.image, self.sessions, command, now_ms)
+            case UnregisterBroker():
+                return unregister_broker(self.image, command)
+            case AlterPartitions():
+                return alter_partitions(self.image, command)
+            case ElectLeaders():
+                return elect_leaders(self.image, command)
+            case AlterReassignments():
+                return alter_reassignments(self.image, command)
         raise TypeError(f"no metadata command: {command!r}")
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> tuple[list[Any], ProducerIdBlock]:
@@ -72,34 +91,21 @@ class MetadataMachine:
         epoch = -1 if broker is None else broker.epoch
         return [ProducerIdsRecord(command.broker_id, epoch, block.end_id)], block
 
-    def _register_broker(self, command: RegisterBroker) -> tuple[list[Any], int]:
-        facts: list[Any] = []
-        if "metadata.version" not in self.image.features:
-            facts.append(FeatureLevelRecord("metadata.version", METADATA_VERSION))
-        # Larger at each registration, as the log's offset is in Kafka.
-        epoch = self.image.version
-        facts.append(
-            RegisterBrokerRecord(
-                broker_id=command.broker_id,
-                incarnation_id=command.incarnation_id,
-                broker_epoch=epoch,
-                end_points=(BrokerEndpoint("PLAINTEXT", command.host, command.port, PLAINTEXT),),
-                features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
-                rack=command.rack,
-                fenced=False,
-                in_controlled_shutdown=False,
-            )
-        )
-        return facts, epoch
-
     def expire(self, now_ms: int) -> Decision:
-        return Decision()
+        """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas."""
+        if self.controller is None:
+            return Decision()
+        facts = sessions_expired(self.image, self.sessions, self.controller, now_ms)
+        return Decision(facts or balance_due(self.image, self.sessions, self.controller, now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        return None
+        return None if self.controller is None else self.sessions.next_deadline_ms(self.image, self.controller)
 
     def apply(self, fact: Any) -> None:
-        self.image.apply(fact)
+        if isinstance(fact, BrokerSeen | BalanceLookedAt):
+            self.sessions.apply(fact)
+        else:
+            self.image.apply(fact)
 
     def encode(self, fact: Any) -> LogRecord:
         return LogRecord(key=None, value=encode(fact))

@@ -12,6 +12,7 @@ from typing import Any
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.assignments import check_new_assignment
 from chronik.core.machines.metadata.commands import (
     DONE,
     USE_DEFAULT,
@@ -29,13 +30,12 @@ from chronik.core.machines.metadata.commands import (
 )
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC, is_internal, problem_with
+from chronik.core.machines.metadata.partition import Replicas
 from chronik.core.machines.metadata.placement import place
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
 # One command may add so many: an absurd number must not take all memory. Kafka has the same limit.
 PARTITIONS_PER_COMMAND_MAX = 10_000
-
-Replicas = tuple[int, ...]
 
 
 def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any], tuple[CreatedTopic, ...]]:
@@ -138,7 +138,7 @@ class _Creation:
             if number in by_number:
                 message = f"Found multiple manual partition assignments for partition {number}"
                 raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, message)
-            _check_assignment(self._image, number, replicas, factor)
+            check_new_assignment(self._image, number, replicas, factor)
             factor = len(replicas)
             by_number[number] = replicas
         if sorted(by_number) != list(range(len(by_number))):
@@ -250,41 +250,24 @@ def _more_partitions(image: MetadataImage, wanted: MorePartitions, already_added
                 "were specified.",
             )
         for number, by_hand in enumerate(wanted.assignments, start=present):
-            _check_assignment(image, number, by_hand, topic.replication_factor)
+            check_new_assignment(image, number, by_hand, topic.replication_factor)
         replicas = list(wanted.assignments)
     return _partition_records(image, topic.id, present, replicas)
 
 
 def _placed(image: MetadataImage, count: int, factor: int, start: int) -> list[Replicas]:
-    brokers = list(image.live_brokers())
+    """Replicas may go to fenced brokers where there are too few others: they are most likely back soon."""
+    brokers = [broker for _, broker in sorted(image.brokers.items()) if not broker.is_shutting_down]
+    unable = f"Unable to replicate the partition {factor} time(s):"
     if factor > len(brokers):
         raise Refused(
             Code.INVALID_REPLICATION_FACTOR,
-            f"Unable to replicate the partition {factor} time(s): The target replication factor of {factor} cannot be "
+            f"{unable} The target replication factor of {factor} cannot be "
             f"reached because only {len(brokers)} broker(s) are registered.",
         )
+    if all(broker.is_fenced for broker in brokers):
+        raise Refused(Code.INVALID_REPLICATION_FACTOR, f"{unable} All brokers are currently fenced.")
     return place(brokers, count, factor, start)
-
-
-def _check_assignment(image: MetadataImage, number: int, replicas: Replicas, factor: int | None) -> None:
-    """Raises Refused when these replicas, given by hand, cannot be."""
-    problem: str | None = None
-    unknown = [broker_id for broker_id in replicas if broker_id not in image.brokers]
-    if not replicas:
-        problem = "The manual partition assignment includes an empty replica list."
-    elif unknown:
-        problem = f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
-    elif len(frozenset(replicas)) < len(replicas):
-        problem = f"The manual partition assignment includes a broker more than once: {list(replicas)}."
-    elif factor is not None and len(replicas) != factor:
-        problem = (
-            f"The manual partition assignment includes a partition with {len(replicas)} replica(s), but this is not "
-            f"consistent with previous partitions, which have {factor} replica(s)."
-        )
-    elif all(image.brokers[broker_id].is_fenced for broker_id in replicas):
-        problem = f"All brokers specified in the manual partition assignment for partition {number} are fenced."
-    if problem is not None:
-        raise Refused(Code.INVALID_REPLICA_ASSIGNMENT, problem)
 
 
 def _partition_records(
@@ -292,7 +275,7 @@ def _partition_records(
 ) -> list[PartitionRecord]:
     records: list[PartitionRecord] = []
     for number, replicas in enumerate(all_replicas, start=first):
-        in_sync = tuple(broker_id for broker_id in replicas if not image.brokers[broker_id].is_fenced)
+        in_sync = tuple(broker_id for broker_id in replicas if image.is_active(broker_id))
         records.append(
             PartitionRecord(
                 partition_id=number,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -9,6 +10,7 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
+from chronik.core.machines.metadata.sessions import ControllerConfig
 
 
 class Asked:
@@ -19,10 +21,12 @@ class Asked:
         settings: Mapping[str, str] | None = None,
         brokers: Iterable[int] = (1,),
         racks: Mapping[int, str] | None = None,
+        controller: ControllerConfig | None = None,
     ) -> None:
         self.config = NodeConfig.from_settings(settings or {})
-        self.machine = MetadataMachine(MetadataImage("cluster", self.config))
+        self.machine = MetadataMachine(MetadataImage("cluster", self.config), controller)
         self.log: list[Any] = []
+        self.now_ms = 0
         for broker_id in brokers:
             rack = (racks or {}).get(broker_id)
             self.ask(RegisterBroker(broker_id, bytes(16), "host", 9000 + broker_id, rack))
@@ -33,14 +37,27 @@ class Asked:
 
     def ask(self, command: Any) -> Any:
         """The answer. The facts behind it are applied and logged."""
-        decision = self.machine.decide(5, command, now_ms=0)
-        for fact in decision.facts:
-            assert fact.durable
-            self.log.append(self.machine.encode(fact))
-            self.machine.apply(fact)
+        decision = self.machine.decide(5, command, self.now_ms)
+        self.take(decision.facts)
         [reply] = decision.replies
         assert reply.ticket == 5
         return reply.answer
+
+    def expire(self) -> list[Any]:
+        """What time alone brings about now, one decision after the other until there is nothing left to decide."""
+        facts: list[Any] = []
+        while (deadline_ms := self.machine.next_deadline_ms()) is not None and deadline_ms <= self.now_ms:
+            decision = self.machine.expire(self.now_ms)
+            assert decision.facts, "a deadline that has passed must lead to something"
+            self.take(decision.facts)
+            facts += decision.facts
+        return facts
+
+    def take(self, facts: Iterable[Any]) -> None:
+        for fact in facts:
+            if fact.durable:
+                self.log.append(self.machine.encode(fact))
+            self.machine.apply(fact)
 
     def replayed(self) -> MetadataMachine:
         """Another machine that read the same log."""
@@ -65,6 +82,7 @@ def content(image: MetadataImage) -> dict[str, Any]:
         "broker configs": {name: dict(image.broker_overrides(name)) for name in ("", *map(str, image.brokers))},
         "node": image.node_config,
         "features": dict(image.features),
+        "holdings": copy.deepcopy(image.holdings.content()),
         "next producer id": image.next_producer_id,
         "version": image.version,
     }

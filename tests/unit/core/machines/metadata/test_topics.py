@@ -17,6 +17,7 @@ from chronik.core.machines.metadata.commands import (
     TopicToDelete,
 )
 from chronik.core.machines.metadata.topics import PARTITIONS_PER_COMMAND_MAX
+from tests.unit.core.machines.metadata.cluster import Cluster, led
 from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
 
 
@@ -341,3 +342,60 @@ def test_adding_partitions_can_be_tried_without_doing_it_and_not_twice_at_once()
     assert [one.code for one in twice] == [Code.INVALID_REQUEST, Code.NONE, Code.INVALID_REQUEST]
     assert len(asked.image.topics["t"].partitions) == 1
     assert len(asked.image.topics["u"].partitions) == 2
+
+
+def test_replicas_go_to_fenced_brokers_when_there_are_too_few_others() -> None:
+    """They are not in sync, and do not lead, until they are back."""
+    cluster = Cluster()
+    cluster.fence(2)
+
+    [created] = cluster.ask(CreateTopics((NewTopic("t", topic_id(1), 2, 3),)))
+
+    assert created.outcome.code == Code.NONE
+    assert [(one.replicas, one.in_sync, one.leader) for one in cluster.image.topics["t"].partitions] == [
+        ((1, 3, 2), (1, 3), 1),
+        ((3, 1, 2), (3, 1), 3),
+    ]
+
+
+def test_a_broker_that_is_shutting_down_gets_no_new_partition() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2), name="led-by-1")
+    cluster.beat(1, wants_shut_down=True)
+
+    [too_many] = cluster.ask(CreateTopics((NewTopic("t", topic_id(9), 3, 3),)))
+    [fits] = cluster.ask(CreateTopics((NewTopic("t", topic_id(9), 3, 2),)))
+
+    assert too_many.outcome.code == Code.INVALID_REPLICATION_FACTOR
+    assert fits.outcome.code == Code.NONE
+    assert all(1 not in partition.replicas for partition in cluster.image.topics["t"].partitions)
+
+
+def test_a_partition_by_hand_begins_with_those_in_sync_that_are_alive() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2), name="led-by-1")
+    cluster.fence(3)
+    cluster.beat(1, wants_shut_down=True)
+
+    cluster.topic((1, 3, 2))
+
+    assert led(cluster.partition()) == (2, (2,), ())
+
+
+def test_nothing_can_be_created_while_all_brokers_are_fenced() -> None:
+    cluster = Cluster()
+    cluster.fence(1, 2, 3)
+
+    [created] = cluster.ask(CreateTopics((NewTopic("t", topic_id(1), 1, 1),)))
+
+    assert created.outcome.code == Code.INVALID_REPLICATION_FACTOR
+    assert "fenced" in (created.outcome.message or "")
+
+
+def test_the_default_replication_factor_is_the_setting() -> None:
+    cluster = Cluster(settings={"default.replication.factor": "3"})
+
+    [created] = cluster.ask(CreateTopics((NewTopic("t", topic_id(1)),)))
+
+    assert created.replication_factor == 3
+    assert len(cluster.partition().replicas) == 3

@@ -1,0 +1,154 @@
+"""Brokers come, report, and go: registration, heartbeats, fencing, controlled shutdown (KIP-631, KIP-841).
+
+A broker registers with the id of its incarnation and is given an epoch, with which it signs what it asks for
+afterwards; whoever uses an older one is an earlier process with the same number. It registers fenced: it leads nothing
+and clients do not hear of it until it has followed the metadata up to its own registration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import RegisterBroker
+from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer, UnregisterBroker
+from chronik.core.machines.metadata.image import Broker, MetadataImage
+from chronik.core.machines.metadata.leaders import joined_by, left_by
+from chronik.core.machines.metadata.records import (
+    FENCE,
+    METADATA_VERSION,
+    UNFENCE,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    FeatureLevelRecord,
+    RegisterBrokerRecord,
+    UnregisterBrokerRecord,
+)
+from chronik.core.machines.metadata.sessions import NOTHING_SEEN, BrokerSeen, ControllerConfig, Sessions
+
+PLAINTEXT = 0
+
+
+def register_broker(
+    image: MetadataImage, sessions: Sessions, config: ControllerConfig | None, command: RegisterBroker, now_ms: int
+) -> tuple[list[Any], int]:
+    """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
+    existing = image.brokers.get(command.broker_id)
+    is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
+    if existing is not None and config is not None:
+        is_alive = sessions.is_heard_of(existing, now_ms, config.broker_session_timeout_ms)
+        if is_alive and not is_amended:
+            message = f"Another broker is registered with the id {command.broker_id}, and alive."
+            raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, message)
+    # Without its log a broker has nothing to lead with: it starts fenced in any case.
+    is_fenced = command.is_fenced or command.has_lost_its_log
+    # Larger at each registration, as the log's offset is in Kafka.
+    epoch = image.version
+    is_shutting_down = False
+    if existing is not None and is_amended and config is not None:
+        # The same process again, as after an answer that was lost: nothing begins anew.
+        epoch, is_fenced, is_shutting_down = existing.epoch, existing.is_fenced, existing.is_shutting_down
+    facts: list[Any] = []
+    if "metadata.version" not in image.features:
+        facts.append(FeatureLevelRecord("metadata.version", METADATA_VERSION))
+    facts.append(_registered(command, epoch, is_fenced, is_shutting_down))
+    is_active = not (is_fenced or is_shutting_down)
+    if command.has_lost_its_log and not is_amended:
+        facts += left_by(image, command.broker_id, is_lost=True)
+    elif not is_active:
+        facts += left_by(image, command.broker_id)
+    elif not image.is_active(command.broker_id):
+        facts += joined_by(image, command.broker_id)
+    if config is not None:
+        facts.append(BrokerSeen(command.broker_id, epoch, now_ms))
+    return facts, epoch
+
+
+def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shutting_down: bool) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=command.broker_id,
+        incarnation_id=command.incarnation_id,
+        broker_epoch=epoch,
+        end_points=(BrokerEndpoint("PLAINTEXT", command.host, command.port, PLAINTEXT),),
+        features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
+        rack=command.rack,
+        fenced=is_fenced,
+        in_controlled_shutdown=is_shutting_down,
+    )
+
+
+def checked_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> Broker:
+    """The broker that signs with this epoch. Raises Refused for one that has been replaced, or is not registered."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise Refused(Code.STALE_BROKER_EPOCH, f"No broker registration found for broker id {broker_id}")
+    if broker.epoch != broker_epoch:
+        message = f"Expected broker epoch {broker.epoch}, but got broker epoch {broker_epoch}"
+        raise Refused(Code.STALE_BROKER_EPOCH, message)
+    return broker
+
+
+def heartbeat(
+    image: MetadataImage, sessions: Sessions, command: BrokerHeartbeat, now_ms: int
+) -> tuple[list[Any], HeartbeatAnswer]:
+    """What follows from a word of a broker: it may join, go, or just stay. Raises Refused."""
+    broker = checked_epoch(image, command.broker_id, command.broker_epoch)
+    seen = sessions.of(broker)
+    is_caught_up = command.seen_version > broker.epoch
+    shut_down_version = None
+    is_fenced, should_shut_down = broker.is_fenced, False
+    facts: list[Any] = []
+    if broker.is_fenced:
+        should_shut_down = command.wants_shut_down
+        if not (command.wants_shut_down or command.wants_fence or broker.is_shutting_down) and is_caught_up:
+            facts = unfenced(image, broker)
+            is_fenced = False
+    elif broker.is_shutting_down:
+        # It has left all in-sync sets. The others must know it before it goes, or clients would be sent to it.
+        shut_down_version = image.version if seen is None else seen.shut_down_version
+        shut_down_version = image.version if shut_down_version is None else shut_down_version
+        if not image.holdings.leads(broker.id) and sessions.seen_by_all_active(image, shut_down_version):
+            is_fenced, should_shut_down = True, True
+            facts = fenced(image, broker)
+    elif command.wants_fence or (command.wants_shut_down and not image.holdings.leads(broker.id)):
+        is_fenced, should_shut_down = True, command.wants_shut_down
+        facts = fenced(image, broker)
+    elif command.wants_shut_down:
+        facts = [BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=1)]
+        facts += left_by(image, broker.id)
+        shut_down_version = image.version + len(facts)
+    seen_version = max(command.seen_version, NOTHING_SEEN if seen is None else seen.seen_version)
+    facts.append(BrokerSeen(broker.id, broker.epoch, now_ms, seen_version, shut_down_version))
+    return facts, HeartbeatAnswer(is_caught_up, is_fenced, should_shut_down)
+
+
+def fenced(image: MetadataImage, broker: Broker) -> list[Any]:
+    """A broker may serve nobody any longer: others lead, then it is fenced."""
+    return [*left_by(image, broker.id), BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=FENCE)]
+
+
+def unfenced(image: MetadataImage, broker: Broker) -> list[Any]:
+    """A broker may serve: it is unfenced, then leads what waited for it."""
+    record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=UNFENCE)
+    return [record, *joined_by(image, broker.id)]
+
+
+def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[list[Any], None]:
+    """A broker that will not come back is no longer eligible for anything. Raises Refused."""
+    broker = image.brokers.get(command.broker_id)
+    if broker is None:
+        message = f"Broker ID {command.broker_id} is not currently registered"
+        raise Refused(Code.BROKER_ID_NOT_REGISTERED, message)
+    return [*left_by(image, broker.id, is_lost=True), UnregisterBrokerRecord(broker.id, broker.epoch)], None
+
+
+def sessions_expired(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:
+    """One broker that was silent for too long is fenced; one at a time, so that each sees what the last one left."""
+    begun = [BrokerSeen(broker.id, broker.epoch, now_ms) for broker in sessions.unheard(image)]
+    if begun:
+        return list(begun)
+    stalest = sessions.stalest(image)
+    if stalest is None or now_ms <= stalest.seen_ms + config.broker_session_timeout_ms:
+        return []
+    return fenced(image, image.brokers[stalest.broker_id])

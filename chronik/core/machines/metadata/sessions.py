@@ -1,0 +1,96 @@
+"""Which brokers have been heard of lately. Nothing of it is in the log: a new controller gives everybody a whole
+session to be heard of, so that a change of controllers fences nobody.
+
+A host drops its machine when it loses the leadership of the metadata log, and these sessions with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+from chronik.core.machines.metadata.image import Broker, MetadataImage
+
+NOTHING_SEEN = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerConfig:
+    """The settings of a controller, by Kafka's names; its defaults."""
+
+    broker_session_timeout_ms: int = 9_000
+    auto_leader_rebalance_enable: bool = True
+    leader_imbalance_check_interval_ms: int = 300_000
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerSeen:
+    """A broker was heard of (or is given a session to be heard of in)."""
+
+    durable: ClassVar[bool] = False
+    broker_id: int
+    broker_epoch: int
+    seen_ms: int
+    seen_version: int = NOTHING_SEEN
+    shut_down_version: int | None = None  # it may stop when the others have followed the metadata so far
+
+
+@dataclass(frozen=True, slots=True)
+class BalanceLookedAt:
+    """Preferred leaders were looked after."""
+
+    durable: ClassVar[bool] = False
+    looked_ms: int
+
+
+class Sessions:
+    """The last word of each broker, and when leaders were last balanced."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, BrokerSeen] = {}
+        self.balanced_ms: int | None = None
+
+    def apply(self, fact: BrokerSeen | BalanceLookedAt) -> None:
+        match fact:
+            case BrokerSeen():
+                self._seen[fact.broker_id] = fact
+            case BalanceLookedAt():
+                self.balanced_ms = fact.looked_ms
+
+    def of(self, broker: Broker) -> BrokerSeen | None:
+        """The last word of this registration of a broker."""
+        seen = self._seen.get(broker.id)
+        return seen if seen is not None and seen.broker_epoch == broker.epoch else None
+
+    def is_heard_of(self, broker: Broker, now_ms: int, timeout_ms: int) -> bool:
+        """A fenced broker has no session: another may take its place at once."""
+        seen = self.of(broker)
+        return not broker.is_fenced and seen is not None and now_ms <= seen.seen_ms + timeout_ms
+
+    def unheard(self, image: MetadataImage) -> Iterator[Broker]:
+        """Live brokers that have no session yet: this controller is new."""
+        return (broker for broker in image.live_brokers() if self.of(broker) is None)
+
+    def stalest(self, image: MetadataImage) -> BrokerSeen | None:
+        """The live broker that was not heard of for the longest time."""
+        seen = [self.of(broker) for broker in image.live_brokers()]
+        return min((one for one in seen if one is not None), key=lambda one: (one.seen_ms, one.broker_id), default=None)
+
+    def seen_by_all_active(self, image: MetadataImage, version: int) -> bool:
+        """Whether everyone who may lead has followed the metadata up to this version."""
+        active = [broker for broker in image.brokers.values() if broker.is_active]
+        return all((seen := self.of(broker)) is not None and seen.seen_version >= version for broker in active)
+
+    def next_deadline_ms(self, image: MetadataImage, config: ControllerConfig) -> int | None:
+        """When time alone has something to say next."""
+        deadlines: list[int] = []
+        if next(self.unheard(image), None) is not None:
+            deadlines.append(0)
+        stalest = self.stalest(image)
+        if stalest is not None:
+            deadlines.append(stalest.seen_ms + config.broker_session_timeout_ms + 1)
+        if config.auto_leader_rebalance_enable and not image.holdings.is_balanced:
+            is_new = self.balanced_ms is None
+            deadlines.append(0 if is_new else (self.balanced_ms or 0) + config.leader_imbalance_check_interval_ms)
+        return min(deadlines, default=None)

@@ -1,0 +1,176 @@
+"""Partitions move (KIP-455)."""
+
+from __future__ import annotations
+
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.controller_commands import AlterReassignments, PartitionMove, Reassignment
+from chronik.core.machines.metadata.partition import Partition
+from chronik.core.machines.metadata.reassignments import moves
+from tests.unit.core.machines.metadata.cluster import Cluster, epochs, led
+
+
+def four() -> Cluster:
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.topic((1, 2), (2, 3))
+    return cluster
+
+
+def placed(partition: Partition) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """Replicas, those being added, those being removed."""
+    return partition.replicas, partition.adding, partition.removing
+
+
+def test_new_replicas_join_before_the_old_ones_go() -> None:
+    cluster = four()
+
+    assert cluster.move(3, 4) == Code.NONE
+
+    assert placed(cluster.partition()) == ((3, 4, 1, 2), (3, 4), (1, 2))
+    assert led(cluster.partition()) == (1, (1, 2), ())
+    assert epochs(cluster.partition()) == (0, 1)
+
+
+def test_the_move_is_done_when_all_new_replicas_are_in_sync() -> None:
+    cluster = four()
+    cluster.move(3, 4)
+
+    cluster.alter(1, 2, 3)
+    assert cluster.partition().is_moving
+    cluster.alter(1, 2, 3, 4)
+
+    assert placed(cluster.partition()) == ((3, 4), (), ())
+    assert led(cluster.partition()) == (3, (3, 4), ())
+    assert cluster.partition().leader_epoch == 1
+
+
+def test_a_leader_that_stays_begins_an_epoch_when_others_are_dropped() -> None:
+    """Who is no replica any longer must see that what it knows is old."""
+    cluster = four()
+
+    cluster.move(1, 4)
+    cluster.alter(1, 2, 4)
+
+    assert placed(cluster.partition()) == ((1, 4), (), ())
+    assert led(cluster.partition()) == (1, (1, 4), ())
+    assert cluster.partition().leader_epoch == 1
+
+
+def test_another_order_of_the_same_replicas_is_done_at_once() -> None:
+    cluster = four()
+
+    cluster.move(2, 1)
+
+    assert placed(cluster.partition()) == ((2, 1), (), ())
+    assert led(cluster.partition())[0] == 1, "the preferred leader is elected when somebody asks, or time passes"
+
+
+def test_fewer_replicas_are_there_at_once_when_those_that_stay_are_in_sync() -> None:
+    cluster = four()
+
+    cluster.move(2)
+
+    assert placed(cluster.partition()) == ((2,), (), ())
+    assert led(cluster.partition()) == (2, (2,), ())
+
+
+def test_a_move_to_a_broker_that_is_away_waits() -> None:
+    cluster = four()
+    cluster.fence(4)
+
+    assert cluster.move(1, 4) == Code.NONE
+
+    assert placed(cluster.partition()) == ((1, 4, 2), (4,), (2,))
+
+
+def test_a_move_taken_back_leaves_the_old_replicas() -> None:
+    cluster = four()
+    cluster.move(3, 4)
+    cluster.alter(1, 2, 3)
+
+    assert cluster.move() == Code.NONE
+
+    assert placed(cluster.partition()) == ((1, 2), (), ())
+    assert led(cluster.partition()) == (1, (1, 2), ())
+    assert cluster.partition().leader_epoch == 1
+
+
+def test_what_does_not_move_cannot_be_taken_back() -> None:
+    assert four().move() == Code.NO_REASSIGNMENT_IN_PROGRESS
+
+
+def test_a_move_is_not_taken_back_when_only_new_replicas_are_in_sync() -> None:
+    cluster = four()
+    cluster.move(3, 4)
+    cluster.alter(1, 3)
+    cluster.fence(1)
+    assert led(cluster.partition()) == (3, (3,), ())
+
+    assert cluster.move() == Code.INVALID_REPLICA_ASSIGNMENT
+    assert led(cluster.partition()) == (3, (3,), ())
+
+
+def test_another_target_goes_on_adding_what_is_not_in_sync_yet() -> None:
+    cluster = four()
+    cluster.move(1, 3)
+
+    cluster.move(1, 2, 3)
+
+    assert placed(cluster.partition()) == ((1, 2, 3), (3,), ())
+    cluster.alter(1, 2, 3)
+    assert placed(cluster.partition()) == ((1, 2, 3), (), ())
+
+
+def test_replicas_that_cannot_be_are_refused() -> None:
+    cluster = four()
+    wanted = [
+        Reassignment("t", 0, ()),
+        Reassignment("t", 1, (1, 9)),
+        Reassignment("t", 7, (1,)),
+        Reassignment("u", 0, (1,)),
+        Reassignment("t", 0, (3,)),
+    ]
+
+    outcomes = cluster.ask(AlterReassignments(tuple(wanted)))
+
+    assert [outcome.code for outcome in outcomes] == [
+        Code.INVALID_REPLICA_ASSIGNMENT,
+        Code.INVALID_REPLICA_ASSIGNMENT,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.INVALID_REQUEST,
+    ]
+
+
+def test_moves_under_way_are_listed() -> None:
+    cluster = four()
+    cluster.move(1, 4, number=1)
+
+    assert list(moves(cluster.image)) == [PartitionMove("t", 1, (1, 4, 2, 3), (1, 4), (2, 3))]
+    assert list(moves(cluster.image, [("t", (0,)), ("u", (0,))])) == []
+    assert len(list(moves(cluster.image, [("t", (0, 1, 2))]))) == 1
+
+
+def test_who_is_no_replica_any_longer_is_not_eligible() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.topic((1, 2), min_insync_replicas="2")
+    cluster.fence(2)
+    assert led(cluster.partition()) == (1, (1,), (2,))
+
+    cluster.move(1, 3)
+    cluster.alter(1, 3)
+
+    assert led(cluster.partition()) == (1, (1, 3), ())
+    assert cluster.partition().replicas == (1, 3)
+
+
+def test_a_move_is_done_when_the_one_that_is_to_stay_is_elected_alone() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2), unclean_leader_election_enable="true")
+    cluster.alter(1)
+    cluster.move(2)
+    assert placed(cluster.partition()) == ((2, 1), (), (1,))
+
+    cluster.fence(1)
+
+    assert placed(cluster.partition()) == ((2,), (), ())
+    assert led(cluster.partition()) == (2, (2,), ())
