@@ -42,7 +42,7 @@ class Raft(NodeState):
         """When `tick` is next worth calling."""
         match self.role:
             case Unattached(election_at_ms):
-                return election_at_ms if self.is_voter else None
+                return election_at_ms if self.may_stand else None
             case Prospective(until_ms, ask_again_at_ms):
                 return min(until_ms, ask_again_at_ms)
             case Candidate(until_ms, ask_again_at_ms, _, retry_at_ms):
@@ -61,7 +61,7 @@ class Raft(NodeState):
         self._now_ms = now_ms
         match self.role:
             case Unattached(at_ms) | Follower(_, at_ms) if now_ms >= at_ms:
-                if self.is_voter:
+                if self.may_stand:
                     self._ask_around()
                 else:
                     self.role = Unattached(at_ms)  # an observer asks any voter who leads
@@ -155,7 +155,8 @@ class Raft(NodeState):
         self.role = role
         ask = m.Vote(self.node_id, self.epoch, self._log_end, isinstance(role, Prospective))
         for voter in self.voters.others(self.node_id):
-            if voter not in role.granted:
+            # Who would not vote for this node may change its mind, when it misses its leader too. A vote is for good.
+            if voter not in role.granted or (ask.is_pre_vote and not role.granted[voter]):
                 self._send(voter, ask)
         self._count(role)
 
@@ -206,7 +207,11 @@ class Raft(NodeState):
         if vote.is_pre_vote:
             # A node that still hears its leader does not help to unseat it (KIP-996).
             has_leader = isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
-            return not has_leader
+            # Of two that ask at once one gives way, or they would both stand and split the vote. Kafka lets them.
+            is_rival = (
+                isinstance(self.role, Prospective) and vote.log_end == self._log_end and self.node_id < vote.sender
+            )
+            return not has_leader and not is_rival
         return self.leader is None and self.election.voted_for in (None, vote.sender)
 
     def _on_vote_answer(self, answer: m.VoteAnswer) -> None:
@@ -348,7 +353,7 @@ class Raft(NodeState):
         code = Code.FENCED_LEADER_EPOCH if end.epoch < self.epoch else Code.NONE
         self._hear_of(end.epoch, end.sender)
         self._send(end.sender, m.EndEpochAnswer(self.node_id, self.epoch, self.leader, code))
-        if code is not Code.NONE or not isinstance(self.role, Follower | Prospective) or not self.is_voter:
+        if code is not Code.NONE or not isinstance(self.role, Follower | Prospective) or not self.may_stand:
             return
         rank = end.successors.index(self.node_id) if self.node_id in end.successors else len(end.successors)
         if rank == 0:

@@ -62,6 +62,17 @@ class NodeState:
         return self.node_id in self.voters
 
     @property
+    def may_stand(self) -> bool:
+        """A voter may, and one that was removed until that is safe (Raft, section 4.2.2).
+
+        It may be the only one with the record that removes it. The others cannot be elected against its longer log, and
+        nobody could if it did not stand.
+        """
+        offset, voters, before = self._log.voters
+        is_removal_open = before is not None and self.node_id in before and offset >= self.high_watermark
+        return self.node_id in voters or is_removal_open
+
+    @property
     def end_offset(self) -> int:
         return self._log.end_offset
 
@@ -103,9 +114,7 @@ class NodeState:
         return self._now_ms + self._timeouts.election_ms + self._chance.below(self._timeouts.election_ms)
 
     def _give_up_at_ms(self) -> int:
-        # Followers are answered at the same moment, so they would miss their leader at the same moment, all stand, and
-        # split the vote. Kafka lets them; a little chance here saves a second of waiting there.
-        return self._now_ms + self._timeouts.fetch_ms + self._chance.below(1 + self._timeouts.fetch_ms // 8)
+        return self._now_ms + self._timeouts.fetch_ms
 
     # --- work to do
 

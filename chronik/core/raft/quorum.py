@@ -49,10 +49,11 @@ class Voters:
 
 
 class VotersAt(NamedTuple):
-    """The voters in force, and the offset of the record that made them so (-1: they are from the configuration)."""
+    """The voters in force, the offset of the record that made them so (-1: the configuration did), and those before."""
 
     offset: int
     voters: Voters
+    before: Voters | None = None
 
 
 class VoterHistory:
@@ -72,7 +73,7 @@ class VoterHistory:
         """The record at `offset` says so."""
         if offset <= self.latest.offset:
             raise ValueError(f"voters at {offset}, after those at {self.latest.offset}")
-        self._entries.append(VotersAt(offset, voters))
+        self._entries.append(VotersAt(offset, voters, self.latest.voters))
 
     def truncate(self, end_offset: int) -> None:
         """The log was cut here."""

@@ -19,7 +19,7 @@
     any          it hears of a later epoch                                 Unattached in that epoch
     any          it hears from a leader of a later epoch                   Follower in that epoch
 
-A node that is no voter (an observer) is only ever Unattached or Follower, unless it was removed while it led.
+A node that is no voter (an observer) is only ever Unattached or Follower, except where its removal is not safe yet.
 """
 
 from __future__ import annotations

@@ -65,6 +65,37 @@ def test_kip_996_a_follower_that_has_not_fetched_yet_would_vote_for_another() ->
     assert ready.send[0].message.is_granted  # type: ignore[union-attr]
 
 
+def test_of_two_that_ask_at_once_one_gives_way_so_that_they_do_not_split_the_vote() -> None:
+    cluster = Cluster.led()
+    cluster.kill(1)
+
+    cluster.at(3000)  # both miss their leader at the same moment
+    cluster.deliver()
+
+    assert cluster.leaders == [2]
+    assert cluster[2].raft.epoch == 2
+
+
+def test_of_two_that_ask_at_once_the_longer_log_goes_first() -> None:
+    cluster = Cluster.led()
+    cluster.write(1, "a")
+    cluster.fetch(3)
+    cluster.kill(1)
+
+    cluster.at(3000)
+    cluster.deliver()
+
+    assert cluster.leaders == [3]
+
+
+def test_a_prospective_node_asks_again_who_said_no() -> None:
+    cluster = Cluster.led()
+    cluster[2].raft.tick(3000)
+    cluster.step(2, VoteAnswer(3, 1, 1, is_granted=False, is_pre_vote=True))
+
+    assert [to for to, _ in cluster[2].raft.tick(3250).send] == [1, 3]
+
+
 def test_kip_996_a_prospective_node_follows_again_when_its_leader_turns_up() -> None:
     cluster = Cluster.led()
     cluster[2].raft.tick(5000)

@@ -73,11 +73,11 @@ def test_the_last_voters_record_counts_until_it_is_cut_off_the_log() -> None:
     history.add(5, Voters((1, 2, 3)))
     history.add(9, Voters((1, 3)))
 
-    assert history.latest == VotersAt(9, Voters((1, 3)))
+    assert history.latest == VotersAt(9, Voters((1, 3)), before=Voters((1, 2, 3)))
     history.truncate(10)
     assert history.latest.offset == 9
     history.truncate(9)
-    assert history.latest == VotersAt(5, Voters((1, 2, 3)))
+    assert history.latest == VotersAt(5, Voters((1, 2, 3)), before=Voters((1, 2)))
     history.truncate(0)
     assert history.latest == VotersAt(-1, Voters((1, 2)))
 
