@@ -184,3 +184,10 @@ class Member(Client):
                 self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
                 found[name] = part.committed_offset
         return found
+
+
+class GroupAuditor(Member):
+    """Only looks whether every commit that was acknowledged is still there."""
+
+    async def attempt(self) -> None:
+        await self._fetch_committed(self.names)

@@ -57,6 +57,7 @@ class SimDisk(MemoryFiles):
         self.fresh: set[str] = set()  # written by the process that runs now
         self._poisoned: set[str] = set()  # a sync failed: later ones report success and do nothing
         self._ghosts: dict[str, bytes] = {}  # removed, and that has not been synced yet
+        self.is_liar = False  # says that it synced and did not: no node can stand that, and the judge must see it
         self.torn_across: set[str] = set()  # directories where a segment lost bytes and a later one has some
 
     # --- the door
@@ -76,7 +77,7 @@ class SimDisk(MemoryFiles):
             self._poisoned.add(path)
             raise
         content = self.contents.get(path)
-        if content is None or path in self._poisoned:
+        if content is None or path in self._poisoned or self.is_liar:
             return
         if content.durable is None:
             self._directory_synced(path)

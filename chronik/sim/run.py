@@ -42,7 +42,7 @@ def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
     gc.disable()  # when something is collected must not matter, and worlds are small
     world = World(seed, seconds)
     try:
-        return _outcome(world)
+        return run_world(world)
     finally:
         gc.enable()
         with warnings.catch_warnings():  # of what was killed before it began
@@ -51,7 +51,8 @@ def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
             gc.collect()
 
 
-def _outcome(world: World) -> Outcome:
+def run_world(world: World) -> Outcome:
+    """The whole history of a world, which is of no use afterwards."""
     faults, main, story = Faults(world), SimProcess("main"), world.story
     try:
         with _logged(world):
@@ -100,14 +101,14 @@ async def _history(world: World, faults: Faults) -> None:
     await faults.run(world.seconds)
     faults.heal()
     await _finished(world, tasks, FINISH_S)
-    await _finish(world, [world.auditor("audit1")], FINISH_S)
+    await _finish(world, world.auditors(1), FINISH_S)
     for host in world.hosts:
         if host.node is not None:
             check_replay(host.node, host.disk, world.story)
     for host in world.hosts:  # the worst kind: nothing is left but what was synced
         host.power_cut(keeps=0.0) if world.is_synced else host.kill()
         host.start()
-    await _finish(world, [world.auditor("audit2")], FINISH_S)
+    await _finish(world, world.auditors(2), FINISH_S)
 
 
 async def _finish(world: World, clients: list[Client], within_s: float) -> None:

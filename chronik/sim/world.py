@@ -11,7 +11,7 @@ from chronik.sim.checkers import Judge
 from chronik.sim.churn import Churn
 from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
-from chronik.sim.consumers import Member, Reader
+from chronik.sim.consumers import GroupAuditor, Member, Reader
 from chronik.sim.host import Host
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
@@ -123,5 +123,9 @@ class World:
         """Whether all producers are done."""
         return all(producer.is_done for producer in self.producers)
 
-    def auditor(self, name: str) -> Auditor:
-        return self.client(Auditor, name, names=list(self.names))
+    def auditors(self, number: int) -> list[Client]:
+        """Those who look at everything, after everything."""
+        return [
+            self.client(Auditor, f"audit{number}", names=list(self.names)),
+            self.client(GroupAuditor, f"commits{number}", group="group", names=self.names),
+        ]

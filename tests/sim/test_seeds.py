@@ -9,7 +9,7 @@ import pytest
 from chronik.sim.run import run_seed
 
 SEEDS = int(os.environ.get("CHRONIK_SIM_SEEDS", "200"))
-SEEDS_PER_TEST = 10
+SEEDS_PER_TEST = 5
 
 
 @pytest.mark.parametrize("first", range(0, SEEDS, SEEDS_PER_TEST))

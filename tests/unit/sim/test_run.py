@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from chronik.sim.faults import ANY_DURABILITY, SYNCED_ONLY, Faults
-from chronik.sim.run import run_seed
+from chronik.sim.run import run_seed, run_world
 from chronik.sim.world import NodeLog, World
 
 
@@ -20,6 +20,17 @@ def test_a_short_world_keeps_its_promises_and_is_the_same_twice() -> None:
 
 def test_another_seed_is_another_world() -> None:
     assert run_seed(3, 2.0).trace_hash != run_seed(4, 2.0).trace_hash
+
+
+def test_a_disk_that_lies_about_its_syncs_is_found_out() -> None:
+    world = World(2, 2.0)
+    for host in world.hosts:
+        host.disk.is_liar = True
+
+    outcome = run_world(world)
+
+    assert outcome.broken is not None
+    assert "BROKEN" in outcome.story[-1]
 
 
 def test_a_traceback_in_a_nodes_log_is_a_broken_promise() -> None:
