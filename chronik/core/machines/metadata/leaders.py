@@ -124,10 +124,10 @@ class PartitionChange:
         return _Elected(NO_LEADER, last, _without(eligible, last))
 
     def _eligible(self, in_sync: Replicas) -> Replicas:
-        if len(in_sync) >= min(self._min_insync_replicas, len(self.replicas)):
+        if len(in_sync) >= self._min_insync_replicas:
             return ()
         before = self.partition
-        was_too_small = len(before.in_sync) < min(self._min_insync_replicas, len(before.replicas))
+        was_too_small = len(before.in_sync) < self._min_insync_replicas
         # A set that was large enough has nobody beside it: who is still noted there is from another time.
         known = before.eligible if was_too_small else ()
         return tuple(

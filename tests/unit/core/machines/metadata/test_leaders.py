@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ResourceType
 from chronik.core.machines.metadata.leaders import PartitionChange
-from chronik.core.machines.metadata.records import NO_LEADER
-from tests.unit.core.machines.metadata.cluster import Cluster, epochs, led
+from chronik.core.machines.metadata.records import NO_LEADER, PartitionChangeRecord
+from tests.unit.core.machines.metadata.cluster import TOPIC, Cluster, epochs, led
 
 
 def test_the_next_replica_in_sync_leads_when_the_leader_is_fenced() -> None:
@@ -210,6 +210,29 @@ def test_when_the_last_in_sync_lost_its_log_the_eligible_are_waited_for() -> Non
     cluster.unfence(1)
 
     assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_when_the_last_in_sync_lost_its_log_others_do_not_lead_instead() -> None:
+    """What they have is not all that was safe: only an unclean election may take them."""
+    cluster = Cluster()
+    cluster.topic((1, 2, 3))
+    cluster.alter(1)
+    cluster.fence(1)
+
+    cluster.register(1, incarnation=1, has_lost_its_log=True)
+
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+
+
+def test_who_is_noted_as_eligible_beside_a_set_that_is_large_enough_is_not_believed() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.machine.apply(PartitionChangeRecord(0, TOPIC, eligible_leader_replicas=(2,)))
+
+    cluster.fence(1)
+
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
 
 
 def test_fencing_looks_through_the_topics_of_that_broker_only() -> None:
