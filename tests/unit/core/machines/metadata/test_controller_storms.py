@@ -29,6 +29,7 @@ from chronik.core.machines.metadata.controller_commands import (
     Reassignment,
     UnregisterBroker,
 )
+from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.machines.metadata.reassignments import moves
 from chronik.core.machines.metadata.records import PartitionChangeRecord
@@ -218,6 +219,8 @@ class ControllerStorm(RuleBasedStateMachine):
             if new.leader >= 0 and not may_be_unclean:
                 has_everything = (*old.in_sync, *old.eligible, *self.vouched_for)
                 assert new.leader in has_everything
+        if old.is_moving and not new.is_moving and any(replica in new.replicas for replica in old.adding):
+            assert all(replica in new.in_sync for replica in new.replicas), "a move is done when all are in sync"
         if any(replica not in new.replicas for replica in old.replicas):
             assert new.leader_epoch == old.leader_epoch + 1, "who is no replica any longer is fenced by the epoch"
 
@@ -251,6 +254,14 @@ class ControllerStorm(RuleBasedStateMachine):
             assert partition is not None
             stay = [replica for replica in move.replicas if replica not in move.removing]
             assert not partition.has_leader or any(replica not in partition.in_sync for replica in stay)
+
+    @invariant()
+    def the_holdings_are_what_the_partitions_say(self) -> None:
+        counted = Holdings()
+        for topic in self.asked.image.topics.values():
+            for partition in topic.partitions:
+                counted.add(topic.id, partition)
+        assert self.asked.image.holdings.content() == counted.content()
 
     @invariant()
     def the_log_gives_the_same_image(self) -> None:
