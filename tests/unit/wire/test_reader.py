@@ -14,13 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.schema.create_topics.v4.request import CreateTopicsRequest as ClassicCreate
 from kio.schema.create_topics.v7.request import CreateTopicsRequest as FlexibleCreate
-from kio.schema.delete_records.v0.request import DeleteRecordsRequest as DeleteRecordsV0
 from kio.schema.describe_topic_partitions.v0.request import DescribeTopicPartitionsRequest
 from kio.schema.heartbeat.v3.request import HeartbeatRequest as ClassicHeartbeat
 from kio.schema.heartbeat.v4.request import HeartbeatRequest as FlexibleHeartbeat
 from kio.schema.metadata.v0.request import MetadataRequest as MetadataV0
 from kio.schema.metadata.v1.request import MetadataRequest as MetadataV1
 from kio.schema.metadata.v13.request import MetadataRequest as MetadataV13
+from kio.schema.offset_fetch.v1.request import OffsetFetchRequest as OffsetFetchV1
 
 from chronik.core.records.schema import write_uvarint
 from chronik.wire.errors import Malformed
@@ -147,14 +147,13 @@ def test_an_array_of_more_than_a_million_is_refused_even_when_its_bytes_are_ther
 
 
 def test_many_small_arrays_together_may_not_have_more_than_a_million_elements() -> None:
-    """DeleteRecords: topics with partitions of 12 bytes each; every array for itself is small enough."""
-    topic = struct.pack(">h", 1) + b"t" + struct.pack(">i", 1000) + bytes(12 * 1000)
-    fits = struct.pack(">i", 999) + topic * 999 + struct.pack(">i", 0)
-    too_many = struct.pack(">i", 1000) + topic * 1000 + struct.pack(">i", 0)
+    """OffsetFetch: topics with partition numbers; every array for itself is small enough."""
+    topic = struct.pack(">h", 1) + b"t" + struct.pack(">i", 1000) + bytes(4 * 1000)
+    group = struct.pack(">h", 1) + b"g"
 
-    assert len(decode(DeleteRecordsV0, fits, 0).topics) == 999
+    assert len(decode(OffsetFetchV1, group + struct.pack(">i", 999) + topic * 999, 0).topics) == 999
     with pytest.raises(Malformed, match="elements in its arrays"):
-        decode(DeleteRecordsV0, too_many, 0)
+        decode(OffsetFetchV1, group + struct.pack(">i", 1000) + topic * 1000, 0)
 
 
 def test_a_null_array_is_null_where_it_may_be_and_an_empty_one_is_not() -> None:
