@@ -210,7 +210,7 @@ def test_closing_hangs_up_on_idle_callers_and_does_not_wait_for_them() -> None:
         await get(server.address, "/ready")  # by now the silent one has been accepted as well
         began = time.monotonic()
         await server.close()
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 5
         async with asyncio.timeout(10):
             assert await silent_reader.read() == b""
             await idle_reader.read()
