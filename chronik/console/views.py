@@ -34,22 +34,26 @@ class Health(NamedTuple):
 
 
 def health(node: Node) -> Health:
-    """Good while everything this node holds can be served."""
+    """Good while everything this node holds can be served, and written to."""
     offline = sorted(node.replicas.offline().items())
     body: dict[str, object] = {
-        "status": "failing" if offline else "ok",
+        "status": "ok",
         "node_id": node.config.node_id,
         "cluster_id": node.identity.cluster_id,
         "version": __version__,
     }
+    problems: list[str] = []
+    if node.replicas.is_disk_full:
+        problems.append("the disk is full: batches are refused until there is room")
     if offline:
-        problems = [
+        problems += [
             f"{topic}-{partition} is offline: {reason}" for (topic, partition), reason in offline[:PROBLEMS_SHOWN]
         ]
         if len(offline) > PROBLEMS_SHOWN:
             problems.append(f"and {len(offline) - PROBLEMS_SHOWN} more partitions are offline")
-        body["problems"] = problems
-    return Health(not offline, body)
+    if problems:
+        body["status"], body["problems"] = "failing", problems
+    return Health(not problems, body)
 
 
 def readiness(node: Node) -> Health:

@@ -66,6 +66,7 @@ class Replicas:
         self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
         self._image: MetadataImage | None = None
         self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
+        self.is_disk_full = False  # the last batch was refused for it
         self.on_offline: list[Callable[[LeaderReplica], None]] = []
 
     # --- which there are
@@ -252,12 +253,18 @@ class Replicas:
             appended = replica.append(records, acks, self._clock.now_ms())
         except OSError as problem:
             if problem.errno in _DISK_IS_FULL:
+                if not self.is_disk_full:
+                    log.error("the disk is full: batches are refused until there is room")
+                self.is_disk_full = True
                 raise Refused(Code.KAFKA_STORAGE_ERROR, "the disk is full") from problem
             self.take_offline(replica, f"write failed: {problem}")
             raise Refused(Code.KAFKA_STORAGE_ERROR, f"write failed: {problem}") from problem
         except Corrupt as problem:  # met while looking up an earlier batch of its producer, or in the index
             self.take_offline(replica, str(problem))
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
+        if self.is_disk_full and appended.is_new:
+            self.is_disk_full = False
+            log.info("the disk has room again")
         metrics = self._metrics
         if appended.is_new:
             metrics.produced_batches += 1

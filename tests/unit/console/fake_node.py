@@ -40,6 +40,7 @@ class FakeReplicas:
 
     def __init__(self) -> None:
         self.commits = SimpleNamespace(rounds=0, sync_seconds=0.0)
+        self.is_disk_full = False
         self.failed: dict[tuple[str, int], str] = {}  # could not be opened
         self._held: dict[tuple[str, int], LeaderReplica] = {}
 

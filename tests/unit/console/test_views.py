@@ -26,6 +26,17 @@ def test_a_node_that_serves_everything_is_healthy() -> None:
     assert "problems" not in health.body
 
 
+def test_a_full_disk_makes_the_node_unhealthy() -> None:
+    node = FakeNode()
+    node.replicas.is_disk_full = True
+
+    health = views.health(node.as_node)
+
+    assert not health.is_good
+    assert health.body["status"] == "failing"
+    assert "disk is full" in str(health.body["problems"])
+
+
 def test_an_offline_replica_makes_the_node_unhealthy_and_is_named_with_its_reason() -> None:
     node = FakeNode()
     node.replicas.add("orders", 3, end=5).take_offline("write failed: no such device")
