@@ -6,7 +6,7 @@ Clients run in a process of their own, so that their CPU is theirs, and one that
 from __future__ import annotations
 
 import json
-import select
+import selectors
 import subprocess
 import sys
 from pathlib import Path
@@ -46,7 +46,9 @@ class Client:
 
     def wait_for_figures(self) -> dict[str, float]:
         assert self._process.stdout is not None
-        ready, _, _ = select.select([self._process.stdout], [], [], ANSWER_TIMEOUT_S)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            ready = selector.select(ANSWER_TIMEOUT_S)
         if not ready:
             raise ClientFailed(f"no answer within {ANSWER_TIMEOUT_S:.0f} s")
         line = self._process.stdout.readline()

@@ -189,8 +189,8 @@ class Log:
 
         An answer on its way may still name them, and their paths may soon be those of a new topic's.
         """
-        for segment in self._segments:
-            segment.file.retire()
+        for file in (*(segment.file for segment in self._segments), *(file for _, file in self._to_sync)):
+            file.retire()
 
     # --- writing
 
@@ -310,7 +310,11 @@ class Log:
         if end_offset > self.synced_offset:
             self.synced_offset = min(end_offset, self.end_offset)
         if self._to_sync:
+            done = [file for needed, file in self._to_sync if needed <= self.synced_offset]
             self._to_sync = [(needed, file) for needed, file in self._to_sync if needed > self.synced_offset]
+            for file in done:
+                if not file.path.endswith(".log"):  # segments may be read; what stands beside them is done with
+                    file.close()
 
     # --- reading
 
