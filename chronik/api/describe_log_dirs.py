@@ -16,7 +16,7 @@ from kio.schema.describe_log_dirs.v5.response import (
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 
 REQUEST = DescribeLogDirsRequest
 RESPONSE = DescribeLogDirsResponse
@@ -47,7 +47,7 @@ def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     return DescribeLogDirsResponse(throttle_time=datetime.timedelta(0), error_code=Code.NONE, results=(directory,))
 
 
-def _partition(number: int, replica: LeaderReplica | None) -> Any:
+def _partition(number: int, replica: Replica | None) -> Any:
     """A partition that nothing was written to yet need not have files: it is there all the same, and empty."""
     return DescribeLogDirsPartition(
         partition_index=number,

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock, Outgoing
-    from chronik.core.replica.leader import LeaderReplica
+    from chronik.core.replica.replica import Replica
 
 
 class Caller(NamedTuple):
@@ -61,11 +61,11 @@ class GroupsDesk(Protocol):
 class ReplicaDesk(Protocol):
     """The partitions on this node."""
 
-    def leader(self, topic: str, partition: int) -> LeaderReplica:
+    def leader(self, topic: str, partition: int) -> Replica:
         """The replica that leads here. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
         KAFKA_STORAGE_ERROR when it is offline)."""
 
-    def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
+    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
     def read_cached(self, plan: Slice) -> Outgoing | None:
@@ -74,16 +74,16 @@ class ReplicaDesk(Protocol):
     def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
         """Bytes that are not in memory. Too few of them when they cannot be read."""
 
-    def check_read(self, replica: LeaderReplica, plan: Slice, content: Outgoing) -> Code:
+    def check_read(self, replica: Replica, plan: Slice, content: Outgoing) -> Code:
         """NONE when the bytes are what was written; else the replica goes offline and this is what to answer."""
 
-    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+    def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
         """The log cannot say where the bytes are: the replica goes offline, and this is what to answer."""
 
     def store_starts(self) -> Awaitable[None]:
         """Put on disk where each log starts now. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
-    def held(self) -> Iterable[LeaderReplica]:
+    def held(self) -> Iterable[Replica]:
         """Every replica on this node, by topic and partition."""
 
     def log_directory(self) -> str: ...
@@ -102,12 +102,12 @@ class WaitingDesk(Protocol):
     """Answers that are not due yet (node/waiting.py)."""
 
     def when_safe(
-        self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
+        self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
     ) -> None: ...
 
-    def when_readable(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None: ...
+    def when_readable(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
 
-    def stop_reading(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None: ...
+    def stop_reading(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
 
     def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Any: ...
 

@@ -16,7 +16,7 @@ from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
 from chronik.core.log.segment import Slice
 from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
     key: Key
     code: Code
-    replica: LeaderReplica | None
+    replica: Replica | None
     slice: Slice | None
 
 
@@ -126,7 +126,7 @@ class _Fetch:
         self._answer = answer
         self._max_bytes = min(request.max_bytes, desk.config.fetch_max_bytes)
         self._deadline: object | None = None
-        self._parked_at: list[LeaderReplica] = []
+        self._parked_at: list[Replica] = []
         self._is_done = False
         self._is_late = False  # max_wait_ms is over
 
@@ -161,7 +161,7 @@ class _Fetch:
         parts: list[Part] = []
         request, size_bytes, is_final = self._request, 0, False
         for asked in self._partitions:
-            replica: LeaderReplica | None = None
+            replica: Replica | None = None
             part_slice: Slice | None = None
             code = Code.NONE
             try:
@@ -183,7 +183,7 @@ class _Fetch:
             parts.append(Part(asked.key, code, replica, part_slice))
         return Plan(parts, size_bytes, is_final)
 
-    def _replica(self, asked: SessionPartition) -> LeaderReplica:
+    def _replica(self, asked: SessionPartition) -> Replica:
         topic, partition = asked.key
         if isinstance(topic, bytes):
             known = self._desk.metadata.image.topic_by_id(topic)

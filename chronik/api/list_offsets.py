@@ -21,7 +21,7 @@ from kio.schema.list_offsets.v11.response import (
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import NO_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
 
 REQUEST = ListOffsetsRequest
@@ -96,7 +96,7 @@ def _partition(topic: str, wanted: Any, times_named: int, request: Any, caller: 
     )
 
 
-def _find(replica: LeaderReplica, timestamp: int, request: Any) -> Found:
+def _find(replica: Replica, timestamp: int, request: Any) -> Found:
     log = replica.log
     is_consumer = request.replica_id == CONSUMER
     bound = replica.readable_bound(request.isolation_level) if is_consumer else log.end_offset

@@ -15,7 +15,7 @@ from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
-from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
+from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.trace.metrics import Metrics
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
@@ -79,7 +79,7 @@ def _append(
     desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 
-def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> LeaderReplica:
+def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> Replica:
     if request.acks not in _ACKS:
         raise Refused(Code.INVALID_REQUIRED_ACKS)
     if request.transactional_id is not None:

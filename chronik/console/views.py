@@ -14,7 +14,7 @@ from chronik.trace.reading import ByLabels, PartitionReading, Reading, Timed
 from chronik.wire.versions import APIS
 
 if TYPE_CHECKING:
-    from chronik.core.replica.leader import LeaderReplica
+    from chronik.core.replica.replica import Replica
     from chronik.node.node import Node
 
 PROBLEMS_SHOWN = 20
@@ -96,7 +96,7 @@ def reading(node: Node) -> Reading:
     )
 
 
-def partition(replica: LeaderReplica) -> PartitionReading:
+def partition(replica: Replica) -> PartitionReading:
     log = replica.log
     return PartitionReading(
         replica.topic,

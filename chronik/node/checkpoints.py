@@ -16,7 +16,7 @@ from crc32c import crc32c
 
 from chronik.core.errors import Corrupt
 from chronik.core.ports import Files
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -96,20 +96,20 @@ class Checkpoints:
         """From now on a stop is only orderly if it says so."""
         self._files.remove(CLEAN)
 
-    def write(self, replicas: Iterable[LeaderReplica]) -> None:
+    def write(self, replicas: Iterable[Replica]) -> None:
         """Write what has changed, at once: for start-up, shutdown and deletions."""
         self._times_at_once += 1
         for name, content in self._changed(replicas):
             self._files.replace(name, content)
             self._written[name] = content
 
-    async def write_later(self, replicas: Callable[[], Iterable[LeaderReplica]]) -> None:
+    async def write_later(self, replicas: Callable[[], Iterable[Replica]]) -> None:
         """As `write`, without the loop waiting for the disk."""
         async with self._one_at_a_time:
             while not await self._written_undisturbed(replicas):
                 pass  # which of the two the disk has now, nobody can say: write what holds now
 
-    async def _written_undisturbed(self, replicas: Callable[[], Iterable[LeaderReplica]]) -> bool:
+    async def _written_undisturbed(self, replicas: Callable[[], Iterable[Replica]]) -> bool:
         """False when `write` came between: what is on its way to the disk may be older than what that has written."""
         times_at_once = self._times_at_once
         for name, content in self._changed(replicas()):
@@ -130,7 +130,7 @@ class Checkpoints:
             await writing
             raise
 
-    def _changed(self, replicas: Iterable[LeaderReplica]) -> list[tuple[str, bytes]]:
+    def _changed(self, replicas: Iterable[Replica]) -> list[tuple[str, bytes]]:
         """What is known of a log that is not open, or could not be opened, stays: without it the next start would take
         damage for a torn tail, and cut off what was acknowledged."""
         synced, watermarks, starts = dict(self.synced), dict(self.watermarks), dict(self.starts)

@@ -13,7 +13,7 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.ports import Chance
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.machine_host import MachineHost
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
@@ -122,7 +122,7 @@ class Coordinators:
             host = self._start(self._leader(partition))
         return host
 
-    def _leader(self, partition: int) -> LeaderReplica:
+    def _leader(self, partition: int) -> Replica:
         try:
             return self._replicas.leader(OFFSETS_TOPIC, partition)
         except Refused as refusal:
@@ -130,7 +130,7 @@ class Coordinators:
                 raise Refused(Code.NOT_COORDINATOR) from refusal
             raise Refused(Code.COORDINATOR_NOT_AVAILABLE, refusal.message) from refusal
 
-    def _start(self, replica: LeaderReplica) -> MachineHost:
+    def _start(self, replica: Replica) -> MachineHost:
         # Loaded with the first group: a node without groups starts a quarter sooner.
         from chronik.core.machines.groups.machine import GroupsMachine
 
@@ -150,7 +150,7 @@ class Coordinators:
         self._hosts[replica.partition] = host
         return host
 
-    def _lost(self, replica: LeaderReplica) -> None:
+    def _lost(self, replica: Replica) -> None:
         if replica.topic == OFFSETS_TOPIC:
             host = self._hosts.pop(replica.partition, None)
             if host is not None:

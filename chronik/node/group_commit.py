@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable
 
 from chronik.core.ports import File, Files
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 
 log = logging.getLogger(__name__)
 
@@ -21,17 +21,17 @@ class GroupCommit:
     """Syncs the logs that were written to, in rounds."""
 
     def __init__(
-        self, files: Files, moved: Callable[[LeaderReplica], None], failed: Callable[[LeaderReplica, Exception], None]
+        self, files: Files, moved: Callable[[Replica], None], failed: Callable[[Replica, Exception], None]
     ) -> None:
         self._files = files
         self._moved = moved
         self._failed = failed
-        self._dirty: dict[LeaderReplica, None] = {}
+        self._dirty: dict[Replica, None] = {}
         self._round: asyncio.Task[None] | None = None
         self.rounds = 0
         self.sync_seconds = 0.0  # spent in all rounds together
 
-    def due(self, replica: LeaderReplica) -> None:
+    def due(self, replica: Replica) -> None:
         """The replica's log was written to and someone will wait for it."""
         self._dirty[replica] = None
         if self._round is None:
@@ -59,8 +59,8 @@ class GroupCommit:
         finally:
             self._round = None
 
-    async def _sync(self, dirty: list[LeaderReplica]) -> None:
-        ends: list[tuple[LeaderReplica, int, int]] = []
+    async def _sync(self, dirty: list[Replica]) -> None:
+        ends: list[tuple[Replica, int, int]] = []
         wanted: list[File] = []
         for replica in dirty:
             files, end_offset = replica.log.unsynced()
@@ -74,7 +74,7 @@ class GroupCommit:
             elif replica.offline is None:
                 self._synced(replica, end_offset)
 
-    def _synced(self, replica: LeaderReplica, end_offset: int) -> None:
+    def _synced(self, replica: Replica, end_offset: int) -> None:
         replica.log.mark_synced(end_offset)
         before = replica.safe_end
         replica.replica_safe(replica.node_id, end_offset)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chronik.core.config.topic import FOREVER_MS
 from chronik.core.errors import Corrupt
 from chronik.core.ports import Clock
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ class Housekeeping:
             except Corrupt as problem:
                 self._node.replicas.take_offline(replica, f"cleaning: {problem}")
 
-    async def _compact(self, replica: LeaderReplica) -> None:
+    async def _compact(self, replica: Replica) -> None:
         """In small steps, so that nobody waits for it; whoever reads meanwhile gets the old files or asks again."""
         before = replica.log.size_bytes()
         with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark)) as steps:
@@ -112,7 +112,7 @@ class Housekeeping:
         if gone > 0:
             log.info("%s-%d: %d bytes less by compaction", replica.topic, replica.partition, gone)
 
-    def _clean_one(self, replica: LeaderReplica) -> None:
+    def _clean_one(self, replica: Replica) -> None:
         now_ms = self._clock.now_ms()
         deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
         if deleted:

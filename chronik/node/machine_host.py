@@ -12,7 +12,7 @@ from chronik.core.log.log import Log
 from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
 from chronik.core.records.batch import read_size
 from chronik.core.records.payload import KeyValue, build, walk
-from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
+from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.deadlines import Deadline
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
@@ -28,7 +28,7 @@ class MachineHost:
     def __init__(
         self,
         machine: Machine,
-        replica: LeaderReplica,
+        replica: Replica,
         replicas: Replicas,
         waiting: Waiting,
         time: SteadyTime,

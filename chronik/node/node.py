@@ -21,7 +21,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import ConfigRecord, RemoveTopicRecord
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
-from chronik.core.replica.leader import ACKS_ALL
+from chronik.core.replica.replica import ACKS_ALL
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections

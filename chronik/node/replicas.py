@@ -20,7 +20,7 @@ from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.ports import SENT_UNREAD_BYTES, Clock, File, Files, FileSlice, Outgoing
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.group_commit import GroupCommit
@@ -61,13 +61,13 @@ class Replicas:
         self._node_id = node_id
         self._is_synced = is_synced
         self._data_dir = data_dir
-        self._held: dict[tuple[str, int], LeaderReplica] = {}
+        self._held: dict[tuple[str, int], Replica] = {}
         self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
         self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
         self._image: MetadataImage | None = None
         self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
         self.is_disk_full = False  # the last batch was refused for it
-        self.on_offline: list[Callable[[LeaderReplica], None]] = []
+        self.on_offline: list[Callable[[Replica], None]] = []
 
     # --- which there are
 
@@ -78,7 +78,7 @@ class Replicas:
         gone = [key for key in checkpoints.synced if image.topic(key.topic) is None and key.topic != METADATA_TOPIC]
         checkpoints.forget(gone)  # deleted just before a crash
 
-    def leader(self, topic: str, partition: int) -> LeaderReplica:
+    def leader(self, topic: str, partition: int) -> Replica:
         replica = self._held.get((topic, partition))
         if (
             replica is None or topic == METADATA_TOPIC
@@ -88,7 +88,7 @@ class Replicas:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
         return replica
 
-    def _open_known(self, topic: str, partition: int) -> LeaderReplica:
+    def _open_known(self, topic: str, partition: int) -> Replica:
         image = self._image
         known = image.topic(topic) if image is not None else None
         if image is None or known is None or not 0 <= partition < len(known.partitions):
@@ -111,7 +111,7 @@ class Replicas:
         config: TopicConfig,
         leader_epoch: int = 0,
         in_sync: tuple[int, ...] | None = None,
-    ) -> LeaderReplica | None:
+    ) -> Replica | None:
         """Open (and recover) a partition's log. None when it cannot be: it is then offline, with the reason kept."""
         name = TopicPartition(topic, partition)
         checkpoints = self._checkpoints
@@ -133,7 +133,7 @@ class Replicas:
         self._failed.pop(name, None)
         if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
             log.warning("%s was recovered: %s", name, opened.recovery)
-        replica = LeaderReplica(
+        replica = Replica(
             topic,
             partition,
             topic_id,
@@ -226,7 +226,7 @@ class Replicas:
                 return directory
         return None
 
-    def held(self) -> Iterator[LeaderReplica]:
+    def held(self) -> Iterator[Replica]:
         for _, replica in sorted(self._held.items()):
             yield replica
 
@@ -244,7 +244,7 @@ class Replicas:
 
     # --- writing and reading
 
-    def append(self, replica: LeaderReplica, records: memoryview | bytearray, acks: int) -> Appended:
+    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
         try:
@@ -278,7 +278,7 @@ class Replicas:
             self._waiting.moved(replica)
         return appended
 
-    def _mark_directory(self, replica: LeaderReplica) -> None:
+    def _mark_directory(self, replica: Replica) -> None:
         """The mark is safe when the first batch is: without it, nobody could tell whose that batch was."""
         file = self._files.open(f"{replica.log.directory}/{PARTITION_METADATA}")
         file.truncate(0)
@@ -304,7 +304,7 @@ class Replicas:
         log.error("%s at %d: read failed: %s", plan.file.path, plan.position, problem)
         return b""
 
-    def check_read(self, replica: LeaderReplica, plan: Slice, content: Outgoing) -> Code:
+    def check_read(self, replica: Replica, plan: Slice, content: Outgoing) -> Code:
         is_whole = len(content) == plan.length
         if not is_whole and plan.next_offset <= replica.log.start_offset:
             return Code.OFFSET_OUT_OF_RANGE  # deleted while it was being read
@@ -332,16 +332,16 @@ class Replicas:
 
     # --- out of service
 
-    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+    def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
         self.take_offline(replica, f"read failed: {problem}")
         return Code.KAFKA_STORAGE_ERROR
 
-    def _sync_failed(self, replica: LeaderReplica, problem: Exception) -> None:
+    def _sync_failed(self, replica: Replica, problem: Exception) -> None:
         if not isinstance(problem, OSError):
             self._metrics.faults += 1
         self.take_offline(replica, f"sync failed: {problem}")
 
-    def take_offline(self, replica: LeaderReplica, reason: str) -> None:
+    def take_offline(self, replica: Replica, reason: str) -> None:
         if replica.offline is not None:
             return
         log.error("%s-%d is offline: %s", replica.topic, replica.partition, reason)
@@ -390,7 +390,7 @@ class Replicas:
         except OSError as problem:  # housekeeping tries again in a few seconds
             log.warning("checkpoints: %s", problem)
 
-    def _remove(self, replica: LeaderReplica) -> list[str]:
+    def _remove(self, replica: Replica) -> list[str]:
         """Close it and rename its directory: a new topic may have its name. Returns what is left to delete, once the
         deletion is safe (`remove_deleted`)."""
         replica.take_offline("the topic was deleted")

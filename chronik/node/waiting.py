@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from chronik.api.desk import Reader
 from chronik.core.errors import Code
-from chronik.core.replica.leader import ACKS_ALL, LeaderReplica
+from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
 
@@ -36,12 +36,12 @@ class Waiting:
     def __init__(self, deadlines: Deadlines, metrics: Metrics) -> None:
         self._deadlines = deadlines
         self._metrics = metrics
-        self._for_leader: dict[LeaderReplica, deque[SafeWait]] = {}
-        self._for_all: dict[LeaderReplica, deque[SafeWait]] = {}
-        self._readers: dict[LeaderReplica, dict[Reader, None]] = {}
+        self._for_leader: dict[Replica, deque[SafeWait]] = {}
+        self._for_all: dict[Replica, deque[SafeWait]] = {}
+        self._readers: dict[Replica, dict[Reader, None]] = {}
 
     def when_safe(
-        self, replica: LeaderReplica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
+        self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
     ) -> None:
         """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
         reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
@@ -65,7 +65,7 @@ class Waiting:
         if done is not None:
             done(Code.REQUEST_TIMED_OUT)
 
-    def when_readable(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None:
+    def when_readable(self, replicas: Iterable[Replica], reader: Reader) -> None:
         """Wake the reader each time one of them has more to read, until `stop_reading`."""
         for replica in replicas:
             readers = self._readers.get(replica)
@@ -73,7 +73,7 @@ class Waiting:
                 readers = self._readers[replica] = {}
             readers[reader] = None
 
-    def stop_reading(self, replicas: Iterable[LeaderReplica], reader: Reader) -> None:
+    def stop_reading(self, replicas: Iterable[Replica], reader: Reader) -> None:
         for replica in replicas:
             readers = self._readers.get(replica)
             if readers is not None:
@@ -87,20 +87,20 @@ class Waiting:
     def cancel(self, deadline: Deadline) -> None:
         self._deadlines.cancel(deadline)
 
-    def moved(self, replica: LeaderReplica) -> None:
+    def moved(self, replica: Replica) -> None:
         """The replica is safe further than before: let go whom that concerns."""
         self._release(self._for_leader, replica, replica.safe_end)
         self._release(self._for_all, replica, replica.high_watermark)
         self._wake_readers(replica)
 
-    def lost(self, replica: LeaderReplica, code: Code) -> None:
+    def lost(self, replica: Replica, code: Code) -> None:
         """The replica is no longer served here: nobody can be told that his batch is safe."""
         for lines in (self._for_leader, self._for_all):
             for wait in lines.pop(replica, ()):
                 self._finish(wait, code)
         self._wake_readers(replica)
 
-    def _release(self, lines: dict[LeaderReplica, deque[SafeWait]], replica: LeaderReplica, reached: int) -> None:
+    def _release(self, lines: dict[Replica, deque[SafeWait]], replica: Replica, reached: int) -> None:
         line = lines.get(replica)
         if line is None:
             return
@@ -120,7 +120,7 @@ class Waiting:
                 self._metrics.faults += 1
                 log.exception("fault in an answer that waited")  # the others in line must still get theirs
 
-    def _wake_readers(self, replica: LeaderReplica) -> None:
+    def _wake_readers(self, replica: Replica) -> None:
         readers = self._readers.get(replica)
         if readers:
             for reader in list(readers):

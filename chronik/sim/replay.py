@@ -11,7 +11,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.records.payload import walk
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.node import Node, group_config
 from chronik.sim.files import SimDisk
 from chronik.sim.story import Story
@@ -32,7 +32,7 @@ def check_replay(node: Node, disk: SimDisk, story: Story) -> None:
             raise story.break_promise(f"the log of groups {machine.partition} says {logged}, the node {mine}")
 
 
-def _replay(machine: Machine, replica: LeaderReplica, disk: SimDisk) -> None:
+def _replay(machine: Machine, replica: Replica, disk: SimDisk) -> None:
     """From the bytes of the files, not through the log that the node has open."""
     for path in disk.paths(".log"):
         if path.startswith(f"{replica.log.directory}/"):

@@ -12,7 +12,7 @@ from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffset
 from chronik.api import fetch, list_offsets, produce
 from chronik.api.desk import Caller
 from chronik.core.ports import File
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from tests.unit.api.house_desk import WAITING, Asked, HouseDesk
@@ -117,5 +117,5 @@ def listed(desk: HouseDesk, timestamp: int) -> int:
     return int(found.offset)
 
 
-def replica_of(desk: HouseDesk) -> LeaderReplica:
+def replica_of(desk: HouseDesk) -> Replica:
     return desk.house.replicas.leader("orders", 0)

@@ -23,7 +23,7 @@ from chronik.core.log.times import TimedOffset
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 
 CLUSTER_ID = "a-test-cluster"
 
@@ -131,12 +131,12 @@ class FakeReplicas:
     """The replicas that were added, all led here."""
 
     def __init__(self) -> None:
-        self.replicas: dict[tuple[str, int], LeaderReplica] = {}
+        self.replicas: dict[tuple[str, int], Replica] = {}
         self.refusing: dict[tuple[str, int], Code] = {}
         self.stored_starts: dict[tuple[str, int], int] | None = None
         self.is_full = False
 
-    def read_failed(self, replica: LeaderReplica, problem: Corrupt | OSError) -> Code:
+    def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
         replica.take_offline(str(problem))
         return Code.KAFKA_STORAGE_ERROR
 
@@ -145,8 +145,8 @@ class FakeReplicas:
             raise Refused(Code.KAFKA_STORAGE_ERROR)
         self.stored_starts = {key: replica.log.start_offset for key, replica in self.replicas.items()}
 
-    def add(self, topic: str, partition: int, log: FakeLog | None = None, *, leader_epoch: int = 0) -> LeaderReplica:
-        replica = LeaderReplica(
+    def add(self, topic: str, partition: int, log: FakeLog | None = None, *, leader_epoch: int = 0) -> Replica:
+        replica = Replica(
             topic,
             partition,
             bytes(16),
@@ -159,14 +159,14 @@ class FakeReplicas:
         self.replicas[topic, partition] = replica
         return replica
 
-    def leader(self, topic: str, partition: int) -> LeaderReplica:
+    def leader(self, topic: str, partition: int) -> Replica:
         if (topic, partition) in self.refusing:
             raise Refused(self.refusing[topic, partition])
         if (topic, partition) not in self.replicas:
             raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
         return self.replicas[topic, partition]
 
-    def held(self) -> Iterable[LeaderReplica]:
+    def held(self) -> Iterable[Replica]:
         return [self.replicas[key] for key in sorted(self.replicas)]
 
     def log_directory(self) -> str:

@@ -13,7 +13,7 @@ from chronik.core.log.producers import Producer, Producers
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.identity import Identity
 from chronik.node.node import Node
 from chronik.trace.metrics import Metrics
@@ -42,7 +42,7 @@ class FakeReplicas:
         self.commits = SimpleNamespace(rounds=0, sync_seconds=0.0)
         self.is_disk_full = False
         self.failed: dict[tuple[str, int], str] = {}  # could not be opened
-        self._held: dict[tuple[str, int], LeaderReplica] = {}
+        self._held: dict[tuple[str, int], Replica] = {}
 
     def add(
         self,
@@ -53,17 +53,17 @@ class FakeReplicas:
         end: int = 0,
         size: int = 0,
         producers: int = 0,
-    ) -> LeaderReplica:
+    ) -> Replica:
         """A replica whose log goes from `start` to `end` and is safe up to `watermark`."""
         log = FakeLog(start, watermark, size, producers)
-        replica = LeaderReplica(
+        replica = Replica(
             topic, partition, bytes(16), cast(Any, log), node_id=1, leader_epoch=0, in_sync=(1, 2), is_synced=True
         )
         log.end_offset = end
         self._held[topic, partition] = replica
         return replica
 
-    def held(self) -> Iterator[LeaderReplica]:
+    def held(self) -> Iterator[Replica]:
         for _, replica in sorted(self._held.items()):
             yield replica
 

@@ -13,7 +13,7 @@ from chronik.core.log.log import Log
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.deadlines import Deadlines
@@ -215,9 +215,7 @@ def memory_replica(
     is_synced: bool = True,
     in_sync: tuple[int, ...] = (NODE_ID,),
     config: TopicConfig | None = None,
-) -> LeaderReplica:
+) -> Replica:
     """A replica of its own, outside any node."""
     log = Log.open(cast(Any, files or MemoryFiles()), f"{topic}-0", config or TopicConfig(), NOW_MS, was_clean=False)
-    return LeaderReplica(
-        topic, 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced
-    )
+    return Replica(topic, 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced)

@@ -10,7 +10,7 @@ import pytest
 
 from chronik.core.errors import Code, Refused
 from chronik.core.log.segment import Slice
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from tests.unit.node.fakes import House
 
 ORDERS = {"orders": 2}
@@ -35,7 +35,7 @@ def refusal(action: Callable[[], object]) -> Code:
     return caught.value.code
 
 
-def plan_of(replica: LeaderReplica, offset: int = 0) -> Slice:
+def plan_of(replica: Replica, offset: int = 0) -> Slice:
     plan = replica.read(offset, 1_000_000, 0, at_least_one=True)
     assert plan is not None
     return plan

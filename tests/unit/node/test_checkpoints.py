@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.errors import Corrupt
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer, TopicPartition
 from chronik.node.checkpoints import CLEAN, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
 from tests.unit.core.fakes import MemoryFiles
@@ -27,7 +27,7 @@ def written_to(files: MemoryFiles) -> Checkpoints:
     return Checkpoints(cast(Any, files))
 
 
-def replica_of(topic: str, records: int, safe_to: int) -> LeaderReplica:
+def replica_of(topic: str, records: int, safe_to: int) -> Replica:
     replica = memory_replica(topic=topic)
     for _ in range(records):
         replica.append(batch_of(), 1, NOW_MS)

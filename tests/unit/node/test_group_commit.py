@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from chronik.core.ports import File
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.group_commit import GroupCommit
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
@@ -50,18 +50,18 @@ class Disk:
 
     def __init__(self) -> None:
         self.files = SlowDisk()
-        self.moved: list[LeaderReplica] = []
-        self.failed: list[tuple[LeaderReplica, Exception]] = []
+        self.moved: list[Replica] = []
+        self.failed: list[tuple[Replica, Exception]] = []
         self.commits = GroupCommit(cast(Any, self.files), self.moved.append, self._failed)
 
-    def _failed(self, replica: LeaderReplica, problem: Exception) -> None:
+    def _failed(self, replica: Replica, problem: Exception) -> None:
         self.failed.append((replica, problem))
         replica.take_offline(str(problem))
 
-    def replica(self, topic: str = "topic", *, is_synced: bool = True) -> LeaderReplica:
+    def replica(self, topic: str = "topic", *, is_synced: bool = True) -> Replica:
         return memory_replica(self.files, topic, is_synced=is_synced)
 
-    def write(self, *replicas: LeaderReplica) -> None:
+    def write(self, *replicas: Replica) -> None:
         for replica in replicas:
             replica.append(batch_of(), 1, NOW_MS)
             self.commits.due(replica)

@@ -13,7 +13,7 @@ import pytest
 from chronik.core.errors import Code
 from chronik.core.records.batch import accept
 from chronik.core.records.payload import KeyValue, build
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
@@ -109,7 +109,7 @@ async def test_what_nobody_waits_for_is_synced_where_a_topic_limits_its_age(node
     assert [log.synced_offset for log in logs] == [1, 0]
 
 
-async def fill_compacted(node: FakeNode, batches: int = 4) -> LeaderReplica:
+async def fill_compacted(node: FakeNode, batches: int = 4) -> Replica:
     """A compacted topic with segments of one batch each, all of the same key."""
     node.house.create("keyed", cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.01")
     replica = node.replicas.leader("keyed", 0)

@@ -14,7 +14,7 @@ import pytest
 
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.machine import Decision, LogRecord, Reply
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.machine_host import RETRY_MS, MachineHost, records_of
 from chronik.node.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
@@ -122,7 +122,7 @@ class Hosted:
         )
 
     @property
-    def replica(self) -> LeaderReplica:
+    def replica(self) -> Replica:
         return self.host.replica
 
     def pass_time(self, ms: int) -> None:

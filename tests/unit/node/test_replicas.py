@@ -10,7 +10,7 @@ import pytest
 
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.node.replicas import NAME_BYTES_MAX, encode_id, renamed
 from tests.unit.core.fakes import MemoryFiles
@@ -151,7 +151,7 @@ async def test_what_a_full_disk_keeps_from_being_opened_is_opened_when_there_is_
 @run
 async def test_a_write_that_fails_takes_that_one_replica_offline(house: House) -> None:
     bad, good = house.replicas.leader("orders", 0), house.replicas.leader("orders", 1)
-    told: list[LeaderReplica] = []
+    told: list[Replica] = []
     house.replicas.on_offline.append(told.append)
     house.files.failures[f"write:{FIRST_FILE}"] = EIO
 

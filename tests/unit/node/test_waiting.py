@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.errors import Code
-from chronik.core.replica.leader import LeaderReplica
+from chronik.core.replica.replica import Replica
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
 from tests.unit.core.log.logs import batch_of
@@ -37,7 +37,7 @@ class Reader:
         self.woken += 1
 
 
-def made(count: int = 3, *, in_sync: tuple[int, ...] = (NODE_ID,)) -> tuple[FakeLoop, Waiting, LeaderReplica, Told]:
+def made(count: int = 3, *, in_sync: tuple[int, ...] = (NODE_ID,)) -> tuple[FakeLoop, Waiting, Replica, Told]:
     """A replica with `count` records that are not safe yet, and nobody waiting."""
     loop = FakeLoop()
     replica = memory_replica(in_sync=in_sync)

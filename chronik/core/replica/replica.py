@@ -1,4 +1,4 @@
-"""The replica that leads a partition: the one place that knows how far it is safe.
+"""A copy of a partition on this node: the one place that knows how far it is safe.
 
 Three offsets, one source of truth each: the log's start and end belong to the log, the high watermark belongs here.
 An in-sync replica counts up to where its write is *safe*: synced to disk, or with `durability = "os"` written.
@@ -17,8 +17,8 @@ READ_COMMITTED = 1
 ACKS_ALL = -1
 
 
-class LeaderReplica:
-    """This node's copy of a partition that it leads."""
+class Replica:
+    """This node's copy of a partition."""
 
     __slots__ = (
         "_is_synced",

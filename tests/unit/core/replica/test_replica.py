@@ -12,7 +12,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
 from chronik.core.records.batch import TRANSACTIONAL_BIT
-from chronik.core.replica.leader import ACKS_ALL, READ_COMMITTED, LeaderReplica
+from chronik.core.replica.replica import ACKS_ALL, READ_COMMITTED, Replica
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of
 
@@ -27,12 +27,10 @@ def replica_of(
     is_synced: bool = True,
     config: TopicConfig | None = None,
     files: MemoryFiles | None = None,
-) -> LeaderReplica:
+) -> Replica:
     """A replica with records that are not safe yet."""
     log = Log.open(cast(Any, files or MemoryFiles()), "topic-0", config or TopicConfig(), NOW_MS, was_clean=False)
-    replica = LeaderReplica(
-        "topic", 0, bytes(16), log, node_id=HERE, leader_epoch=5, in_sync=in_sync, is_synced=is_synced
-    )
+    replica = Replica("topic", 0, bytes(16), log, node_id=HERE, leader_epoch=5, in_sync=in_sync, is_synced=is_synced)
     for _ in range(records):
         replica.append(batch_of(), 1, NOW_MS)
     return replica
