@@ -1,8 +1,12 @@
-"""Whole messages: a request's body to its handler's type, and a handler's response to a frame."""
+"""Whole messages: a request's body to its handler's type, and a handler's response to a frame.
+
+And the other way round, for what we ask other nodes: a request to a frame, and a response's frame to one type.
+"""
 
 from __future__ import annotations
 
 import io
+import struct
 from functools import cache
 from typing import Any
 
@@ -10,9 +14,15 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_writer
 
 from chronik.core.types import Buffer
+from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
 from chronik.wire.lift import convert
-from chronik.wire.reader import decode
+from chronik.wire.reader import decode, skip_tags
+from chronik.wire.versions import API_VERSIONS, APIS
+
+CORRELATION_BYTES = 4
+
+_SIZE_AND_HEADER = struct.Struct(">ihhih")
 
 
 @cache
@@ -40,3 +50,33 @@ def encode_response(api_key: int, version: int, correlation_id: int, response: A
     frame = out.getbuffer()
     frame[0:4] = (len(frame) - 4).to_bytes(4, "big")
     return bytes(frame)
+
+
+def encode_request(api_key: int, version: int, correlation_id: int, client_id: str, message: Any) -> bytes:
+    """A frame with a request, of whatever version it is written in, in the version the other side knows."""
+    request_type = _request_type(api_key, version)
+    name = client_id.encode()
+    out = io.BytesIO()
+    out.write(bytes(_SIZE_AND_HEADER.size))
+    out.write(name)
+    if APIS[api_key].is_flexible(version):
+        out.write(b"\x00")
+    entity_writer(request_type)(out, convert(message, request_type))
+    frame = out.getbuffer()
+    _SIZE_AND_HEADER.pack_into(frame, 0, len(frame) - 4, api_key, version, correlation_id, len(name))
+    return bytes(frame)
+
+
+def decode_response(api_key: int, version: int, frame: Buffer, target: type | None = None) -> Any:
+    """The response in a frame (without its size), header and all, as a `target`: the newest type if none is named.
+
+    Raises Malformed. Whose answer it is, the caller knows by the correlation id, the frame's first four bytes.
+    """
+    position = CORRELATION_BYTES
+    if APIS[api_key].is_flexible(version) and api_key != API_VERSIONS:
+        try:
+            position = skip_tags(frame, position)
+        except IndexError as problem:
+            raise Malformed("the header of a response is cut short") from problem
+    response = decode(_response_type(api_key, version), frame, position)
+    return convert(response, target or _response_type(api_key, APIS[api_key].highest))

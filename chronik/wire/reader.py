@@ -268,6 +268,15 @@ def _duration(read_ms: Read) -> Read:
     return read
 
 
+_EPOCH = datetime.datetime.fromtimestamp(0, datetime.UTC)
+
+
+def _read_time(buffer: Buffer, position: int) -> tuple[datetime.datetime | None, int]:
+    """-1 stands for none."""
+    ms, position = _INT64(buffer, position)
+    return (None if ms == -1 else _EPOCH + datetime.timedelta(milliseconds=ms)), position
+
+
 _FIXED = {
     "int8": _fixed("b"),
     "int16": _INT16,
@@ -283,6 +292,7 @@ _FIXED = {
     "error_code": _read_error_code,
     "timedelta_i32": _duration(_INT32),
     "timedelta_i64": _duration(_INT64),
+    "datetime_i64": _read_time,
 }
 
 

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import struct
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from chronik.api import api_versions, metadata
 from chronik.core.errors import Code
-from chronik.wire.codec import decode_request, encode_response
+from chronik.wire.codec import decode_request, decode_response, encode_request, encode_response
 from chronik.wire.errors import Malformed
-from chronik.wire.versions import API_VERSIONS
-from tests.unit.wire.messages import filled, read, request_type, response_type, write
+from chronik.wire.framing import read_header
+from chronik.wire.lift import convert
+from chronik.wire.versions import API_VERSIONS, APIS
+from tests.unit.wire.messages import (
+    SPOKEN,
+    SPOKEN_NAMES,
+    all_variants,
+    filled,
+    read,
+    request_type,
+    response_type,
+    write,
+)
 
 METADATA = 3
 
@@ -48,3 +62,63 @@ def test_the_header_of_a_flexible_response_has_its_tags(version: int) -> None:
 
     head_bytes = 5 if version >= 9 else 4
     assert read(response_type(METADATA, version), frame[4 + head_bytes :]) == response
+
+
+# --- what we ask of other nodes
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_request_we_send_is_one_we_understand_in_every_version(api_key: int, version: int) -> None:
+    for _, message in all_variants(request_type(api_key, version)):
+        frame = encode_request(api_key, version, -7, "node-ä", message)
+
+        assert struct.unpack_from(">i", frame) == (len(frame) - 4,)
+        header = read_header(frame[4:])
+        assert header[:4] == (api_key, version, -7, "node-ä")
+        assert read(request_type(api_key, version), frame[4 + header.body :]) == message
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_request_is_written_in_the_newest_type_and_sent_in_any_version(api_key: int, version: int) -> None:
+    newest = request_type(api_key, APIS[api_key].highest)
+    message = convert(filled(request_type(api_key, version), "full"), newest)
+
+    frame = encode_request(api_key, version, 1, "n", message)
+
+    sent = decode_request(api_key, version, frame, 4 + read_header(frame[4:]).body, newest)
+    assert convert(sent, request_type(api_key, version)) == convert(message, request_type(api_key, version))
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_response_of_another_node_is_read_in_every_version(api_key: int, version: int) -> None:
+    for _, message in all_variants(response_type(api_key, version)):
+        frame = encode_response(api_key, version, 5, message)[4:]
+
+        assert decode_response(api_key, version, frame, response_type(api_key, version)) == message
+        newest = decode_response(api_key, version, memoryview(frame))
+        assert isinstance(newest, response_type(api_key, APIS[api_key].highest))
+        assert newest == convert(message, type(newest))
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+def test_a_response_cut_short_is_malformed(api_key: int, version: int) -> None:
+    frame = encode_response(api_key, version, 5, filled(response_type(api_key, version), "full"))[4:]
+
+    for end in {0, 3, 4, 5, len(frame) // 3, len(frame) // 2, len(frame) - 1}:
+        with pytest.raises(Malformed):
+            decode_response(api_key, version, frame[:end])
+
+
+def test_tags_in_the_header_of_a_response_are_passed_over() -> None:
+    message = filled(response_type(METADATA, 13), "full")
+    frame = encode_response(METADATA, 13, 5, message)[4:]
+
+    assert decode_response(METADATA, 13, frame[:4] + b"\x01\x07\x02ab" + frame[5:]) == message
+
+
+@pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
+@settings(max_examples=15)
+@given(content=st.binary(max_size=100))
+def test_random_bytes_are_a_response_or_malformed(api_key: int, version: int, content: bytes) -> None:
+    with contextlib.suppress(Malformed):
+        decode_response(api_key, version, content)
