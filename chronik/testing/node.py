@@ -36,6 +36,7 @@ class RunningNode:
         self.port = 0
         self.http_url: str | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._launched_at = 0  # where in its log file its current life begins
 
     @property
     def bootstrap(self) -> str:
@@ -52,8 +53,19 @@ class RunningNode:
         """Where the node's log lines go."""
         return os.path.join(self.data_dir, "node.log")
 
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there, be it ready or not."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start, and return when it is ready. After a stop or kill it comes back on the same port."""
+        self.launch()
+        self.wait_until_ready()
+
+    def launch(self) -> None:
+        """Start, and return at once."""
+        assert not self.is_running, "the node is running"
         os.makedirs(self.data_dir, exist_ok=True)
         command = [
             sys.executable,
@@ -69,14 +81,15 @@ class RunningNode:
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
         with open(self.log_path, "ab") as printed:
-            before = printed.tell()
+            self._launched_at = printed.tell()
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=printed
             )
-        self._wait_until_ready(before)
 
-    def _wait_until_ready(self, before: int) -> None:
-        deadline = time.monotonic() + START_TIMEOUT_S
+    def wait_until_ready(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Until it says that clients are served. Raises NodeDied, with what it printed since it was launched."""
+        deadline = time.monotonic() + timeout_s
+        before = self._launched_at
         while time.monotonic() < deadline and self._process is not None:
             has_ended = self._process.poll() is not None
             ready = _READY.search(self._printed(before))
@@ -99,7 +112,7 @@ class RunningNode:
         """Stop in order (SIGTERM). Returns the exit code."""
         if self._process is None:
             return 0
-        self._process.send_signal(signal.SIGTERM)
+        self.ask_to_stop()
         try:
             code = self._process.wait(STOP_TIMEOUT_S)
         except subprocess.TimeoutExpired:
@@ -107,6 +120,20 @@ class RunningNode:
             raise
         self._process = None
         return code
+
+    def ask_to_stop(self) -> None:
+        """SIGTERM, without waiting for the end; `stop` waits for it."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGTERM)
+            self.resume()  # a paused process would not hear it
+
+    def pause(self) -> None:
+        """SIGSTOP: it hangs, and its connections stay open."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT: it goes on, and does not know that time has passed."""
+        os.kill(self.pid, signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL: as if the machine had lost power, but for the page cache."""

@@ -1,4 +1,4 @@
-"""The pytest plugin: `chronik_node` is one node for the whole run, `chronik_node_factory` makes more of them."""
+"""The pytest plugin: `chronik_node` is one node for the whole run; the factories make more, alone or as a cluster."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from chronik.testing.cluster import RunningCluster, cluster
 from chronik.testing.node import RunningNode, node
 
 
@@ -25,5 +26,16 @@ def chronik_node_factory() -> Iterator[Callable[..., RunningNode]]:
 
         def make(**options: Any) -> RunningNode:
             return stack.enter_context(node(**options))
+
+        yield make
+
+
+@pytest.fixture
+def chronik_cluster_factory() -> Iterator[Callable[..., RunningCluster]]:
+    """Makes clusters of this test's own: `chronik_cluster_factory(nodes=3, settings={...})`. They end with the test."""
+    with contextlib.ExitStack() as stack:
+
+        def make(**options: Any) -> RunningCluster:
+            return stack.enter_context(cluster(**options))
 
         yield make

@@ -1,0 +1,86 @@
+"""One question to one node, without a Kafka client: for requests that clients do not have, and for quick looks.
+
+It blocks, so it is for programs around a node, never for the node itself. kio takes a fifth of a second to import, so
+it is imported where it is used.
+"""
+
+from __future__ import annotations
+
+import io
+import socket
+import struct
+import time
+from typing import Any
+
+from chronik.wire.errors import Malformed
+
+CORRELATION_ID = 1
+CLIENT_ID = b"chronik-cli"
+ANSWER_BYTES_MAX = 256 * 1024 * 1024
+
+Address = tuple[str, int]
+
+
+class NoAnswer(Exception):
+    """Nobody there, no answer in time, or one that makes no sense; the message says which."""
+
+
+def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
+    """The response to a kio request, in the request's own version. Raises NoAnswer."""
+    deadline = time.monotonic() + timeout_s
+    try:
+        with socket.create_connection(address, timeout=timeout_s) as connection:
+            connection.sendall(_frame(request))
+            (size,) = struct.unpack(">i", _read(connection, 4, deadline))
+            if not 4 <= size <= ANSWER_BYTES_MAX:
+                raise NoAnswer(f"{_written(address)} does not speak Kafka's protocol")
+            return _response(request, _read(connection, size, deadline))
+    except Malformed as problem:
+        raise NoAnswer(f"{_written(address)} answered what cannot be read: {problem}") from problem
+    except TimeoutError as problem:
+        raise NoAnswer(f"{_written(address)} does not answer in {timeout_s:g} s") from problem
+    except OSError as problem:
+        raise NoAnswer(f"{_written(address)} does not answer: {problem.strerror or problem}") from problem
+
+
+def _frame(request: Any) -> bytes:
+    from kio.serial import entity_writer
+
+    kind = type(request)
+    out = io.BytesIO()
+    out.write(struct.pack(">ihhih", 0, kind.__api_key__, kind.__version__, CORRELATION_ID, len(CLIENT_ID)))
+    out.write(CLIENT_ID)
+    if kind.__flexible__:
+        out.write(b"\x00")  # no tagged fields in the header
+    entity_writer(kind)(out, request)
+    frame = out.getbuffer()
+    frame[0:4] = (len(frame) - 4).to_bytes(4, "big")
+    return bytes(frame)
+
+
+def _read(connection: socket.socket, count: int, deadline: float) -> bytes:
+    received = bytearray()
+    while len(received) < count:
+        connection.settimeout(max(deadline - time.monotonic(), 0.001))
+        piece = connection.recv(count - len(received))
+        if not piece:
+            raise ConnectionResetError("it hung up")
+        received += piece
+    return bytes(received)
+
+
+def _response(request: Any, frame: bytes) -> Any:
+    from kio.index import load_response_schema
+
+    from chronik.wire.reader import decode, skip_tags
+
+    kind = type(request)
+    if int.from_bytes(frame[:4], "big", signed=True) != CORRELATION_ID:
+        raise Malformed("it is the answer to another question")
+    position = skip_tags(frame, 4) if kind.__flexible__ else 4
+    return decode(load_response_schema(kind.__api_key__, kind.__version__), frame, position)
+
+
+def _written(address: Address) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
