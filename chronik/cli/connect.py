@@ -102,7 +102,7 @@ def reason(error: KafkaError) -> str:
 def complete_topic(incomplete: str) -> list[str]:
     """Topic names for the shell's completion; silence when there is no node, for a prompt is no place for an error."""
     try:
-        from chronik.cli.cluster import Cluster
+        from chronik.cli.questions import Cluster
 
         bootstrap = os.environ.get("CHRONIK_BOOTSTRAP", DEFAULT_BOOTSTRAP)
         check_reachable(bootstrap, timeout_s=0.5)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from chronik.cli.cluster import Cluster
 from chronik.cli.connect import client_settings, explain, plain_errors
 from chronik.cli.errors import CliError
 from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, example
 from chronik.cli.output import counted, print_note
+from chronik.cli.questions import Cluster
 from chronik.cli.record_format import DEFAULT_FORMAT, Layout, Record, as_json_line
 from chronik.cli.values import parse_time_ms
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from chronik.cli import group_reset, suggest
-from chronik.cli.cluster import Cluster, Partition
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, example
 from chronik.cli.output import count, counted, print_json, print_line, print_table
+from chronik.cli.questions import Cluster, Partition
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import ConsumerGroupDescription, MemberDescription

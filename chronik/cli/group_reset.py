@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from chronik.cli.cluster import Cluster, Partition
 from chronik.cli.errors import CliError, RefusedByNode
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import counted, print_json, print_line, print_table
+from chronik.cli.questions import Cluster, Partition
 from chronik.cli.values import parse_time_ms, parse_topic_partitions
 
 if TYPE_CHECKING:

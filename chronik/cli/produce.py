@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from chronik.cli.cluster import Cluster
 from chronik.cli.connect import client_settings, plain_errors, reason
 from chronik.cli.delivery import Tally
 from chronik.cli.errors import CliError
 from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
+from chronik.cli.questions import Cluster
 from chronik.cli.values import parse_pairs
 
 if TYPE_CHECKING:

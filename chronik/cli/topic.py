@@ -8,10 +8,10 @@ from typing import Annotated, Any
 import typer
 
 from chronik.cli import suggest
-from chronik.cli.cluster import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
 from chronik.cli.errors import CliError, RefusedByNode
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
 from chronik.cli.output import counted, print_json, print_line, print_table
+from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
