@@ -81,10 +81,11 @@ def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
 class Inbox:
     """What has been read of a connection and not yet been taken as whole requests."""
 
-    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_large_filled", "_large_size", "_shared")
+    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_large_filled", "_large_size", "_limit_name", "_shared")
 
-    def __init__(self, frame_bytes_max: int) -> None:
+    def __init__(self, frame_bytes_max: int, limit_name: str = "socket.request.max.bytes") -> None:
         self._frame_bytes_max = frame_bytes_max
+        self._limit_name = limit_name
         self._shared = bytearray()  # taken at the first byte: an idle connection costs no buffer
         self._filled = 0
         self._large: bytearray | None = None  # a request too large for the shared buffer, in memory of its own
@@ -121,9 +122,7 @@ class Inbox:
         while end - position >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(shared, position)
             if size < 0 or size > self._frame_bytes_max:
-                raise Malformed(
-                    f"a request of {size} bytes; the limit (socket.request.max.bytes) is {self._frame_bytes_max}"
-                )
+                raise Malformed(f"a frame of {size} bytes; the limit ({self._limit_name}) is {self._frame_bytes_max}")
             start = position + SIZE_BYTES
             if end - start < size:
                 if size > SHARED_BYTES - SIZE_BYTES:
