@@ -51,11 +51,15 @@ class GroupsDesk(Protocol):
     def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
 
-    def coordinator(self, group_id: str) -> tuple[int, str, int]:
+    def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether some groups of this node are not known yet."""
+
     def machines(self) -> Iterable[GroupsMachine]:
-        """All machines this node holds, for listing."""
+        """All machines this node holds, for listing; without those that are still being read."""
 
 
 class ReplicaDesk(Protocol):

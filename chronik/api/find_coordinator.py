@@ -1,4 +1,4 @@
-"""FindCoordinator (10), versions 0-6. Which node holds a group.
+"""FindCoordinator (10), versions 0-6. Which node holds a group: any node knows, from the metadata.
 
 Up to 3 there is one key, from 4 many. Key type 0 is a group. There are no transactions yet: type 1 is
 TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_NOT_AVAILABLE they would retry. Type 2
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import CreateInternalTopic
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.wire.unions.find_coordinator import Coordinator, Request, Response
 
 REQUEST = Request
@@ -32,9 +30,7 @@ async def _find(key: str, key_type: int, desk: Desk) -> Coordinator:
             raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         if key_type != GROUP:
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-        if desk.metadata.image.topic(OFFSETS_TOPIC) is None:
-            await desk.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid()))
-        node_id, host, port = desk.groups.coordinator(key)
+        node_id, host, port = await desk.groups.coordinator(key)
     except Refused as refused:
         return Coordinator(key=key, error_code=refused.code, error_message=refused.message)
     return Coordinator(key=key, node_id=node_id, host=host, port=port)

@@ -11,13 +11,15 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
 from chronik.api.desk import Caller, Desk
-from chronik.core.errors import Code
+from chronik.core.errors import Code, Refused
 
 REQUEST = ListGroupsRequest
 RESPONSE = ListGroupsResponse
 
 
 async def handle(request: ListGroupsRequest, caller: Caller, desk: Desk) -> ListGroupsResponse:
+    if desk.groups.is_loading:  # a list that lacks some looks as if they were gone
+        raise Refused(Code.COORDINATOR_LOAD_IN_PROGRESS)
     groups = tuple(
         ListedGroup(
             group_id=group.group_id,

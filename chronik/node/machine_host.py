@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from chronik.core.errors import Code, Corrupt, Refused
@@ -46,15 +48,28 @@ class MachineHost:
         self._next_ticket = 0
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
+        self._unread: Iterator[LogRecord] | None = None
 
     def replay(self) -> int:
         """Bring the machine to where its log ends. Returns how many records that took."""
+        count = self.replay_part(sys.maxsize)
+        self.begin()
+        return count
+
+    def replay_part(self, count_max: int) -> int:
+        """Bring the machine further along its log. Returns how many records that took: fewer than asked at its end."""
+        if self._unread is None:
+            self._unread = records_of(self.replica.log)
         count = 0
-        for record in records_of(self.replica.log):
+        for record in islice(self._unread, count_max):
             self.machine.replay(record)
             count += 1
-        self._set_deadline()
         return count
+
+    def begin(self) -> None:
+        """It has been replayed: from now on time counts."""
+        self._unread = None
+        self._set_deadline()
 
     def ask(self, command: Any) -> asyncio.Future[Any]:
         """What follows from the command has happened when this returns; the future has the answer when it is safe."""

@@ -88,12 +88,16 @@ class FakeGroups:
         self.asked: list[tuple[str, Any]] = []
         self.answer: Callable[[str, Any], Any] = lambda group_id, command: None
         self.all_machines: list[Any] = []
+        self.is_loading = False
+        self.refusing: Refused | None = None
 
     async def ask(self, group_id: str, command: Any) -> Any:
         self.asked.append((group_id, command))
         return self.answer(group_id, command)
 
-    def coordinator(self, group_id: str) -> tuple[int, str, int]:
+    async def coordinator(self, group_id: str) -> tuple[int, str, int]:
+        if self.refusing is not None:
+            raise self.refusing
         return 1, "host-1", 9092
 
     def machines(self) -> Iterable[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.api import find_coordinator
 from chronik.core.errors import Code, Refused
 from chronik.wire.unions.find_coordinator import Request
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_desk import ask, fake_desk, groups_of
 
 
 def test_a_group_is_found_in_the_shape_of_old_and_new_versions() -> None:
@@ -16,15 +16,6 @@ def test_a_group_is_found_in_the_shape_of_old_and_new_versions() -> None:
         ("g", 1, Code.NONE),
         ("h", 1, Code.NONE),
     ]
-
-
-def test_the_offsets_topic_is_made_when_it_is_first_needed() -> None:
-    desk = fake_desk()
-    ask(find_coordinator, Request(key="g"), desk, version=0)
-    assert desk.metadata.image.topic("__consumer_offsets") is not None
-    asked = len(metadata_of(desk).asked)
-    ask(find_coordinator, Request(key="g"), desk, version=0)
-    assert len(metadata_of(desk).asked) == asked
 
 
 def test_there_are_no_transactions_yet_and_no_share_groups() -> None:
@@ -38,9 +29,9 @@ def test_there_are_no_transactions_yet_and_no_share_groups() -> None:
     assert share.node_id == -1
 
 
-def test_a_topic_that_cannot_be_made_is_an_error_of_the_key() -> None:
+def test_a_coordinator_that_nobody_knows_is_an_error_of_the_key() -> None:
     desk = fake_desk()
-    metadata_of(desk).refusing = Refused(Code.COORDINATOR_NOT_AVAILABLE)
+    groups_of(desk).refusing = Refused(Code.COORDINATOR_NOT_AVAILABLE)
     response = ask(find_coordinator, Request(coordinator_keys=("g",)), desk, version=4)
     assert response.coordinators[0].error_code is Code.COORDINATOR_NOT_AVAILABLE
 

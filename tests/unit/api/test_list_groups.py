@@ -9,7 +9,7 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from chronik.api import list_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
-from tests.unit.api.fake_desk import ask
+from tests.unit.api.fake_desk import ask, groups_of
 from tests.unit.api.grouped_desk import grouped_desk
 from tests.unit.core.machines.groups.host import commit
 
@@ -30,6 +30,15 @@ def test_groups_of_all_machines_are_listed() -> None:
 def test_filters_pick_by_state_and_type() -> None:
     assert [group[0] for group in listed(states=("empty",))] == ["simple"]
     assert listed(types=("consumer",)) == []
+
+
+def test_a_node_that_is_still_reading_its_groups_lists_none_rather_than_some() -> None:
+    desk, _ = grouped_desk()
+    groups_of(desk).is_loading = True
+
+    response = ask(list_groups, ListGroupsRequest(states_filter=(), types_filter=()), desk, version=5)
+
+    assert (response.error_code, response.groups) == (Code.COORDINATOR_LOAD_IN_PROGRESS, ())
 
 
 def test_a_refusal_lists_nothing() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from typing import Any
 
 import pytest
@@ -13,9 +14,10 @@ import pytest
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
 from chronik.core.machines.groups.config import GroupConfig
-from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, TopicToDelete
+from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
-from chronik.node.coordinators import Coordinators, partition_of
+from chronik.core.replica.replica import Replica
+from chronik.node.coordinators import REPLAYED_AT_ONCE, Coordinators, partition_of
 from chronik.node.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -73,11 +75,10 @@ class Place:
             self.house.replicas.ensure_open(name)
         self.coordinators.start_all_on_disk()
 
-    def ask_metadata(self, command: Any) -> asyncio.Future[Any]:
+    async def ask_metadata(self, command: Any) -> Any:
         self.asked_metadata.append(command)
-        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        answer.set_result(self.house.tell(command))
-        return answer
+        await asyncio.sleep(0)  # another node decides, and that takes its time
+        return self.house.tell(command)
 
     async def commit(self, group_id: str, offset: int, topic: str = "orders") -> Any:
         command = CommitOffsets(
@@ -88,8 +89,31 @@ class Place:
             offsets=(OffsetToCommit(topic=topic, partition=0, offset=offset, leader_epoch=-1, metadata=""),),
         )
         answer = asyncio.ensure_future(self.coordinators.ask(group_id, command))
+        for _ in range(3):
+            await asyncio.sleep(0)
         await self.house.settle()
         return await answer
+
+    def is_loading(self) -> bool:
+        return self.coordinators.is_loading
+
+    def log_of(self, group_id: str) -> Replica:
+        return self.house.replicas.leader(OFFSETS_TOPIC, partition_of(group_id, 50))
+
+    async def commit_many(self, group_id: str, offsets: Iterable[int]) -> None:
+        """In one request, one record each."""
+        command = CommitOffsets(
+            group_id=group_id,
+            member_id="",
+            instance_id=None,
+            generation=-1,
+            offsets=tuple(OffsetToCommit("orders", 0, offset, -1, "") for offset in offsets),
+        )
+        answer = asyncio.ensure_future(self.coordinators.ask(group_id, command))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await self.house.settle()
+        await answer
 
     def committed(self, group_id: str, topic: str = "orders") -> int | None:
         for machine in self.coordinators.machines():
@@ -112,8 +136,8 @@ def run(test: Callable[[Place], Coroutine[Any, Any, None]]) -> Callable[[], None
 
 @run
 async def test_the_offsets_topic_is_made_when_it_is_first_needed_and_once(place: Place) -> None:
-    assert place.coordinators.coordinator("g") == (1, "localhost", 9092)
-    assert place.coordinators.coordinator("h") == (1, "localhost", 9092)
+    assert await place.coordinators.coordinator("g") == (1, "localhost", 9092)
+    assert await place.coordinators.coordinator("h") == (1, "localhost", 9092)
 
     assert [command.name for command in place.asked_metadata] == [OFFSETS_TOPIC]
     assert place.house.image.topic(OFFSETS_TOPIC) is not None
@@ -184,3 +208,118 @@ async def test_offsets_of_a_deleted_topic_go_with_it(place: Place) -> None:
 
     assert place.committed("g") is None
     assert place.committed("g", "kept") == 2
+
+
+# --- moving with the leadership
+
+
+@run
+async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place_and_knows_all_when_it_is_back(
+    place: Place,
+) -> None:
+    await place.commit("g", 1)
+    replica = place.log_of("g")
+    waiting = asyncio.ensure_future(place.commit("g", 2))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+
+    place.coordinators.leadership_lost(replica)
+
+    (problem,) = await asyncio.gather(waiting, return_exceptions=True)
+    assert isinstance(problem, Refused)
+    assert problem.code == Code.NOT_COORDINATOR
+    assert list(place.coordinators.machines()) == []
+
+    place.coordinators.leadership_gained(replica)
+
+    assert place.committed("g") == 2  # it was in the log, and nobody was told that it was not
+
+
+@run
+async def test_another_partitions_loss_or_another_topics_is_no_loss(place: Place) -> None:
+    await place.commit("g", 1)
+
+    place.coordinators.leadership_lost(place.house.replicas.leader("orders", 0))
+    place.coordinators.leadership_gained(place.house.replicas.leader("orders", 0))
+
+    assert place.committed("g") == 1
+    assert len(list(place.coordinators.machines())) == 1
+
+
+@run
+async def test_a_coordinator_answers_nothing_until_what_it_read_is_safe(place: Place) -> None:
+    await place.commit("g", 1)
+    replica = place.log_of("g")
+    place.coordinators.leadership_lost(replica)
+    safe, replica.high_watermark = replica.high_watermark, 0  # the other in-sync replicas do not have it yet
+
+    place.coordinators.leadership_gained(replica)
+
+    assert place.is_loading()
+    assert list(place.coordinators.machines()) == []
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 2)
+    assert caught.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+
+    replica.high_watermark = safe
+    place.house.waiting.moved(replica)
+
+    assert not place.is_loading()
+    assert place.committed("g") == 1
+
+
+@run
+async def test_a_long_log_is_read_a_part_at_a_time(place: Place) -> None:
+    for number in range(0, REPLAYED_AT_ONCE * 2, 500):
+        await place.commit_many("g", range(number, number + 500))
+    await place.commit("other", 1)
+    place.coordinators.leadership_lost(place.log_of("g"))
+    place.coordinators.leadership_lost(place.log_of("other"))
+
+    place.coordinators.leadership_gained(place.log_of("g"))
+    place.coordinators.leadership_gained(place.log_of("other"))  # in the same turn: it waits for its own
+
+    assert place.is_loading()
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 2)
+    assert caught.value.code == Code.COORDINATOR_LOAD_IN_PROGRESS
+    place.house.loop.advance(0)  # the others had their turns
+
+    assert not place.is_loading()
+    assert place.committed("g") == REPLAYED_AT_ONCE * 2 - 1
+    assert place.committed("other") == 1
+
+
+@run
+async def test_a_coordinator_lost_while_it_reads_is_not_read_on(place: Place) -> None:
+    for number in range(0, REPLAYED_AT_ONCE * 2, 500):
+        await place.commit_many("g", range(number, number + 500))
+    replica = place.log_of("g")
+    place.coordinators.leadership_lost(replica)
+    place.coordinators.leadership_gained(replica)
+
+    place.coordinators.leadership_lost(replica)
+    place.house.loop.advance(0)
+
+    assert not place.is_loading()
+    assert list(place.coordinators.machines()) == []
+
+
+@run
+async def test_the_coordinator_of_a_group_is_the_leader_that_the_image_names(place: Place) -> None:
+    await place.coordinators.coordinator("g")
+    image = place.house.image
+    topic = image.topics[OFFSETS_TOPIC]
+    number = partition_of("g", 50)
+
+    place.house.tell(RegisterBroker(2, bytes(16), "elsewhere", 9093))
+    topic.partitions[number] = dataclasses.replace(topic.partitions[number], leader=2)
+    assert await place.coordinators.coordinator("g") == (2, "elsewhere", 9093)
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 1)
+    assert caught.value.code == Code.NOT_COORDINATOR
+
+    topic.partitions[number] = dataclasses.replace(topic.partitions[number], leader=-1)
+    with pytest.raises(Refused) as caught:
+        await place.coordinators.coordinator("g")
+    assert caught.value.code == Code.COORDINATOR_NOT_AVAILABLE
