@@ -35,6 +35,7 @@ class RunningNode:
         self.host = "127.0.0.1"
         self.port = 0
         self.http_url: str | None = None
+        self.launched_by: list[str] = []  # words before the command, such as ["ip", "netns", "exec", "name"]
         self._process: subprocess.Popen[bytes] | None = None
         self._launched_at = 0  # where in its log file its current life begins
 
@@ -68,6 +69,7 @@ class RunningNode:
         assert not self.is_running, "the node is running"
         os.makedirs(self.data_dir, exist_ok=True)
         command = [
+            *self.launched_by,
             sys.executable,
             "-m",
             "chronik",

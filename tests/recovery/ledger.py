@@ -81,14 +81,18 @@ def send(bootstrap: str, topic: str, *values: bytes) -> list[int]:
     return offsets
 
 
-def check_delivered(ledger: Ledger, delivered: Mapping[Place, bytes], data_dir: str, topic: str) -> None:
-    """Nothing acknowledged is missing or different; if it is, say whether the disk has it."""
+def check_delivered(ledger: Ledger, delivered: Mapping[Place, bytes], topic: str, *data_dirs: str) -> None:
+    """Nothing acknowledged is missing or different; if it is, say whether a disk has it."""
     missing = {place: payload for place, payload in ledger.acknowledged.items() if delivered.get(place) != payload}
     if missing:
-        on_disk = records_on_disk(data_dir, topic)
+        disks = {data_dir: records_on_disk(data_dir, topic) for data_dir in data_dirs}
+
+        def where(place: Place, payload: bytes) -> str:
+            found = [data_dir for data_dir, values in disks.items() if payload in values.get(place[0], ())]
+            return f"not delivered, on disk in {', '.join(found)}" if found else "lost on disk"
+
         told = [
-            f"{place}: acknowledged {payload!r}, delivered {delivered.get(place)!r}, "
-            + ("on disk, not delivered" if payload in on_disk.get(place[0], ()) else "lost on disk")
+            f"{place}: acknowledged {payload!r}, delivered {delivered.get(place)!r}, {where(place, payload)}"
             for place, payload in sorted(missing.items())[:20]
         ]
         raise AssertionError(

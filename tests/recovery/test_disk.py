@@ -74,12 +74,12 @@ def test_a_full_disk_refuses_loses_nothing_and_goes_on_when_there_is_room(small_
         assert codes[:10] == [0] * 10
         assert set(codes) == {0, KafkaError.KAFKA_STORAGE_ERROR}
         assert codes[-1] == KafkaError.KAFKA_STORAGE_ERROR
-        check_delivered(writer.ledger, consume_all(running.bootstrap, TOPIC, 1), running.data_dir, TOPIC)
+        check_delivered(writer.ledger, consume_all(running.bootstrap, TOPIC, 1), TOPIC, running.data_dir)
 
         ballast.unlink()
         assert wait_until_written(writer) == 0
         delivered = consume_all(running.bootstrap, TOPIC, 1)
-        check_delivered(writer.ledger, delivered, running.data_dir, TOPIC)
+        check_delivered(writer.ledger, delivered, TOPIC, running.data_dir)
         check_dense(delivered)
 
         running.restart()
@@ -106,7 +106,7 @@ def test_a_node_that_is_killed_on_a_full_disk_starts_again_and_has_lost_nothing(
         running.start()  # there is no room for as much as a line of log
 
         delivered = consume_all(running.bootstrap, TOPIC, 1)
-        check_delivered(writer.ledger, delivered, running.data_dir, TOPIC)
+        check_delivered(writer.ledger, delivered, TOPIC, running.data_dir)
 
 
 def serve(data_dir: Path) -> subprocess.CompletedProcess[str]:

@@ -123,7 +123,7 @@ def test_killed_again_and_again_under_load_nothing_acknowledged_is_lost() -> Non
             commits.close()
 
         delivered = consume_all(running.bootstrap, TOPIC, PARTITIONS)
-        check_delivered(ledger, delivered, running.data_dir, TOPIC)
+        check_delivered(ledger, delivered, TOPIC, running.data_dir)
         check_dense(delivered)
         check_producers(loads, list(delivered.values()))
 
