@@ -7,16 +7,24 @@ and clients do not hear of it until it has followed the metadata up to its own r
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
-from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer, UnregisterBroker
+from chronik.core.machines.metadata.controller_commands import (
+    BrokerGone,
+    BrokerHeartbeat,
+    HeartbeatAnswer,
+    UnregisterBroker,
+)
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.leaders import joined_by, left_by
 from chronik.core.machines.metadata.records import (
+    CLIENTS_END_POINT,
     FENCE,
     METADATA_VERSION,
+    NODES_END_POINT,
     UNFENCE,
     BrokerEndpoint,
     BrokerFeature,
@@ -31,38 +39,36 @@ PLAINTEXT = 0
 
 
 def register_broker(
-    image: MetadataImage, sessions: Sessions, config: ControllerConfig | None, command: RegisterBroker, now_ms: int
+    image: MetadataImage, sessions: Sessions, config: ControllerConfig, command: RegisterBroker, now_ms: int
 ) -> tuple[list[Any], int]:
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
     is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
-    if existing is not None and config is not None:
-        is_alive = sessions.is_heard_of(existing, now_ms, config.broker_session_timeout_ms)
-        if is_alive and not is_amended:
-            message = f"Another broker is registered with the id {command.broker_id}, and alive."
-            raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, message)
+    if existing is not None and not is_amended and sessions.is_heard_of(existing, now_ms, config):
+        message = f"Another broker is registered with the id {command.broker_id}, and alive."
+        raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, message)
     # Without its log a broker has nothing to lead with: it starts fenced in any case.
     is_fenced = command.is_fenced or command.has_lost_its_log
     # Larger at each registration, as the log's offset is in Kafka.
     epoch = image.version
     is_shutting_down = False
-    if existing is not None and is_amended and config is not None:
+    seen = BrokerSeen(command.broker_id, epoch, now_ms)
+    if existing is not None and is_amended:
         # The same process again, as after an answer that was lost: nothing begins anew.
         epoch, is_fenced, is_shutting_down = existing.epoch, existing.is_fenced, existing.is_shutting_down
+        seen = replace(sessions.of(existing) or seen, broker_epoch=epoch, seen_ms=now_ms)
     facts: list[Any] = []
     if "metadata.version" not in image.features:
         facts.append(FeatureLevelRecord("metadata.version", METADATA_VERSION))
     facts.append(_registered(command, epoch, is_fenced, is_shutting_down))
     is_active = not (is_fenced or is_shutting_down)
     if command.has_lost_its_log and not is_amended:
-        facts += left_by(image, command.broker_id, is_lost=True)
+        facts += left_by(image, command.broker_id, is_lost=True, is_wiped=True)
     elif not is_active:
         facts += left_by(image, command.broker_id)
     elif not image.is_active(command.broker_id):
         facts += joined_by(image, command.broker_id)
-    if config is not None:
-        facts.append(BrokerSeen(command.broker_id, epoch, now_ms))
-    return facts, epoch
+    return [*facts, seen], epoch
 
 
 def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shutting_down: bool) -> RegisterBrokerRecord:
@@ -70,7 +76,15 @@ def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shuttin
         broker_id=command.broker_id,
         incarnation_id=command.incarnation_id,
         broker_epoch=epoch,
-        end_points=(BrokerEndpoint("PLAINTEXT", command.host, command.port, PLAINTEXT),),
+        end_points=(
+            BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),
+            BrokerEndpoint(
+                NODES_END_POINT,
+                command.internal_host or command.host,
+                command.internal_port or command.port,
+                PLAINTEXT,
+            ),
+        ),
         features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
         rack=command.rack,
         fenced=is_fenced,
@@ -145,10 +159,26 @@ def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[
 
 def sessions_expired(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:
     """One broker that was silent for too long is fenced; one at a time, so that each sees what the last one left."""
-    begun = [BrokerSeen(broker.id, broker.epoch, now_ms) for broker in sessions.unheard(image)]
+    begun = [BrokerSeen(broker.id, broker.epoch, now_ms) for broker in sessions.unheard(image, config.own_id)]
     if begun:
         return list(begun)
-    stalest = sessions.stalest(image)
+    stalest = sessions.stalest(image, config.own_id)
     if stalest is None or now_ms <= stalest.seen_ms + config.broker_session_timeout_ms:
         return []
     return fenced(image, image.brokers[stalest.broker_id])
+
+
+def broker_gone(
+    image: MetadataImage, sessions: Sessions, config: ControllerConfig, command: BrokerGone, now_ms: int
+) -> tuple[list[Any], int]:
+    """A broker that refuses connections is fenced before its session is over, unless it was heard of lately. One that
+    this controller never heard of has nothing to say for itself."""
+    broker = image.brokers.get(command.broker_id)
+    if broker is None or broker.is_fenced or broker.id == config.own_id:
+        return [], 0
+    seen = sessions.of(broker)
+    if seen is not None and seen.seen_version != NOTHING_SEEN:
+        wait_ms = seen.seen_ms + config.gone_after_ms - now_ms
+        if wait_ms > 0:
+            return [], wait_ms
+    return fenced(image, broker), 0

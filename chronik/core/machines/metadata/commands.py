@@ -12,6 +12,7 @@ from enum import IntEnum
 from chronik.core.errors import Code
 
 USE_DEFAULT = -1
+ANY_BROKER_EPOCH = -1
 
 
 class ResourceType(IntEnum):
@@ -46,7 +47,8 @@ class RegisterBroker:
     """A node is there, under this address. Answer: its broker epoch.
 
     In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
-    with an empty disk, so nobody may count on what it once had.
+    with an empty disk, so nobody may count on what it once had. Clients are told `host` and `port`; other nodes reach
+    it at its internal address, which is the same where none is given.
     """
 
     broker_id: int
@@ -56,6 +58,8 @@ class RegisterBroker:
     rack: str | None = None
     is_fenced: bool = False
     has_lost_its_log: bool = False
+    internal_host: str = ""
+    internal_port: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +166,7 @@ class AllocateProducerIds:
     """A node has run out of producer ids. Answer: a ProducerIdBlock."""
 
     broker_id: int
+    broker_epoch: int = ANY_BROKER_EPOCH
 
 
 @dataclass(frozen=True, slots=True)

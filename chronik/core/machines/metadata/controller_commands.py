@@ -6,8 +6,6 @@ from dataclasses import dataclass
 
 from chronik.core.machines.metadata.commands import Outcome
 
-ANY_BROKER_EPOCH = -1
-
 
 @dataclass(frozen=True, slots=True)
 class BrokerHeartbeat:
@@ -28,6 +26,14 @@ class HeartbeatAnswer:
     is_caught_up: bool
     is_fenced: bool
     should_shut_down: bool
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerGone:
+    """The process of a broker was seen dead: it refuses connections. Answer: 0 when it is out (or was already), else in
+    how many milliseconds the same would be believed, if it is not heard of until then."""
+
+    broker_id: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from chronik.core.machines.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    end_points,
 )
 
 __all__ = ["ALL_BROKERS", "Broker", "MetadataImage", "Partition", "Topic"]
@@ -49,6 +50,8 @@ class Broker:
     rack: str | None
     is_fenced: bool
     is_shutting_down: bool = False
+    internal_host: str = ""  # where other nodes reach it
+    internal_port: int = 0
 
     @property
     def is_active(self) -> bool:
@@ -159,7 +162,7 @@ class MetadataImage:
 
     @_apply.register
     def _(self, record: RegisterBrokerRecord) -> None:
-        end_point = record.end_points[0]
+        end_point, internal = end_points(record)
         self.brokers[record.broker_id] = Broker(
             id=record.broker_id,
             epoch=record.broker_epoch,
@@ -169,6 +172,8 @@ class MetadataImage:
             rack=record.rack,
             is_fenced=record.fenced,
             is_shutting_down=record.in_controlled_shutdown,
+            internal_host=internal.host,
+            internal_port=internal.port,
         )
 
     @_apply.register

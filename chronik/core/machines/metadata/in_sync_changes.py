@@ -9,9 +9,8 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.brokers import checked_epoch
-from chronik.core.machines.metadata.commands import DONE, Outcome
+from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, DONE, Outcome
 from chronik.core.machines.metadata.controller_commands import (
-    ANY_BROKER_EPOCH,
     AlteredPartition,
     AlterPartitions,
     InSyncChange,

@@ -8,6 +8,8 @@ out in this order, as in Kafka's PartitionChangeBuilder:
    the set is that small nothing more becomes safe, so they have everything that is.
 3. A leader is chosen: the one there is, else the first replica in sync, else (nobody in sync can lead) the first that
    is eligible, else, only where unclean elections are allowed, the first that is alive at all, else nobody.
+   A replica that came back with an empty disk while nobody led has nothing to lead with, and is passed over; when all
+   have lost their logs there is nothing left to wait for.
 
 Unlike Kafka with KIP-966, the in-sync set never becomes empty: its last member stays in it without leading, which
 also says who the last known leader was. While that member is dead it counts as eligible, not as in sync.
@@ -45,6 +47,7 @@ class _Elected(NamedTuple):
     in_sync: Replicas
     eligible: Replicas
     is_unclean: bool = False
+    lost: Replicas = ()
 
 
 class PartitionChange:
@@ -66,10 +69,11 @@ class PartitionChange:
         self.adding = self.partition.adding
         self.removing = self.partition.removing
         self.is_recovering = self.partition.is_recovering
-        self.lost: int | None = None  # the broker whose copy is gone: neither in sync nor eligible any longer
+        self.lost: int | None = None  # the broker whose copy does not count any longer: neither in sync nor eligible
+        self.is_wiped = False  # that broker is there, with an empty disk
         config = image.topic_config(topic.name)
         self.election = Election.UNCLEAN if config.unclean_leader_election_enable else Election.ONLINE
-        self._min_insync_replicas = config.min_insync_replicas
+        self._min_insync_replicas = config.min_insync_replicas  # of so many replicas as there are, at most
         self._may_lead = may_lead or image.is_active
 
     def record(self) -> PartitionChangeRecord | None:
@@ -98,6 +102,7 @@ class PartitionChange:
             adding_replicas=_if_new(self.adding, before.adding),
             leader_recovery_state=RECOVERY_UNCHANGED if is_recovering == before.is_recovering else recovery,
             eligible_leader_replicas=_if_new(elected.eligible, before.eligible),
+            lost_replicas=_if_new(elected.lost, before.lost),
         )
         return None if record == PartitionChangeRecord(self.number, self.topic.id) else record
 
@@ -111,23 +116,32 @@ class PartitionChange:
             self.replicas, self.in_sync, self.adding, self.removing = replicas, in_sync, (), ()
 
     def _elected(self) -> _Elected:
-        alive = tuple(replica for replica in self.in_sync if replica in self.replicas and self._may_lead(replica))
-        eligible = self._eligible(alive)
+        lost = self._lost_logs()
+        staying = _without(_only(self.in_sync, self.replicas), lost)
+        alive = tuple(replica for replica in staying if self._may_lead(replica))
+        eligible = _without(self._eligible(alive), lost)
         leader = self._first_of(alive or eligible)
         if leader is not None:
             return _Elected(leader, alive or (leader,), _without(eligible, (leader,)))
         if self.election is Election.UNCLEAN:
-            leader = self._first_of(self.replicas)
+            with_a_log = self._first_of(_without(self.replicas, lost))
+            leader = self._first_of(self.replicas) if with_a_log is None else with_a_log
             if leader is not None:
                 return _Elected(leader, (leader,), (), is_unclean=True)
-        last = self._last_known(eligible)
-        return _Elected(NO_LEADER, last, _without(eligible, last))
+        last = self._last_known(eligible, lost)
+        return _Elected(NO_LEADER, last, _without(eligible, last), lost=lost)
+
+    def _lost_logs(self) -> Replicas:
+        """The replicas without a log, as far as that is known; none when there is no log left to wait for."""
+        wiped = (self.lost,) if self.is_wiped else ()
+        lost = tuple(replica for replica in self.replicas if replica in (*self.partition.lost, *wiped))
+        return () if lost == self.replicas else lost
 
     def _eligible(self, in_sync: Replicas) -> Replicas:
-        if len(in_sync) >= self._min_insync_replicas:
-            return ()
         before = self.partition
-        was_too_small = len(before.in_sync) < self._min_insync_replicas
+        if len(in_sync) >= min(self._min_insync_replicas, len(self.replicas)):
+            return ()
+        was_too_small = len(before.in_sync) < min(self._min_insync_replicas, len(before.replicas))
         # A set that was large enough has nobody beside it: who is still noted there is from another time.
         known = before.eligible if was_too_small else ()
         return tuple(
@@ -143,26 +157,31 @@ class PartitionChange:
             order = (self.replicas[0], *order)
         return next((replica for replica in order if replica in candidates and self._may_lead(replica)), None)
 
-    def _last_known(self, eligible: Replicas) -> Replicas:
+    def _last_known(self, eligible: Replicas, lost: Replicas) -> Replicas:
         """Who stays in the in-sync set when nobody in it is alive."""
         for kept in (self.in_sync, self.partition.in_sync, eligible):
-            staying = tuple(replica for replica in kept if replica in self.replicas and replica != self.lost)
+            staying = _without(_only(kept, self.replicas), (*lost, self.lost))
             if staying:
                 return staying[:1]
         return self.partition.in_sync[:1] if self.partition.in_sync[0] in self.replicas else self.replicas[:1]
 
 
-def left_by(image: MetadataImage, broker_id: int, *, is_lost: bool = False) -> list[PartitionChangeRecord]:
-    """A broker goes: it leaves all in-sync sets, and others lead. `is_lost`: what it had is gone as well."""
+def left_by(
+    image: MetadataImage, broker_id: int, *, is_lost: bool = False, is_wiped: bool = False
+) -> list[PartitionChangeRecord]:
+    """A broker goes: it leaves all in-sync sets, and others lead. `is_lost`: nobody counts on what it had any longer.
+    `is_wiped`: it is there, and what it had is gone."""
     records: list[PartitionChangeRecord] = []
     for topic_id in image.holdings.topics_of(broker_id):
         for topic, number, partition in _partitions(image, topic_id):
             is_concerned = broker_id in partition.in_sync or (is_lost and broker_id in partition.eligible)
-            if not is_concerned:
+            is_marked = is_wiped and broker_id in partition.replicas and not partition.has_leader
+            if not (is_concerned or is_marked):
                 continue
             change = PartitionChange(image, topic, number, lambda other: other != broker_id and image.is_active(other))
             change.in_sync = _without(partition.in_sync, (broker_id,))
             change.lost = broker_id if is_lost else None
+            change.is_wiped = is_wiped
             records += _written(change)
     return records
 
@@ -199,7 +218,7 @@ def _written(change: PartitionChange) -> list[PartitionChangeRecord]:
     return [] if record is None else [record]
 
 
-def _without(replicas: Replicas, gone: Replicas) -> Replicas:
+def _without(replicas: Replicas, gone: tuple[int | None, ...]) -> Replicas:
     return tuple(replica for replica in replicas if replica not in gone)
 
 

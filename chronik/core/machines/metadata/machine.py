@@ -1,8 +1,8 @@
 """The metadata machine: decides what becomes of the cluster's topics, settings and brokers.
 
-Its durable facts are the records of the metadata log, and its state is the MetadataImage they build. With a
-ControllerConfig it also watches over the brokers of a cluster: who was heard of lately is volatile. Without one, as
-in a node that is alone, nobody is expected to report and time changes nothing.
+Its durable facts are the records of the metadata log, and its state is the MetadataImage they build. It also watches
+over the brokers of a cluster: who was heard of lately is volatile. A node that is alone is its own controller, of whom
+nobody expects a report, so that time changes nothing there.
 """
 
 from __future__ import annotations
@@ -10,8 +10,16 @@ from __future__ import annotations
 from typing import Any
 
 from chronik.core.machines.machine import Decision, LogRecord, Reply
-from chronik.core.machines.metadata.brokers import heartbeat, register_broker, sessions_expired, unregister_broker
+from chronik.core.machines.metadata.brokers import (
+    broker_gone,
+    checked_epoch,
+    heartbeat,
+    register_broker,
+    sessions_expired,
+    unregister_broker,
+)
 from chronik.core.machines.metadata.commands import (
+    ANY_BROKER_EPOCH,
     AllocateProducerIds,
     AlterConfigs,
     CreateInternalTopic,
@@ -25,6 +33,7 @@ from chronik.core.machines.metadata.configs import alter_configs
 from chronik.core.machines.metadata.controller_commands import (
     AlterPartitions,
     AlterReassignments,
+    BrokerGone,
     BrokerHeartbeat,
     ElectLeaders,
     UnregisterBroker,
@@ -49,7 +58,7 @@ class MetadataMachine:
 
     def __init__(self, image: MetadataImage, controller: ControllerConfig | None = None) -> None:
         self.image = image
-        self.controller = controller
+        self.controller = controller or ControllerConfig.of(image.node_config)
         self.sessions = Sessions()
 
     def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
@@ -75,6 +84,8 @@ class MetadataMachine:
                 return register_broker(self.image, self.sessions, self.controller, command, now_ms)
             case BrokerHeartbeat():
                 return heartbeat(self.image, self.sessions, command, now_ms)
+            case BrokerGone():
+                return broker_gone(self.image, self.sessions, self.controller, command, now_ms)
             case UnregisterBroker():
                 return unregister_broker(self.image, command)
             case AlterPartitions():
@@ -87,19 +98,19 @@ class MetadataMachine:
 
     def _allocate_producer_ids(self, command: AllocateProducerIds) -> tuple[list[Any], ProducerIdBlock]:
         broker = self.image.brokers.get(command.broker_id)
+        if command.broker_epoch != ANY_BROKER_EPOCH:
+            broker = checked_epoch(self.image, command.broker_id, command.broker_epoch)
         block = ProducerIdBlock(self.image.next_producer_id, self.image.next_producer_id + PRODUCER_ID_BLOCK_SIZE)
         epoch = -1 if broker is None else broker.epoch
         return [ProducerIdsRecord(command.broker_id, epoch, block.end_id)], block
 
     def expire(self, now_ms: int) -> Decision:
         """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas."""
-        if self.controller is None:
-            return Decision()
         facts = sessions_expired(self.image, self.sessions, self.controller, now_ms)
         return Decision(facts or balance_due(self.image, self.sessions, self.controller, now_ms))
 
     def next_deadline_ms(self) -> int | None:
-        return None if self.controller is None else self.sessions.next_deadline_ms(self.image, self.controller)
+        return self.sessions.next_deadline_ms(self.image, self.controller)
 
     def apply(self, fact: Any) -> None:
         if isinstance(fact, BrokerSeen | BalanceLookedAt):

@@ -31,6 +31,9 @@ class Partition:
     adding: Replicas = ()
     removing: Replicas = ()
     is_recovering: bool = False  # its leader came from an unclean election, and has not said yet that it is in order
+    # Replicas that came back with an empty disk while nobody led. They may not lead, in sync or not, unless all have
+    # lost their logs or somebody asks for an unclean election, and even then they come last.
+    lost: Replicas = ()
 
     @property
     def has_leader(self) -> bool:
@@ -54,8 +57,10 @@ def written(record: PartitionRecord) -> Partition:
         replicas=record.replicas,
         in_sync=_shared(record.isr, record.replicas),
         partition_epoch=record.partition_epoch,
+        eligible=record.eligible_leader_replicas,
         adding=record.adding_replicas,
         removing=record.removing_replicas,
+        lost=record.lost_replicas,
         is_recovering=bool(record.leader_recovery_state),
     )
 
@@ -74,6 +79,7 @@ def changed(partition: Partition, record: PartitionChangeRecord) -> Partition:
         eligible=_or_else(record.eligible_leader_replicas, partition.eligible),
         adding=_or_else(record.adding_replicas, partition.adding),
         removing=_or_else(record.removing_replicas, partition.removing),
+        lost=_or_else(record.lost_replicas, partition.lost),
         is_recovering=partition.is_recovering if recovery < 0 else bool(recovery),
     )
 

@@ -37,6 +37,8 @@ LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
 UNCLEAN, RECOVERED = 1, 0  # how a leader came to lead: from outside the in-sync set, or in order (again)
 UNFENCE, FENCE = -1, 1  # 0: no change
+LOST_REPLICAS_TAG = 100  # ours: Kafka does not know of logs that are lost, and passes a tag it does not know over
+CLIENTS_END_POINT, NODES_END_POINT = "PLAINTEXT", "INTERNAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,13 @@ class RegisterBrokerRecord:
     in_controlled_shutdown: bool = field_of(BOOL)
 
 
+def end_points(record: RegisterBrokerRecord) -> tuple[BrokerEndpoint, BrokerEndpoint]:
+    """Where clients and where other nodes reach a broker. One that names no address for nodes has one for all."""
+    by_name = {end_point.name: end_point for end_point in reversed(record.end_points)}
+    for_clients = by_name.get(CLIENTS_END_POINT, record.end_points[0])
+    return for_clients, by_name.get(NODES_END_POINT, for_clients)
+
+
 @dataclass(frozen=True, slots=True)
 class TopicRecord:
     durable: ClassVar[bool] = True
@@ -87,6 +96,9 @@ class PartitionRecord:
     leader_epoch: int = field_of(INT32)
     partition_epoch: int = field_of(INT32)
     leader_recovery_state: int = field_of(INT8, tag=0, default=0)
+    # Only in snapshots: a new partition has neither.
+    eligible_leader_replicas: tuple[int, ...] = field_of(array_of(INT32), tag=1, default=())
+    lost_replicas: tuple[int, ...] = field_of(array_of(INT32), tag=LOST_REPLICAS_TAG, default=())
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,9 @@ class PartitionChangeRecord:
     adding_replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=4, default=None)
     leader_recovery_state: int = field_of(INT8, tag=5, default=RECOVERY_UNCHANGED)
     eligible_leader_replicas: tuple[int, ...] | None = field_of(array_of(INT32, nullable=True), tag=6, default=None)
+    lost_replicas: tuple[int, ...] | None = field_of(
+        array_of(INT32, nullable=True), tag=LOST_REPLICAS_TAG, default=None
+    )
 
 
 @dataclass(frozen=True, slots=True)

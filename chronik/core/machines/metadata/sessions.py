@@ -1,5 +1,6 @@
 """Which brokers have been heard of lately. Nothing of it is in the log: a new controller gives everybody a whole
-session to be heard of, so that a change of controllers fences nobody.
+session to be heard of, so that a change of controllers fences nobody. The controller's own broker is alive as long as
+somebody asks: nobody expects it to report.
 
 A host drops its machine when it loses the leadership of the metadata log, and these sessions with it.
 """
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
+from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 
 NOTHING_SEEN = -1
@@ -17,16 +19,37 @@ NOTHING_SEEN = -1
 
 @dataclass(frozen=True, slots=True)
 class ControllerConfig:
-    """The settings of a controller, by Kafka's names; its defaults."""
+    """Which node the controller is, and its settings, by Kafka's names."""
 
-    broker_session_timeout_ms: int = 9_000
+    own_id: int
+    broker_session_timeout_ms: int = 2_000
+    broker_heartbeat_interval_ms: int = 500
     auto_leader_rebalance_enable: bool = True
     leader_imbalance_check_interval_ms: int = 300_000
+
+    @classmethod
+    def of(cls, node: NodeConfig) -> ControllerConfig:
+        return cls(
+            own_id=node.node_id,
+            broker_session_timeout_ms=node.broker_session_timeout_ms,
+            broker_heartbeat_interval_ms=node.broker_heartbeat_interval_ms,
+            auto_leader_rebalance_enable=node.auto_leader_rebalance_enable,
+            leader_imbalance_check_interval_ms=node.leader_imbalance_check_interval_seconds * 1000,
+        )
+
+    @property
+    def gone_after_ms(self) -> int:
+        """How long a broker that refuses connections must have been silent to be taken for dead.
+
+        No process listens there, but that may be our fault (a firewall between the two that rejects): as long as it
+        reports it lives, and it reports every heartbeat interval. A quarter more is for a report that is late. Twice
+        the interval would be on the safe side of nothing else, and half a second more without a leader."""
+        return self.broker_heartbeat_interval_ms * 5 // 4
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerSeen:
-    """A broker was heard of (or is given a session to be heard of in)."""
+    """A broker was heard of, or (with NOTHING_SEEN) is given a session to be heard of in."""
 
     durable: ClassVar[bool] = False
     broker_id: int
@@ -63,18 +86,21 @@ class Sessions:
         seen = self._seen.get(broker.id)
         return seen if seen is not None and seen.broker_epoch == broker.epoch else None
 
-    def is_heard_of(self, broker: Broker, now_ms: int, timeout_ms: int) -> bool:
-        """A fenced broker has no session: another may take its place at once."""
+    def is_heard_of(self, broker: Broker, now_ms: int, config: ControllerConfig) -> bool:
+        """A fenced broker has no session: another may take its place at once. So has the broker of this very node as
+        long as it has not spoken: what is registered is then an earlier process of it."""
         seen = self.of(broker)
-        return not broker.is_fenced and seen is not None and now_ms <= seen.seen_ms + timeout_ms
+        if broker.is_fenced or seen is None:
+            return False
+        return broker.id == config.own_id or now_ms <= seen.seen_ms + config.broker_session_timeout_ms
 
-    def unheard(self, image: MetadataImage) -> Iterator[Broker]:
+    def unheard(self, image: MetadataImage, own_id: int) -> Iterator[Broker]:
         """Live brokers that have no session yet: this controller is new."""
-        return (broker for broker in image.live_brokers() if self.of(broker) is None)
+        return (broker for broker in image.live_brokers() if broker.id != own_id and self.of(broker) is None)
 
-    def stalest(self, image: MetadataImage) -> BrokerSeen | None:
+    def stalest(self, image: MetadataImage, own_id: int) -> BrokerSeen | None:
         """The live broker that was not heard of for the longest time."""
-        seen = [self.of(broker) for broker in image.live_brokers()]
+        seen = [self.of(broker) for broker in image.live_brokers() if broker.id != own_id]
         return min((one for one in seen if one is not None), key=lambda one: (one.seen_ms, one.broker_id), default=None)
 
     def seen_by_all_active(self, image: MetadataImage, version: int) -> bool:
@@ -85,9 +111,9 @@ class Sessions:
     def next_deadline_ms(self, image: MetadataImage, config: ControllerConfig) -> int | None:
         """When time alone has something to say next."""
         deadlines: list[int] = []
-        if next(self.unheard(image), None) is not None:
+        if next(self.unheard(image, config.own_id), None) is not None:
             deadlines.append(0)
-        stalest = self.stalest(image)
+        stalest = self.stalest(image, config.own_id)
         if stalest is not None:
             deadlines.append(stalest.seen_ms + config.broker_session_timeout_ms + 1)
         if config.auto_leader_rebalance_enable and not image.holdings.is_balanced:

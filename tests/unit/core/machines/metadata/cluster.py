@@ -23,7 +23,7 @@ from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
 FAR = 1_000_000_000  # a broker that says this has seen everything
 TOPIC = topic_id(1)
 SESSION_MS = 9_000
-QUIET = ControllerConfig(auto_leader_rebalance_enable=False)
+QUIET = ControllerConfig(own_id=0, broker_session_timeout_ms=9_000, auto_leader_rebalance_enable=False)
 
 
 class Cluster(Asked):

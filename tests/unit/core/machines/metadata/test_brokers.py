@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
-from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer, UnregisterBroker
+from chronik.core.machines.metadata.controller_commands import (
+    BrokerGone,
+    BrokerHeartbeat,
+    HeartbeatAnswer,
+    UnregisterBroker,
+)
 from chronik.core.machines.metadata.records import NO_LEADER, BrokerRegistrationChangeRecord
-from tests.unit.core.machines.metadata.cluster import SESSION_MS, Cluster, led
+from tests.unit.core.machines.metadata.cluster import QUIET, SESSION_MS, Cluster, led
 from tests.unit.core.machines.metadata.machine_asked import Asked, content
 
 
@@ -44,6 +51,80 @@ def test_a_node_that_is_alone_registers_unfenced_and_is_never_expected_to_report
     assert live(asked) == [1]
     assert asked.machine.next_deadline_ms() is None
     assert asked.machine.expire(10**12).facts == []
+
+
+def test_a_broker_is_reached_by_clients_and_by_nodes_at_its_own_address_for_each() -> None:
+    cluster = Cluster(())
+    cluster.ask(RegisterBroker(1, bytes(16), "public", 9092, internal_host="private", internal_port=19092))
+    cluster.ask(RegisterBroker(2, bytes(16), "both", 9093))
+
+    one, two = cluster.image.brokers[1], cluster.image.brokers[2]
+
+    assert (one.host, one.port, one.internal_host, one.internal_port) == ("public", 9092, "private", 19092)
+    assert (two.host, two.port, two.internal_host, two.internal_port) == ("both", 9093, "both", 9093)
+    assert content(cluster.replayed().image) == content(cluster.image)
+
+
+def test_the_controllers_own_broker_is_never_silent_and_others_are() -> None:
+    cluster = Cluster(controller=replace(QUIET, own_id=1))
+    cluster.topic((1, 2, 3))
+    cluster.now_ms = SESSION_MS + 1
+
+    cluster.expire()
+
+    assert live(cluster) == [1]
+    assert led(cluster.partition()) == (1, (1,), ())
+    assert cluster.machine.next_deadline_ms() is None
+
+
+def test_the_controllers_own_broker_may_register_anew_when_its_node_became_controller_after_a_restart() -> None:
+    before = Cluster(controller=replace(QUIET, own_id=1))
+    after = Cluster((), controller=replace(QUIET, own_id=1))
+    for record in before.log:
+        after.machine.replay(record)
+    after.expire()
+
+    after.start(1, incarnation=1)
+
+    assert live(after) == [1, 2, 3]
+    with pytest.raises(Refused):
+        after.register(1, incarnation=2)
+
+
+def test_a_broker_that_refuses_connections_is_fenced_once_it_has_missed_a_heartbeat() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2, 3))
+    cluster.now_ms = QUIET.gone_after_ms - 5
+
+    assert cluster.ask(BrokerGone(1)) == 5
+    assert live(cluster) == [1, 2, 3]
+    cluster.now_ms += 5
+    assert cluster.ask(BrokerGone(1)) == 0
+
+    assert live(cluster) == [2, 3]
+    assert led(cluster.partition()) == (2, (2, 3), ())
+    assert cluster.ask(BrokerGone(1)) == cluster.ask(BrokerGone(9)) == 0
+
+
+def test_a_broker_that_this_controller_never_heard_of_is_fenced_at_once_when_it_refuses_connections() -> None:
+    """It was the controller before, most likely: the election has taken long enough."""
+    before = Cluster()
+    after = Cluster(())
+    for record in before.log:
+        after.machine.replay(record)
+    after.expire()
+
+    assert after.ask(BrokerGone(1)) == 0
+
+    assert live(after) == [2, 3]
+
+
+def test_a_controller_does_not_believe_that_it_is_dead_itself() -> None:
+    cluster = Cluster(controller=replace(QUIET, own_id=1))
+    cluster.now_ms = 10**6
+
+    assert cluster.ask(BrokerGone(1)) == 0
+    assert 1 in live(cluster)
 
 
 def test_another_incarnation_is_refused_while_the_first_is_alive() -> None:

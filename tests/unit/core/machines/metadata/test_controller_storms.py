@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.commands import (
 from chronik.core.machines.metadata.controller_commands import (
     AlterPartitions,
     AlterReassignments,
+    BrokerGone,
     BrokerHeartbeat,
     ElectLeaders,
     InSyncChange,
@@ -40,7 +41,7 @@ BROKERS = st.integers(1, 4)
 TOPICS = st.sampled_from(["a", "b"])
 PARTITIONS = st.integers(0, 1)
 REPLICAS = st.lists(BROKERS, min_size=1, max_size=3, unique=True).map(tuple)
-CONTROLLER = ControllerConfig(leader_imbalance_check_interval_ms=20_000)
+CONTROLLER = ControllerConfig(own_id=4, broker_session_timeout_ms=9_000, leader_imbalance_check_interval_ms=20_000)
 
 
 class ControllerStorm(RuleBasedStateMachine):
@@ -52,6 +53,7 @@ class ControllerStorm(RuleBasedStateMachine):
         self.created = 0
         self.led: dict[tuple[bytes, int, int], int] = {}  # who led in which leader epoch
         self.vouched_for: tuple[int, ...] = ()  # the leader itself says, with the command, that these are in sync
+        self.wiped = -1  # the broker that says, with the command, that its disk is empty
         self.unclean_now = False  # the command asks for unclean elections itself
         for broker_id in (1, 2, 3):
             self.register(broker_id, 0, False)
@@ -64,7 +66,9 @@ class ControllerStorm(RuleBasedStateMachine):
     @rule(broker_id=BROKERS, incarnation=st.integers(0, 2), is_lost=st.sampled_from([False, False, True]))
     def register(self, broker_id: int, incarnation: int, is_lost: bool) -> None:
         incarnation_id = bytes([broker_id, incarnation]) * 8
+        self.wiped = broker_id if is_lost else -1
         self.ask(RegisterBroker(broker_id, incarnation_id, "h", 9, None, is_fenced=True, has_lost_its_log=is_lost))
+        self.wiped = -1
 
     @rule(
         broker_id=BROKERS,
@@ -90,6 +94,11 @@ class ControllerStorm(RuleBasedStateMachine):
             if broker_id != silent:
                 self.heartbeat(broker_id, True, False, False)
         self.time_passes(4_000)
+
+    @rule(broker_id=BROKERS)
+    def refuses_connections(self, broker_id: int) -> None:
+        self.asked.now_ms += 700
+        self.ask(BrokerGone(broker_id))
 
     @rule(name=TOPICS, number=PARTITIONS)
     def everybody_catches_up(self, name: str, number: int) -> None:
@@ -218,6 +227,8 @@ class ControllerStorm(RuleBasedStateMachine):
             assert new.leader_epoch == old.leader_epoch + 1
             if new.leader >= 0 and not may_be_unclean:
                 has_everything = (*old.in_sync, *old.eligible, *self.vouched_for)
+                is_all_lost = all(replica in (*old.lost, self.wiped) for replica in new.replicas)
+                assert is_all_lost or new.leader not in (*old.lost, self.wiped), "who has nothing does not lead"
                 assert new.leader in has_everything
         if old.is_moving and not new.is_moving and any(replica in new.replicas for replica in old.adding):
             assert all(replica in new.in_sync for replica in new.replicas), "a move is done when all are in sync"
@@ -241,7 +252,11 @@ class ControllerStorm(RuleBasedStateMachine):
                     assert one.leader in one.in_sync
                     assert all(image.is_active(member) for member in one.in_sync)
                 else:
-                    assert not any(image.is_active(member) for member in (*one.in_sync, *one.eligible))
+                    has_all = (*one.in_sync, *one.eligible)
+                    assert not any(image.is_active(member) for member in has_all if member not in one.lost)
+                    assert all(member in one.replicas for member in one.lost)
+                    assert len(one.lost) < len(one.replicas), "there is somebody to wait for"
+                assert not (one.lost and one.has_leader)
                 if len(one.in_sync) >= min(factors.min_insync_replicas, len(one.replicas)):
                     assert not one.eligible
                 known = self.led.setdefault((topic.id, number, one.leader_epoch), one.leader)

@@ -82,7 +82,12 @@ def test_a_partition_named_twice_is_elected_once() -> None:
 
 
 def balanced(is_enabled: bool) -> Cluster:
-    config = ControllerConfig(10**9, is_enabled, leader_imbalance_check_interval_ms=60_000)
+    config = ControllerConfig(
+        own_id=0,
+        broker_session_timeout_ms=10**9,
+        auto_leader_rebalance_enable=is_enabled,
+        leader_imbalance_check_interval_ms=60_000,
+    )
     cluster = Cluster(controller=config)
     cluster.topic((1, 2))
     cluster.expire()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ResourceType
+from chronik.core.machines.metadata.controller_commands import ElectLeaders, UnregisterBroker
 from chronik.core.machines.metadata.leaders import PartitionChange
 from chronik.core.machines.metadata.records import NO_LEADER, PartitionChangeRecord
-from tests.unit.core.machines.metadata.cluster import TOPIC, Cluster, epochs, led
+from tests.unit.core.machines.metadata.cluster import SESSION_MS, TOPIC, Cluster, epochs, led
+from tests.unit.core.machines.metadata.machine_asked import content
 
 
 def test_the_next_replica_in_sync_leads_when_the_leader_is_fenced() -> None:
@@ -220,6 +222,124 @@ def test_when_the_last_in_sync_lost_its_log_others_do_not_lead_instead() -> None
     cluster.fence(1)
 
     cluster.register(1, incarnation=1, has_lost_its_log=True)
+
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+
+
+def test_the_last_in_sync_does_not_lead_with_an_empty_disk() -> None:
+    """Nor when it is restarted once more: what it lost is remembered until somebody leads."""
+    cluster = Cluster()
+    cluster.topic((1, 2, 3))
+    cluster.alter(1)
+    cluster.fence(1)
+
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+    cluster.fence(1)
+    cluster.start(1, incarnation=2)
+
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+    assert cluster.partition().lost == (1,)
+    assert content(cluster.replayed().image) == content(cluster.image)
+
+
+def test_it_lost_its_log_and_registers_before_anybody_has_noticed_that_it_was_gone() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.now_ms = SESSION_MS + 1
+
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+
+
+def test_an_unclean_election_takes_a_replica_with_a_log_before_one_without() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2, 3))
+    cluster.alter(1)
+    cluster.fence(1)
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+    cluster.fence(2)
+    cluster.start(2, incarnation=1, has_lost_its_log=True)
+    assert cluster.partition().lost == (1, 2)
+
+    cluster.ask(ElectLeaders((("t", 0),), is_unclean=True))
+
+    assert led(cluster.partition()) == (3, (3,), ())
+    assert cluster.partition().is_recovering
+    assert cluster.partition().lost == ()
+
+
+def test_an_unclean_election_takes_one_without_a_log_when_nobody_else_is_alive() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.fence(1, 2)
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+
+    cluster.ask(ElectLeaders((("t", 0),), is_unclean=True))
+
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_the_only_replica_leads_again_without_its_log() -> None:
+    """What it had is gone with the only disk: there is nothing to wait for."""
+    cluster = Cluster()
+    cluster.topic((1,))
+    cluster.fence(1)
+
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_when_all_have_lost_their_logs_the_last_in_sync_leads_again() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.fence(1, 2)
+    cluster.start(1, incarnation=1, has_lost_its_log=True)
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+
+    cluster.start(2, incarnation=1, has_lost_its_log=True)
+
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_a_replica_in_sync_leads_when_it_is_back_and_another_has_lost_its_log() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.fence(1, 2)
+    cluster.start(2, incarnation=1, has_lost_its_log=True)
+    assert cluster.partition().lost == (2,)
+
+    cluster.unfence(1)
+
+    assert led(cluster.partition()) == (1, (1,), ())
+    assert cluster.partition().lost == ()
+
+
+def test_an_unregistered_broker_that_comes_back_with_its_log_leads_what_only_it_has() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2))
+    cluster.alter(1)
+    cluster.ask(UnregisterBroker(1))
+    assert led(cluster.partition()) == (NO_LEADER, (1,), ())
+
+    cluster.start(1, incarnation=1)
+
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_the_minimum_of_a_partition_that_gets_more_replicas_grows_with_them() -> None:
+    """With one replica one was enough, whatever the topic says: who is added later is not eligible for that."""
+    cluster = Cluster()
+    cluster.topic((1,), min_insync_replicas="2")
+
+    cluster.move(1, 2)
+    cluster.fence(1)
 
     assert led(cluster.partition()) == (NO_LEADER, (1,), ())
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chronik.core.errors import Code, Refused
 from chronik.core.machines.machine import LogRecord
 from chronik.core.machines.metadata.commands import (
     AllocateProducerIds,
@@ -126,8 +127,11 @@ def test_the_first_registration_says_the_version_of_the_log() -> None:
 
 
 def test_a_broker_that_comes_back_has_a_new_address_and_a_larger_epoch() -> None:
-    asked = Asked(brokers=(1, 2))
-    first = asked.image.brokers[1]
+    before = Asked(brokers=(1, 2))
+    first = before.image.brokers[1]
+    asked = Asked(brokers=())
+    for record in before.log:
+        asked.machine.replay(record)
 
     epoch = asked.ask(RegisterBroker(1, topic_id(2), "elsewhere", 7))
 
@@ -147,6 +151,17 @@ def test_no_producer_id_is_allocated_twice_not_even_after_a_restart() -> None:
     assert first == ProducerIdBlock(0, 1000)
     assert second == ProducerIdBlock(1000, 2000)
     assert reply.answer == ProducerIdBlock(2000, 3000)
+
+
+def test_a_broker_that_has_been_replaced_gets_no_producer_ids() -> None:
+    asked = Asked()
+    epoch = asked.image.brokers[1].epoch
+
+    assert asked.ask(AllocateProducerIds(1, epoch)) == ProducerIdBlock(0, 1000)
+    with pytest.raises(Refused) as refused:
+        asked.ask(AllocateProducerIds(1, epoch + 1))
+
+    assert refused.value.code == Code.STALE_BROKER_EPOCH
 
 
 def test_records_we_do_not_know_are_passed_over_when_the_log_is_replayed() -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.image import Broker
-from chronik.core.machines.metadata.sessions import BrokerSeen, Sessions
+from chronik.core.machines.metadata.sessions import BrokerSeen, ControllerConfig, Sessions
 from tests.unit.core.machines.metadata.cluster import Cluster
+
+CONFIG = ControllerConfig(own_id=5, broker_session_timeout_ms=9_000)
 
 
 def broker(epoch: int = 7, *, is_fenced: bool = False) -> Broker:
@@ -15,8 +18,8 @@ def test_a_session_lasts_until_its_time_is_over() -> None:
     sessions = Sessions()
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
-    assert sessions.is_heard_of(broker(), 10_000, 9_000)
-    assert not sessions.is_heard_of(broker(), 10_001, 9_000)
+    assert sessions.is_heard_of(broker(), 10_000, CONFIG)
+    assert not sessions.is_heard_of(broker(), 10_001, CONFIG)
 
 
 def test_the_word_of_an_earlier_registration_does_not_count() -> None:
@@ -24,14 +27,39 @@ def test_the_word_of_an_earlier_registration_does_not_count() -> None:
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
     assert sessions.of(broker(epoch=8)) is None
-    assert not sessions.is_heard_of(broker(epoch=8), 1_000, 9_000)
+    assert not sessions.is_heard_of(broker(epoch=8), 1_000, CONFIG)
 
 
 def test_a_fenced_broker_has_no_session() -> None:
     sessions = Sessions()
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
-    assert not sessions.is_heard_of(broker(is_fenced=True), 1_000, 9_000)
+    assert not sessions.is_heard_of(broker(is_fenced=True), 1_000, CONFIG)
+
+
+def test_the_session_of_the_controllers_own_broker_has_no_end() -> None:
+    sessions = Sessions()
+    own = Broker(5, 7, bytes(16), "host", 9092, None, is_fenced=False)
+    assert not sessions.is_heard_of(own, 0, CONFIG), "registered is an earlier process, as long as nobody has spoken"
+
+    sessions.apply(BrokerSeen(5, 7, 1_000))
+
+    assert sessions.is_heard_of(own, 10**9, CONFIG)
+
+
+def test_a_controller_has_the_settings_of_its_node() -> None:
+    node = NodeConfig.from_settings(
+        {
+            "node.id": "3",
+            "broker.session.timeout.ms": "4000",
+            "broker.heartbeat.interval.ms": "1000",
+            "auto.leader.rebalance.enable": "false",
+            "leader.imbalance.check.interval.seconds": "7",
+        }
+    )
+
+    assert ControllerConfig.of(node) == ControllerConfig(3, 4_000, 1_000, False, 7_000)
+    assert ControllerConfig.of(node).gone_after_ms == 1_250
 
 
 def test_the_one_that_is_silent_for_longest_comes_first() -> None:
@@ -39,7 +67,7 @@ def test_the_one_that_is_silent_for_longest_comes_first() -> None:
     cluster.now_ms = 50
     cluster.beat(1)
 
-    stalest = cluster.machine.sessions.stalest(cluster.image)
+    stalest = cluster.machine.sessions.stalest(cluster.image, own_id=0)
 
     assert stalest is not None
     assert (stalest.broker_id, stalest.seen_ms) == (2, 0)
