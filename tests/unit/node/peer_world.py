@@ -8,11 +8,12 @@ import struct
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import pytest
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 
 from chronik.core.errors import Code
 from chronik.node.deadlines import Deadlines
-from chronik.node.peers import Peers
+from chronik.node.peers import Peers, Unreachable
 from chronik.sim.chance import SimChance
 from chronik.sim.loop import SimLoop
 from chronik.sim.network import SimListener, SimNetwork, SimTransport, Wires
@@ -21,8 +22,11 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import encode_response
 from chronik.wire.framing import RequestHeader, read_header
 from chronik.wire.versions import API_VERSIONS, APIS
+from tests.unit.wire.messages import filled, request_type, response_type
 
 PORT = 9092
+HEARTBEAT = 12
+LIST_GROUPS = 16
 
 
 class Other(asyncio.Protocol):
@@ -134,7 +138,7 @@ def in_world(test: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[],
             await asyncio.sleep(5)
             left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             assert left == []
-            assert [ends for ends in world.wires.connections if not all(end.is_closing() for end in ends)] == []
+            assert [ours for ours, _ in world.wires.connections if not ours.is_closing()] == []
 
         try:
             loop.run_until_complete(through())
@@ -146,3 +150,23 @@ def in_world(test: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[],
     wrapped.__name__ = test.__name__
     wrapped.__doc__ = test.__doc__
     return wrapped
+
+
+def a_request(api_key: int = HEARTBEAT) -> Any:
+    return filled(request_type(api_key, APIS[api_key].highest), "full")
+
+
+def a_response(api_key: int = HEARTBEAT) -> Any:
+    return filled(response_type(api_key, APIS[api_key].highest), "full")
+
+
+def echo(other: Other, header: RequestHeader, frame: bytes) -> None:
+    """Answers anything with a response full of values."""
+    other.say(encode_response(header.api_key, header.version, header.correlation_id, a_response(header.api_key)))
+
+
+async def problem_of(answer: asyncio.Future[Any]) -> str:
+    """In words, what it failed with."""
+    with pytest.raises(Unreachable) as caught:
+        await answer
+    return str(caught.value)
