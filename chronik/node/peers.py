@@ -50,6 +50,10 @@ class Unreachable(Exception):
     """A node gave no answer; what became of the request is not known. The message says which node and why."""
 
 
+class NotSent(Unreachable):
+    """The request never left: it can be sent again, here or elsewhere, without happening twice."""
+
+
 class _Asked:
     """A request on its way: a `message` to be encoded, or the `pieces` of a frame."""
 
@@ -171,7 +175,7 @@ class Link:
 
     def _ask(self, asked: _Asked, timeout_ms: int) -> asyncio.Future[Any]:
         if self._is_closed:
-            self._fail(asked, Unreachable(f"the link to {self} is closed"))
+            self._fail(asked, NotSent(f"the link to {self} is closed"))
             return asked.answer
         if timeout_ms != NO_TIMEOUT:
             asked.deadline = self._peers.deadlines.after_ms(timeout_ms, lambda: self._timed_out(asked, timeout_ms))
@@ -315,19 +319,21 @@ class Link:
             wire.let_go(is_flushed=is_flushed)
         if connecting is not None:
             connecting.cancel()
-        under_way = [*self._unanswered, *self._unwritten, *self._unsent]
+        sent, unsent = [*self._unanswered, *self._unwritten], [*self._unsent]
         self._unanswered.clear()
         self._unwritten.clear()
         self._unsent.clear()
-        for asked in under_way:
+        for asked in sent:
             self._fail(asked, Unreachable(reason))
+        for asked in unsent:
+            self._fail(asked, NotSent(reason))
 
     def _timed_out(self, asked: _Asked, timeout_ms: int) -> None:
         name = APIS[asked.api_key].name if asked.api_key in APIS else f"request {asked.api_key}"
         reason = f"no answer to {name} in {timeout_ms} ms"
         if asked in self._unsent:  # nothing was sent, so no order is lost
             self._unsent.remove(asked)
-            self._fail(asked, Unreachable(f"{self}: {reason}"))
+            self._fail(asked, NotSent(f"{self}: {reason}"))
         else:
             self.lost(reason)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from chronik.core.errors import Code
+from chronik.node.peers import NotSent, Unreachable
 from chronik.wire.codec import decode_request, encode_request, encode_response
 from chronik.wire.framing import RequestHeader
 from tests.unit.node.peer_world import (
@@ -321,3 +322,19 @@ async def test_the_log_says_once_that_a_node_is_not_reached_and_once_that_it_is_
     assert len(lines) == 2
     assert lines[0].startswith("node 2 at node2:9092 cannot be reached: ")
     assert lines[1] == "node 2 at node2:9092 is reached again"
+
+
+@in_world
+async def test_whoever_asks_is_told_whether_the_request_left_at_all(world: World) -> None:
+    link = world.peers.link(2, "quorum")
+    await world.two.stop()
+    (problem,) = await asyncio.gather(link.ask(HEARTBEAT, a_request(), timeout_ms=900), return_exceptions=True)
+    assert isinstance(problem, NotSent)
+    await world.two.start()
+
+    asked = link.ask(HEARTBEAT, a_request(), timeout_ms=-1)
+    await asyncio.sleep(1)
+    world.two.last.hang_up()
+
+    (problem,) = await asyncio.gather(asked, return_exceptions=True)
+    assert type(problem) is Unreachable
