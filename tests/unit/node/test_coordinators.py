@@ -225,7 +225,7 @@ async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place_and_kno
 
     place.coordinators.leadership_lost(replica)
 
-    (problem,) = await asyncio.gather(waiting, return_exceptions=True)
+    problem: object = (await asyncio.gather(waiting, return_exceptions=True))[0]
     assert isinstance(problem, Refused)
     assert problem.code == Code.NOT_COORDINATOR
     assert list(place.coordinators.machines()) == []

@@ -298,11 +298,20 @@ async def test_a_link_is_kept_for_each_purpose_and_a_new_one_is_nobody_elses(wor
     assert [link.node_id for link in links] == [2, 2, 3, 2]
 
 
+class Lines(logging.Handler):
+    """Keeps what the log says."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
 @in_world
 async def test_the_log_says_once_that_a_node_is_not_reached_and_once_that_it_is_again(world: World) -> None:
-    lines: list[str] = []
-    watcher = logging.Handler()
-    watcher.emit = lambda line: lines.append(line.getMessage())  # type: ignore[method-assign]
+    watcher = Lines()
     log = logging.getLogger("chronik.node.peers")
     log.addHandler(watcher)
     log.setLevel(logging.INFO)
@@ -319,16 +328,17 @@ async def test_the_log_says_once_that_a_node_is_not_reached_and_once_that_it_is_
         log.removeHandler(watcher)
         log.setLevel(logging.NOTSET)
 
-    assert len(lines) == 2
-    assert lines[0].startswith("node 2 at node2:9092 cannot be reached: ")
-    assert lines[1] == "node 2 at node2:9092 is reached again"
+    assert len(watcher.lines) == 2
+    assert watcher.lines[0].startswith("node 2 at node2:9092 cannot be reached: ")
+    assert watcher.lines[1] == "node 2 at node2:9092 is reached again"
 
 
 @in_world
 async def test_whoever_asks_is_told_whether_the_request_left_at_all(world: World) -> None:
     link = world.peers.link(2, "quorum")
     await world.two.stop()
-    (problem,) = await asyncio.gather(link.ask(HEARTBEAT, a_request(), timeout_ms=900), return_exceptions=True)
+    asked = link.ask(HEARTBEAT, a_request(), timeout_ms=900)
+    problem: object = (await asyncio.gather(asked, return_exceptions=True))[0]
     assert isinstance(problem, NotSent)
     await world.two.start()
 
@@ -336,5 +346,5 @@ async def test_whoever_asks_is_told_whether_the_request_left_at_all(world: World
     await asyncio.sleep(1)
     world.two.last.hang_up()
 
-    (problem,) = await asyncio.gather(asked, return_exceptions=True)
+    problem = (await asyncio.gather(asked, return_exceptions=True))[0]
     assert type(problem) is Unreachable
