@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = example("chronik simulate --seeds 200", "chronik simulate --seed 17")
 EXIT_BROKEN = 1
+SECONDS = 12.0
 
 
 def simulate(
@@ -26,25 +27,29 @@ def simulate(
     ] = None,
     seconds: Annotated[
         float, typer.Option("--seconds", min=1.0, metavar="T", help="Simulated seconds of load and faults in a world.")
-    ] = 12.0,
+    ] = SECONDS,
+    nodes: Annotated[
+        int | None,
+        typer.Option("--nodes", min=1, max=9, metavar="N", help="Nodes in each world; else the seed has its say."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Run nodes in simulated worlds with crashes, power cuts, failing disks and networks, and check every promise."""
     wanted = range(seeds) if seed is None else range(seed, seed + 1)
     started = time.monotonic()
-    outcomes = _run(wanted, seconds, is_bar_wanted=not as_json)
+    outcomes = _run(wanted, seconds, nodes, is_bar_wanted=not as_json)
     broken = next((outcome for outcome in outcomes if outcome.broken is not None), None)
     if as_json:
         print_json({"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])})
     elif broken is not None:
-        _tell(broken)
+        _tell(broken, "".join((f" --nodes {nodes}" * bool(nodes), f" --seconds {seconds:g}" * (seconds != SECONDS))))
     else:
         _sum_up(outcomes, time.monotonic() - started, is_story_wanted=seed is not None)
     if broken is not None:
         raise typer.Exit(EXIT_BROKEN)
 
 
-def _run(seeds: Iterable[int], seconds: float, *, is_bar_wanted: bool) -> list[Outcome]:
+def _run(seeds: Iterable[int], seconds: float, nodes: int | None, *, is_bar_wanted: bool) -> list[Outcome]:
     """One after the other, until a promise is broken."""
     from chronik.sim.run import run_seed
 
@@ -52,18 +57,18 @@ def _run(seeds: Iterable[int], seconds: float, *, is_bar_wanted: bool) -> list[O
     wanted = list(seeds)
     with progress("Worlds", len(wanted), unit="worlds", is_wanted=is_bar_wanted) as advance:
         for seed in wanted:
-            outcomes.append(run_seed(seed, seconds))
+            outcomes.append(run_seed(seed, seconds, nodes))
             advance(1)
             if outcomes[-1].broken is not None:
                 break
     return outcomes
 
 
-def _tell(broken: Outcome) -> None:
+def _tell(broken: Outcome, options: str) -> None:
     for line in broken.story:
         print_line(line)
     print_note(f"seed {broken.seed}: {broken.broken}")
-    print_note(f"again: chronik simulate --seed {broken.seed}")
+    print_note(f"again: chronik simulate --seed {broken.seed}{options}")
 
 
 def _sum_up(outcomes: list[Outcome], took_s: float, *, is_story_wanted: bool) -> None:

@@ -8,11 +8,43 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 from chronik.core.errors import Corrupt
 from chronik.core.records.payload import Record, walk
 from chronik.core.types import TopicPartition
 from chronik.sim.story import Story
+
+
+class Coordinator(NamedTuple):
+    """Who coordinates a group, and since when."""
+
+    host: str  # "" when there is no choice
+    leader_epoch: int
+
+
+class Truth(Protocol):
+    """What is so, whether or not any client has heard of it."""
+
+    def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
+        """The nodes in whose copies all that is safe must be; empty when that is not known."""
+
+    def leader_epoch(self, name: TopicPartition) -> int: ...
+
+    def coordinator(self, group: str) -> Coordinator: ...
+
+
+class OneNode:
+    """The truth of a world in which nothing ever moves."""
+
+    def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
+        return ()
+
+    def leader_epoch(self, name: TopicPartition) -> int:
+        return 0
+
+    def coordinator(self, group: str) -> Coordinator:
+        return Coordinator("", 0)
 
 
 @dataclass(slots=True)
@@ -23,16 +55,30 @@ class Known:
     promised: dict[int, bytes] = field(default_factory=dict)  # acknowledged, by offset
     seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
-    watermark: int = 0  # the furthest anybody was told of
+    watermarks: dict[int, int] = field(default_factory=dict)  # the furthest anybody was told of, by leader epoch
+    # Acknowledged by a leader alone, by offset, with its epoch: promised while nobody else has led.
+    leaders_word: dict[int, tuple[bytes, int]] = field(default_factory=dict)
+
+    @property
+    def watermark(self) -> int:
+        """The furthest anybody was told of."""
+        return max(self.watermarks.values(), default=0)
+
+    def watermark_at(self, leader_epoch: int) -> int:
+        """The furthest that leaders of this epoch and earlier ones told of. A later leader knows at least as much; an
+        earlier one, that has not heard that it is none any more, need not."""
+        return max((told for epoch, told in self.watermarks.items() if epoch <= leader_epoch), default=0)
 
 
 class Judge:
     """What the world's clients were told. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: Story, node_count: int = 1) -> None:
         self._story = story
+        self.node_count = node_count
         self.partitions: dict[TopicPartition, Known] = {}
-        self.damaged: set[TopicPartition] = set()  # bits were turned over on disk: refusing is right, lying is not
+        self.damage: dict[TopicPartition, set[int]] = {}  # nodes on whose disk bits of a partition were turned over
+        self.truth: Truth = OneNode()
         self._commits: dict[tuple[str, TopicPartition], int] = {}
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
@@ -41,16 +87,30 @@ class Judge:
             self.partitions[name] = Known()
         return self.partitions[name]
 
+    def damaged(self, name: TopicPartition, node_id: int) -> None:
+        self.damage.setdefault(name, set()).add(node_id)
+
+    def may_refuse(self, name: TopicPartition) -> bool:
+        """Whether every copy that has all that is safe was damaged: refusing is right then, lying is not."""
+        damaged = self.damage.get(name)
+        return damaged is not None and damaged.issuperset(self.truth.in_sync(name) or damaged)
+
     # --- produced
 
     def sent(self, name: TopicPartition, values: list[bytes], *, is_idempotent: bool) -> None:
         self.known(name).written.update(dict.fromkeys(values, is_idempotent))
 
-    def acknowledged(self, who: str, name: TopicPartition, base_offset: int, values: list[bytes]) -> None:
-        """An acknowledgement that is a promise: these values, at these offsets, for ever."""
+    def acknowledged(
+        self, who: str, name: TopicPartition, base_offset: int, values: list[bytes], leader_epoch: int | None = None
+    ) -> None:
+        """An acknowledgement that is a promise: these values, at these offsets, for ever. With a leader epoch it is
+        only the word of that leader: as long as it leads."""
         if base_offset < 0:
             raise self._story.break_promise(f"{who}: {name} acknowledged a batch at offset {base_offset}")
         known = self.known(name)
+        if leader_epoch is not None:
+            known.leaders_word.update({o: (value, leader_epoch) for o, value in enumerate(values, base_offset)})
+            return
         for offset, value in enumerate(values, base_offset):
             before = known.promised.get(offset, known.seen.get(offset, value))
             if before != value:
@@ -76,9 +136,10 @@ class Judge:
         records: bytes,
         told_watermark: int,
         known_watermark: int,
+        leader_epoch: int = 0,
     ) -> int:
         """What a fetch brought, asked for when `known_watermark` was known. Returns where to go on."""
-        self.watermark(who, name, told_watermark, known_watermark)
+        self.watermark(who, name, told_watermark, known_watermark, leader_epoch)
         try:
             found = list(walk(records))
         except Corrupt as problem:
@@ -122,17 +183,22 @@ class Judge:
         known.seen[record.offset] = value
         self._placed(who, name, known, record.offset, value)
 
-    def watermark(self, who: str, name: TopicPartition, told: int, known_before: int) -> None:
+    def watermark(self, who: str, name: TopicPartition, told: int, known_before: int, leader_epoch: int = 0) -> None:
         """Said in an answer to a request that was sent when `known_before` was known."""
         if told < known_before:
             raise self._story.break_promise(f"{who}: the watermark of {name} went back from {known_before} to {told}")
-        known = self.known(name)
-        known.watermark = max(known.watermark, told)
+        watermarks = self.known(name).watermarks
+        watermarks[leader_epoch] = max(watermarks.get(leader_epoch, 0), told)
 
     def complete(self, name: TopicPartition, end_offset: int, read: dict[int, bytes]) -> None:
         """After everything: whatever was promised or seen is there."""
-        known = self.known(name)
-        for told, words in ((known.promised, "acknowledged"), (known.seen, "read")):
+        known, leader_epoch = self.known(name), self.truth.leader_epoch(name)
+        word = {o: value for o, (value, epoch) in known.leaders_word.items() if epoch == leader_epoch}
+        for told, words in (
+            (known.promised, "acknowledged"),
+            (known.seen, "read"),
+            (word, "acknowledged by its leader"),
+        ):
             for offset, value in told.items():
                 if read.get(offset) != value:
                     raise self._story.break_promise(f"{name} offset {offset} was {words} ({_short(value)}) and is lost")
@@ -161,6 +227,7 @@ class Judge:
         return self._commits.get((group, name), -1)
 
     def commit_read(self, who: str, group: str, name: TopicPartition, offset: int, known_before: int) -> None:
+        """Said by the group's coordinator in an answer to a request that was sent when `known_before` was known."""
         if offset < known_before:
             raise self._story.break_promise(
                 f"{who}: {group} had committed {known_before} of {name}, now it is {offset}"

@@ -10,28 +10,36 @@ from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.types import TopicPartition
 from chronik.sim.client import Client, create_topics, fetch_one, milliseconds
 from chronik.sim.link import part_of
+from chronik.sim.plans import TopicPlan
 
-SCRATCH = TopicPartition("scratch", 0)
 _NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
 class Churn(Client):
-    """Each round is one topic's life. What a lost answer leaves open is settled by asking again."""
+    """Each round is one topic's life. What a lost answer leaves open is settled by asking again. Where nodes send
+    requests on, one that was given up may still arrive: so the next topic has another name then."""
 
     is_over: Callable[[], bool]
     rounds = 0
     _step = 0  # 0: to be made, 1: to be written and read, 2: to be deleted
     _tries = 0  # of the step under way
+    _name = TopicPartition("scratch", 0)
+    _has_doubts = False  # something was asked for again in this round
 
     async def attempt(self) -> None:
         while not (self.is_over() and self._step == 0):
             self._tries += 1
+            self._has_doubts |= self._tries > 1
             await (self._create, self._write, self._delete)[self._step]()
             self._step, self._tries = (self._step + 1) % 3, 0
+            if self._step == 0:
+                self.routes.forget(self._name.topic)
+                if self._has_doubts and self.is_in_cluster:
+                    self._name, self._has_doubts = TopicPartition(f"scratch{self.rounds}", 0), False
             await asyncio.sleep(self.chance.between(0, 1.0))
 
     async def _create(self) -> None:
-        answer = await create_topics(self, {SCRATCH.topic: 1}, {})
+        answer = await create_topics(self, {self._name.topic: TopicPlan(1, -1, {})})
         code = answer.topics[0].error_code
         if code != Code.TOPIC_ALREADY_EXISTS or self._tries == 1:
             self.check(code, "creating a topic that was deleted")
@@ -43,9 +51,10 @@ class Churn(Client):
         batch = bytes(build([KeyValue(None, value)], self.clock.now_ms()))
         answer = await self.ask(
             "produce",
+            await self.leader_of(self._name),
             acks=-1,
             timeout=milliseconds(5000),
-            topic_data=(topic(name=SCRATCH.topic, partition_data=(partition(index=0, records=batch),)),),
+            topic_data=(topic(name=self._name.topic, partition_data=(partition(index=0, records=batch),)),),
         )
         part = answer.responses[0].partition_responses[0]
         self.check(part.error_code, "writing to a topic that was made")
@@ -53,7 +62,7 @@ class Churn(Client):
             raise self.story.break_promise(
                 f"{self.name}: the first record of a new topic is at {part.base_offset} after {self._tries} tries"
             )
-        found = await fetch_one(self, SCRATCH, 0, 10_000, wait_ms=0)
+        found = await fetch_one(self, self._name, 0, 10_000, wait_ms=0)
         self.check(found.error_code, "reading a topic that was made")
         values = {record.value for record in walk(found.records or b"")}
         if values != {value}:
@@ -62,7 +71,7 @@ class Churn(Client):
             )
 
     async def _delete(self) -> None:
-        answer = await self.ask("delete_topics", topic_names=(SCRATCH.topic,), timeout=milliseconds(5000))
+        answer = await self.ask("delete_topics", topic_names=(self._name.topic,), timeout=milliseconds(5000))
         code = answer.responses[0].error_code
         if code not in _NO_TOPIC or self._tries == 1:
             self.check(code, "deleting a topic that was made")

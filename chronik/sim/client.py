@@ -14,6 +14,8 @@ from chronik.sim.checkers import Judge
 from chronik.sim.clock import SimClock
 from chronik.sim.link import Link, part_of
 from chronik.sim.network import SimNetwork
+from chronik.sim.plans import TopicPlan
+from chronik.sim.routes import Address, Place, Routes
 from chronik.sim.story import Story
 
 # Answers after which a client tries again. Anything else, in this world, is a broken promise.
@@ -28,6 +30,22 @@ PASSING = frozenset(
         Code.NOT_COORDINATOR,
     )
 )
+# Among several nodes also what one of them says that has not heard the news, or cannot reach the others.
+PASSING_IN_A_CLUSTER = PASSING | frozenset(
+    (
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.UNKNOWN_TOPIC_ID,
+        Code.NOT_ENOUGH_REPLICAS,
+        Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND,
+        Code.FENCED_LEADER_EPOCH,
+        Code.UNKNOWN_LEADER_EPOCH,
+        Code.OFFSET_NOT_AVAILABLE,
+        Code.NOT_CONTROLLER,
+        Code.BROKER_NOT_AVAILABLE,
+        Code.INVALID_REPLICATION_FACTOR,  # too few of them have registered yet
+    )
+)
+OUT_OF_REACH = frozenset((Code.OFFSET_OUT_OF_RANGE,))  # said by a follower that lags behind
 
 
 REFUSED = -1
@@ -61,34 +79,83 @@ class Client:
         self.chance = chance
         self.judge = judge
         self.story = story
+        self.routes = Routes()
         self.is_done = False
-        self._link: Link | None = None
+        self._links: dict[Address, Link] = {}
+        self._home: Address | None = None  # the node for whatever any node can do
 
-    async def link(self) -> Link:
-        """The connection, opened when there is none. Raises OSError."""
-        if self._link is None:
-            address = self.chance.one_of(self.addresses)
-            self._link = await Link.open(self.name, self.story, self.network, address)
-        return self._link
+    # --- connections
+
+    async def link(self, address: Address | None = None) -> Link:
+        """The connection to a node, or to any, opened when there is none. Raises OSError."""
+        if address is None:
+            if self._home is None:
+                self._home = self.chance.one_of([*self.addresses, *self.routes.brokers.values()])
+            address = self._home
+        if address not in self._links:
+            self._links[address] = await Link.open(self.name, self.story, self.network, address)
+        return self._links[address]
 
     def hang_up(self) -> None:
-        if self._link is not None:
-            self._link.abort()
-            self._link = None
+        """All connections; what was known is to be asked for again."""
+        for link in self._links.values():
+            link.abort()
+        self._links.clear()
+        self._home = None
+        self.routes.doubt()
 
-    async def ask(self, name: str, **fields: Any) -> Any:
-        """Raises OSError; the connection is given up then."""
+    async def ask(self, name: str, to: Address | None = None, **fields: Any) -> Any:
+        """Raises OSError; all connections are given up then."""
         try:
-            return await (await self.link()).ask(name, **fields)
+            return await (await self.link(to)).ask(name, **fields)
         except OSError:
             self.hang_up()
             raise
+
+    # --- finding the way
+
+    async def place_of(self, name: TopicPartition) -> Place:
+        """Raises OSError, and TryAgain while nobody leads it."""
+        if self.routes.is_stale or name not in self.routes.places:
+            topic = part_of("metadata", "topics")(name=name.topic)
+            answer = await self.ask(
+                "metadata",
+                topics=(topic,),
+                allow_auto_topic_creation=False,
+                include_cluster_authorized_operations=False,
+                include_topic_authorized_operations=False,
+            )
+            for told in answer.topics:
+                self.check(told.error_code, f"where {told.name} is")
+            self.routes.learn(answer)
+        place = self.routes.places.get(name)
+        if place is None or self.routes.address_of(place.leader) is None:
+            raise TryAgain(f"nobody leads {name}")
+        return place
+
+    async def leader_of(self, name: TopicPartition) -> Address:
+        """Raises OSError and TryAgain."""
+        place = await self.place_of(name)
+        return self.routes.brokers[place.leader]
+
+    async def coordinator_of(self, group: str) -> Address:
+        """Raises OSError and TryAgain."""
+        if group not in self.routes.coordinators:
+            answer = await self.ask("find_coordinator", key=group, key_type=0)
+            self.check(answer.error_code, f"who coordinates {group}")
+            self.routes.coordinators[group] = (answer.host, answer.port)
+        return self.routes.coordinators[group]
+
+    @property
+    def is_in_cluster(self) -> bool:
+        return self.judge.node_count > 1
 
     def check(self, code: Code, what: str, also: frozenset[Code] = frozenset()) -> None:
         """Raises TryAgain for what passes, Violation for what never should have been said."""
         if code == Code.NONE:
             return
-        if code not in PASSING and code not in also:
+        passing = PASSING_IN_A_CLUSTER if self.is_in_cluster else PASSING
+        if code not in passing and code not in also:
             raise self.story.break_promise(f"{self.name}: {what} was answered {code.name}")
         raise TryAgain(f"{what}: {code.name}")
 
@@ -117,11 +184,10 @@ class Client:
 class Admin(Client):
     """Makes the topics."""
 
-    topics: dict[str, int]
-    configs: dict[str, str]
+    topics: dict[str, TopicPlan]
 
     async def attempt(self) -> None:
-        answer = await create_topics(self, self.topics, self.configs)
+        answer = await create_topics(self, self.topics)
         for made in answer.topics:
             if made.error_code != Code.TOPIC_ALREADY_EXISTS:  # this may be the second try
                 self.check(made.error_code, f"creating {made.name}")
@@ -144,11 +210,12 @@ class Auditor(Client):
         offset, read = 0, {}
         while offset < end_offset:
             part = await fetch_one(self, name, offset, 100_000, wait_ms=0)
-            if part.error_code != Code.NONE and name in self.judge.damaged:
+            if part.error_code != Code.NONE and self.judge.may_refuse(name):
                 self.story.tell(self.name, f"{name} is refused from {offset} on, as damage is to be")
                 return
             self.check(part.error_code, f"reading {name} from {offset}")
-            next_offset = self.judge.read(self.name, name, offset, part.records or b"", part.high_watermark, 0)
+            epoch = self.routes.places[name].leader_epoch
+            next_offset = self.judge.read(self.name, name, offset, part.records or b"", part.high_watermark, 0, epoch)
             if next_offset == offset:
                 raise self.story.break_promise(f"{name} has nothing at {offset} and says it ends at {end_offset}")
             seen = self.judge.known(name).seen
@@ -159,46 +226,54 @@ class Auditor(Client):
     async def latest(self, name: TopicPartition) -> int:
         """The end, as consumers see it, or REFUSED for a damaged partition."""
         topic, partition = part_of("list_offsets", "topics"), part_of("list_offsets", "topics", "partitions")
-        known = self.judge.known(name).watermark
-        asked = (topic(name=name.topic, partitions=(partition(partition_index=name.partition, timestamp=-1),)),)
-        answer = await self.ask("list_offsets", replica_id=-1, isolation_level=0, topics=asked)
+        leader, epoch = await self.leader_of(name), self.routes.places[name].leader_epoch
+        known = self.judge.known(name).watermark_at(epoch)
+        wanted = partition(partition_index=name.partition, current_leader_epoch=epoch, timestamp=-1)
+        asked = (topic(name=name.topic, partitions=(wanted,)),)
+        answer = await self.ask("list_offsets", leader, replica_id=-1, isolation_level=0, topics=asked)
         part = answer.topics[0].partitions[0]
-        if part.error_code != Code.NONE and name in self.judge.damaged:
+        if part.error_code != Code.NONE and self.judge.may_refuse(name):
             return REFUSED
         self.check(part.error_code, f"the latest offset of {name}")
-        self.judge.watermark(self.name, name, part.offset, known)
+        self.judge.watermark(self.name, name, part.offset, known, epoch)
         return int(part.offset)
 
 
-async def create_topics(client: Client, topics: dict[str, int], configs: dict[str, str]) -> Any:
-    """Ask for topics with so many partitions each. Raises OSError."""
+async def create_topics(client: Client, topics: dict[str, TopicPlan]) -> Any:
+    """Ask any node for topics. Raises OSError."""
     topic, config = part_of("create_topics", "topics"), part_of("create_topics", "topics", "configs")
     wanted = tuple(
         topic(
             name=name,
-            num_partitions=count,
-            replication_factor=-1,
+            num_partitions=plan.partition_count,
+            replication_factor=plan.replica_count,
             assignments=(),
-            configs=tuple(config(name=key, value=value) for key, value in configs.items()),
+            configs=tuple(config(name=key, value=value) for key, value in plan.configs.items()),
         )
-        for name, count in topics.items()
+        for name, plan in topics.items()
     )
     return await client.ask("create_topics", topics=wanted, timeout=milliseconds(5000), validate_only=False)
 
 
-async def fetch_one(client: Client, name: TopicPartition, offset: int, max_bytes: int, wait_ms: int) -> Any:
-    """Fetch from one partition. Raises OSError."""
+async def fetch_one(
+    client: Client, name: TopicPartition, offset: int, max_bytes: int, wait_ms: int, source: Address | None = None
+) -> Any:
+    """Fetch from one partition: from its leader, or from `source`. Raises OSError and TryAgain."""
     topic, partition = part_of("fetch", "topics"), part_of("fetch", "topics", "partitions")
-    asked = topic(
-        topic=name.topic,
-        partitions=(partition(partition=name.partition, fetch_offset=offset, partition_max_bytes=max_bytes),),
+    place = await client.place_of(name)
+    wanted = partition(
+        partition=name.partition,
+        current_leader_epoch=place.leader_epoch,
+        fetch_offset=offset,
+        partition_max_bytes=max_bytes,
     )
     answer = await client.ask(
         "fetch",
+        source or await client.leader_of(name),
         max_wait=milliseconds(wait_ms),
         min_bytes=1,
         max_bytes=max_bytes,
-        topics=(asked,),
+        topics=(topic(topic=name.topic, partitions=(wanted,)),),
         forgotten_topics_data=(),
     )
     client.check(answer.error_code, "fetch")

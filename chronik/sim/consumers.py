@@ -9,8 +9,9 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Auditor, Client, TryAgain, fetch_one, milliseconds
+from chronik.sim.client import OUT_OF_REACH, Auditor, Client, TryAgain, fetch_one, milliseconds
 from chronik.sim.link import part_of
+from chronik.sim.routes import Address, Place
 
 SESSION_MS = 6000
 REBALANCE_MS = 8000
@@ -23,6 +24,7 @@ class Reader(Auditor):
     """Reads all partitions, now and then from an earlier offset again, until it has read to the end of a done world."""
 
     is_over: Callable[[], bool]
+    from_followers: float = 0.0  # how often it reads from one
     _positions: dict[TopicPartition, int]
 
     async def attempt(self) -> None:
@@ -42,15 +44,25 @@ class Reader(Auditor):
         offset = positions[name]
         if self.chance.happens(0.1):
             offset = self.chance.below(offset + 1)
-        known = self.judge.known(name).watermark
         max_bytes = self.chance.one_of((200, 2_000, 100_000))
-        part = await fetch_one(self, name, offset, max_bytes, wait_ms=self.chance.one_of((0, 100, 500)))
-        if part.error_code != Code.NONE and name in self.judge.damaged:
+        place = await self.place_of(name)
+        follower = self._follower(place)
+        known = self.judge.known(name).watermark_at(place.leader_epoch) if follower is None else 0  # followers lag
+        wait_ms = self.chance.one_of((0, 100, 500))
+        part = await fetch_one(self, name, offset, max_bytes, wait_ms, follower)
+        if part.error_code != Code.NONE and self.judge.may_refuse(name):
             positions[name] = 2**62
             return
-        self.check(part.error_code, f"reading {name} from {offset}")
-        next_offset = self.judge.read(self.name, name, offset, part.records or b"", part.high_watermark, known)
+        self.check(part.error_code, f"reading {name} from {offset}", OUT_OF_REACH if follower else frozenset())
+        records, told, epoch = part.records or b"", part.high_watermark, place.leader_epoch
+        next_offset = self.judge.read(self.name, name, offset, records, told, known, epoch)
         positions[name] = max(positions[name], next_offset)
+
+    def _follower(self, place: Place) -> Address | None:
+        """Now and then one of the others that have it."""
+        if len(place.replicas) == 1 or not self.chance.happens(self.from_followers):
+            return None
+        return self.routes.address_of(self.chance.one_of(place.replicas))
 
 
 class Member(Client):
@@ -70,19 +82,23 @@ class Member(Client):
                 await self.pause(problem)
         if self.member_id:
             member = part_of("leave_group", "members")(member_id=self.member_id)
-            answer = await self.ask("leave_group", group_id=self.group, members=(member,))
+            answer = await self.ask_coordinator("leave_group", group_id=self.group, members=(member,))
             self.check(answer.error_code, "leaving the group", _REJOIN)
+
+    async def ask_coordinator(self, name: str, **fields: Any) -> Any:
+        """Raises OSError and TryAgain."""
+        return await self.ask(name, await self.coordinator_of(self.group), **fields)
 
     async def _is_all_committed(self) -> bool:
         if not self.is_over():
             return False
         committed = await self._fetch_committed(self.names)
         judge = self.judge
-        return all(committed[name] >= judge.known(name).watermark for name in self.names if name not in judge.damaged)
+        return all(committed[name] >= judge.known(name).watermark for name in self.names if not judge.may_refuse(name))
 
     async def _join(self) -> tuple[int, list[TopicPartition]]:
         protocol = part_of("join_group", "protocols")
-        answer = await self.ask(
+        answer = await self.ask_coordinator(
             "join_group",
             group_id=self.group,
             session_timeout=milliseconds(SESSION_MS),
@@ -104,7 +120,7 @@ class Member(Client):
             is_chatter=True,
         )
         plans = self._plan([m.member_id for m in answer.members]) if answer.leader == self.member_id else ()
-        answer = await self.ask(
+        answer = await self.ask_coordinator(
             "sync_group",
             group_id=self.group,
             generation_id=generation,
@@ -130,15 +146,16 @@ class Member(Client):
         positions = await self._fetch_committed(assigned)
         while True:
             for name in assigned:
-                known = self.judge.known(name).watermark
-                part = await fetch_one(self, name, max(positions[name], 0), 5_000, wait_ms=50)
-                if part.error_code != Code.NONE and name in self.judge.damaged:
+                epoch = (await self.place_of(name)).leader_epoch
+                known, offset = self.judge.known(name).watermark_at(epoch), max(positions[name], 0)
+                part = await fetch_one(self, name, offset, 5_000, wait_ms=50)
+                if part.error_code != Code.NONE and self.judge.may_refuse(name):
                     continue
                 self.check(part.error_code, f"reading {name}")
-                offset, records = max(positions[name], 0), part.records or b""
-                positions[name] = self.judge.read(self.name, name, offset, records, part.high_watermark, known)
+                records, told = part.records or b"", part.high_watermark
+                positions[name] = self.judge.read(self.name, name, offset, records, told, known, epoch)
             await self._commit(generation, {name: offset for name, offset in positions.items() if offset >= 0})
-            answer = await self.ask(
+            answer = await self.ask_coordinator(
                 "heartbeat", group_id=self.group, generation_id=generation, member_id=self.member_id
             )
             self.check(answer.error_code, "heartbeat", _REJOIN)
@@ -157,7 +174,7 @@ class Member(Client):
         )
         if not topics:
             return
-        answer = await self.ask(
+        answer = await self.ask_coordinator(
             "offset_commit",
             group_id=self.group,
             generation_id_or_member_epoch=generation,
@@ -172,16 +189,21 @@ class Member(Client):
 
     async def _fetch_committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
         known = {name: self.judge.commit_known(self.group, name) for name in names}
+        leads = self.judge.truth.coordinator(self.group)
         topic = part_of("offset_fetch", "topics")
         topics = tuple(topic(name=name.topic, partition_indexes=(name.partition,)) for name in names)
-        answer = await self.ask("offset_fetch", group_id=self.group, topics=topics, require_stable=False)
+        answer = await self.ask_coordinator("offset_fetch", group_id=self.group, topics=topics, require_stable=False)
         self.check(answer.error_code, "reading commits")
+        asked = self.routes.coordinators[self.group][0]
+        # Another may have taken over and not told this one, which then knows less in good faith.
+        is_sure = leads == self.judge.truth.coordinator(self.group) and leads.host in (asked, "")
         found: dict[TopicPartition, int] = {}
         for told in answer.topics:
             for part in told.partitions:
                 self.check(part.error_code, "reading a commit")
                 name = TopicPartition(told.name, part.partition_index)
-                self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
+                if is_sure:
+                    self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
                 found[name] = part.committed_offset
         return found
 

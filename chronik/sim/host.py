@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Corrupt, Refused
-from chronik.core.types import TopicPartition
 from chronik.node.identity import settle
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
@@ -15,10 +14,11 @@ from chronik.sim.clock import SimClock
 from chronik.sim.files import SimDisk
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
+from chronik.sim.plans import PORT, host_name
 from chronik.sim.story import Story
 
 START_AGAIN_S = 1.0
-PORT = 9092
+STOP_S = 20.0  # whoever has not stopped by then is killed
 
 
 class Host:
@@ -34,7 +34,8 @@ class Host:
         judge: Judge,
         story: Story,
     ) -> None:
-        self.name = f"node{node_id}"
+        self.node_id = node_id
+        self.name = host_name(node_id)
         self.address = (self.name, PORT)
         self.disk = SimDisk(chance.other("disk"))
         self.clock = SimClock(loop.time)
@@ -51,7 +52,6 @@ class Host:
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
         self.starts = 0
         self.is_wanted = False  # whether it is to be running: then it is started again when it dies
-        self._watermarks: dict[tuple[bytes, int], int] = {}  # by topic id: a name may be used again
 
     @property
     def is_up(self) -> bool:
@@ -67,7 +67,7 @@ class Host:
         self.starts += 1
         self.process = SimProcess(f"{self.name}#{self.starts}")
         self.graveyard.append(self.process)
-        self._watermarks.clear()
+        self._wires.dark.discard(self.name)
         self._story.tell(self.name, "starts")
         self._loop.create_task(self._run(self.process), context=self.process.context)
 
@@ -94,7 +94,9 @@ class Host:
         """In order, as after SIGTERM."""
         if self.node is not None and self.node.is_ready and self.process is not None:
             self._story.tell(self.name, "is told to stop")
-            self._loop.create_task(self._stop(self.node, then), context=self.process.context)
+            process = self.process
+            self._loop.create_task(self._stop(self.node, then), context=process.context)
+            self._loop.outside(STOP_S, lambda: self._stop_at_last(process, then))
 
     async def _stop(self, node: Node, then: Callable[[], None]) -> None:
         try:
@@ -104,6 +106,12 @@ class Host:
             self._story.tell(self.name, f"could not stop in order: {problem}")
         self.gone()
         then()
+
+    def _stop_at_last(self, process: SimProcess, then: Callable[[], None]) -> None:
+        if self.process is process:
+            self._story.tell(self.name, f"has not stopped for {STOP_S} s")
+            self.kill()
+            then()
 
     def kill(self) -> None:
         """As kill -9: what was written is there."""
@@ -125,7 +133,9 @@ class Host:
         self._story.tell(self.name, f"has no power: {self.disk.power_cut(keeps)}")
         # A segment was closed and the next begun before either was synced. Recovery cannot tell this from damage to
         # what was safe, so it refuses.
-        self._judge.damaged.update(name for name in self._judge.partitions if str(name) in self.disk.torn_across)
+        for name in self._judge.partitions:
+            if str(name) in self.disk.torn_across:
+                self._judge.damaged(name, self.node_id)
 
     def gone(self) -> None:
         """Nothing of this process happens any more."""
@@ -144,25 +154,3 @@ class Host:
         if self.process is not None and self.process.is_paused:
             self._story.tell(self.name, "goes on")
             self._loop.resume(self.process)
-
-    # --- looking inside
-
-    def check(self) -> None:
-        """What must hold at any moment, whatever is under way."""
-        if self.node is None:
-            return
-        for replica in self.node.replicas.held():
-            name, log = TopicPartition(replica.topic, replica.partition), replica.log
-            watermark, key = replica.high_watermark, (replica.topic_id, replica.partition)
-            if watermark < self._watermarks.get(key, 0):
-                raise self._story.break_promise(
-                    f"{self.name}: the watermark of {name} went back from {self._watermarks[key]} to {watermark}"
-                )
-            self._watermarks[key] = watermark
-            if not log.start_offset <= watermark <= log.end_offset or log.synced_offset > log.end_offset:
-                raise self._story.break_promise(
-                    f"{self.name}: {name} starts at {log.start_offset}, ends at {log.end_offset},"
-                    f" is safe to {watermark} and synced to {log.synced_offset}"
-                )
-        if self.node.metrics.faults:
-            raise self._story.break_promise(f"{self.name} counted a fault")

@@ -27,6 +27,7 @@ class SimProcess:
         self.name = name
         self.is_alive = True
         self.is_paused = False
+        self.has_run = False  # something of it has happened since whoever is interested looked last
         self.deferred: list[asyncio.Handle] = []  # what would have run while it was paused
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
@@ -53,7 +54,10 @@ PROCESS: contextvars.ContextVar[SimProcess] = contextvars.ContextVar("process")
 def _may_run(handle: asyncio.Handle) -> bool:
     context: contextvars.Context = cast(Any, handle)._context
     process = context.get(PROCESS)
-    if process is None or process.is_running:
+    if process is None:
+        return True
+    if process.is_running:
+        process.has_run = True
         return True
     if process.is_alive:
         process.deferred.append(handle)

@@ -25,6 +25,8 @@ HIGH_WATER_BYTES = 64 * 1024
 LOW_WATER_BYTES = 16 * 1024
 SEGMENT_BYTES = 16 * 1024  # the most that arrives at once
 CONNECT_S = 3.0
+SEND_AGAIN_S = (0.2, 1.6)
+GIVEN_UP = 0.1  # of the pieces that are lost, those that end the connection
 
 
 @dataclass(slots=True)
@@ -34,6 +36,7 @@ class WireMood:
     delay_s: tuple[float, float] = (0.0002, 0.002)
     bytes_per_s: float = 50_000_000.0
     is_cut: bool = False
+    loss: float = 0.0  # how often a piece has to be sent again, which takes its time or ends the connection
 
 
 class Wires:
@@ -46,6 +49,7 @@ class Wires:
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.moods: dict[tuple[str, str], WireMood] = {}
         self.connections: list[tuple[SimTransport, SimTransport]] = []
+        self.dark: set[str] = set()  # hosts without power: nobody there even refuses
         self._made = 0
 
     def mood(self, source: str, target: str) -> WireMood:
@@ -66,6 +70,7 @@ class Wires:
 
     def host_lost_power(self, host: str) -> None:
         """Its connections are gone and nobody was told."""
+        self.dark.add(host)
         for address in [address for address, listener in self.listeners.items() if listener.host == host]:
             del self.listeners[address]
         for ends in list(self.connections):
@@ -190,7 +195,14 @@ class SimTransport(asyncio.Transport):
         mood = self._wires.mood(self.host, self.peer)
         if self._arrival is not None or not self._on_the_way or mood.is_cut or self.has_vanished:
             return
-        delay_s = self._wires.chance.between(*mood.delay_s) + len(self._on_the_way[0]) / mood.bytes_per_s
+        chance = self._wires.chance
+        delay_s = chance.between(*mood.delay_s) + len(self._on_the_way[0]) / mood.bytes_per_s
+        if mood.loss and chance.happens(mood.loss):
+            delay_s += chance.between(*SEND_AGAIN_S)
+            if chance.happens(GIVEN_UP):
+                self.reset()
+                self.other.reset()
+                return
         self._arrival = self._wires.loop.call_later(delay_s, self._arrive, context=contextvars.Context())
 
     def _arrive(self) -> None:
@@ -307,7 +319,7 @@ class SimNetwork:
         wires = self._wires
         there, back = wires.mood(self.host, host), wires.mood(host, self.host)
         await asyncio.sleep(wires.chance.between(*there.delay_s) + wires.chance.between(*back.delay_s))
-        if there.is_cut or back.is_cut:
+        if there.is_cut or back.is_cut or host in wires.dark:
             await asyncio.sleep(CONNECT_S)
             raise TimeoutError(errno.ETIMEDOUT, "Connection timed out")
         listener = wires.listeners.get((host, port))

@@ -25,6 +25,9 @@ class Producer(Client):
     batches: int
     pace_s: float
     large: float = 0.0  # how often a batch is a large one
+    is_lost = False  # it sends to any node, which has to send it on
+    is_replicated = False  # more than one node has the partition
+    _leader_epoch = 0  # of the leader that it sends to
     _done = 0  # batches that need not be sent again
     _made: list[list[bytes]]
 
@@ -50,12 +53,23 @@ class Producer(Client):
             topic_data=(topic(name=self.partition.topic, partition_data=(part,)),),
         )
 
+    async def target(self) -> Link:
+        """The connection to the leader, or to wherever this producer believes it to be. Raises OSError and TryAgain."""
+        if self.is_lost:
+            return await self.link()
+        leader = await self.leader_of(self.partition)
+        self._leader_epoch = self.routes.places[self.partition].leader_epoch
+        return await self.link(leader)
+
     def acknowledged(self, number: int, part: Any) -> None:
-        self.judge.acknowledged(self.name, self.partition, part.base_offset, self.values(number))
+        values, is_leaders_word = self.values(number), self.acks == 1 and self.is_replicated
+        if not (is_leaders_word and self.is_lost):  # nobody knows which leader's word it is then
+            epoch = self._leader_epoch if is_leaders_word else None
+            self.judge.acknowledged(self.name, self.partition, part.base_offset, values, epoch)
         self.story.count(b"ack %s %d %d" % (self.name.encode(), number, part.base_offset))
 
     def check_unless_damaged(self, code: Code, what: str) -> None:
-        if code != Code.NONE and self.partition in self.judge.damaged:
+        if code != Code.NONE and self.judge.may_refuse(self.partition):
             self._done = self.batches  # it is refused for good, and rightly
             raise TryAgain(f"{what}: {code.name}, for it is damaged")
         self.check(code, what)
@@ -65,7 +79,7 @@ class Producer(Client):
             values = self.values(self._done)
             self.judge.sent(self.partition, values, is_idempotent=False)
             batch = build([KeyValue(None, value) for value in values], self.clock.now_ms())
-            link = await self.link()
+            link = await self.target()
             answer = self.send(link, self._done, bytes(batch))
             if self.acks != 0:
                 part = (await link.wait_for(answer)).responses[0].partition_responses[0]
@@ -88,7 +102,7 @@ class IdempotentProducer(Producer):
             self.producer_id = answer.producer_id
         in_flight: deque[tuple[int, asyncio.Future[Any]]] = deque()
         next_number = first = self._done
-        link = await self.link()
+        link = await self.target()
         while self._done < self.batches:
             while len(in_flight) < IN_FLIGHT_MAX and next_number < self.batches:
                 in_flight.append((next_number, self.send(link, next_number, self._batch(next_number))))
@@ -97,15 +111,20 @@ class IdempotentProducer(Producer):
                     await asyncio.sleep(self.chance.between(0, 2 * self.pace_s))
             number, answer = in_flight.popleft()
             part = (await link.wait_for(answer)).responses[0].partition_responses[0]
-            if number == first and part.error_code in _SEQUENCE_LOST and self.partition not in self.judge.damaged:
-                raise self.story.break_promise(
-                    f"{self.name}: batch {number} follows on what was acknowledged, yet it got {part.error_code.name}"
-                )
-            if number > first and part.error_code in _SEQUENCE_LOST:
-                raise TryAgain(f"batch {number}: {part.error_code.name}, one before it was not taken")
+            if part.error_code in _SEQUENCE_LOST:
+                self._sequence_lost(number, part.error_code, is_first=number == first)
             self.check_unless_damaged(part.error_code, f"produce to {self.partition}")
             self.acknowledged(number, part)
             self._done += 1
+
+    def _sequence_lost(self, number: int, code: Code, *, is_first: bool) -> None:
+        """Raises TryAgain, or Violation where that cannot be. A leader that has been left behind says it in good faith:
+        it has not heard of what the next one took. The one after it must not, or this producer is never done."""
+        if is_first and not self.is_replicated and not self.judge.may_refuse(self.partition):
+            raise self.story.break_promise(
+                f"{self.name}: batch {number} follows on what was acknowledged, yet it got {code.name}"
+            )
+        raise TryAgain(f"batch {number}: {code.name}, one before it was not taken")
 
     def _batch(self, number: int) -> bytes:
         values = self.values(number)

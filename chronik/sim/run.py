@@ -28,6 +28,7 @@ class Outcome:
     """What a seed led to."""
 
     seed: int
+    node_count: int
     trace_hash: str
     events: int
     simulated_seconds: float
@@ -37,10 +38,10 @@ class Outcome:
     story: list[str]
 
 
-def run_seed(seed: int, seconds: float = SECONDS) -> Outcome:
-    """Everything that happens follows from the seed."""
+def run_seed(seed: int, seconds: float = SECONDS, node_count: int | None = None) -> Outcome:
+    """Everything that happens follows from the seed, and from the number of nodes where that is given."""
     gc.disable()  # when something is collected must not matter, and worlds are small
-    world = World(seed, seconds)
+    world = World(seed, seconds, node_count)
     try:
         return run_world(world)
     finally:
@@ -62,6 +63,7 @@ def run_world(world: World) -> Outcome:
     promised = sum(len(known.promised) for known in world.judge.partitions.values())
     return Outcome(
         world.seed,
+        world.node_count,
         story.trace_hash(),
         story.events,
         world.loop.time(),

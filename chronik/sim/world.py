@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from contextvars import Context
 from typing import Any, TypeVar
 
 from chronik.core.types import TopicPartition
@@ -13,10 +15,12 @@ from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
 from chronik.sim.consumers import GroupAuditor, Member, Reader
 from chronik.sim.host import Host
+from chronik.sim.inspector import Inspector
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
+from chronik.sim.plans import SIZES, node_settings, topic_plans
 from chronik.sim.producers import IdempotentProducer, Producer
-from chronik.sim.story import Story
+from chronik.sim.story import Story, Violation
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -39,41 +43,35 @@ class NodeLog(logging.Handler):
 class World:
     """Everything there is."""
 
-    def __init__(self, seed: int, seconds: float, node_count: int = 1) -> None:
+    def __init__(self, seed: int, seconds: float, node_count: int | None = None) -> None:
         self.seed = seed
         self.seconds = seconds
         self.loop = SimLoop()
         self.story = Story(self.loop.time)
         self.chance = SimChance(seed, "world")
-        self.judge = Judge(self.story)
+        drawn = self.chance.weighted(SIZES)  # drawn in any case: what follows does not depend on who has a say in it
+        self.node_count = node_count or drawn
+        self.judge = Judge(self.story, self.node_count)
         self.wires = Wires(self.loop, self.chance.other("wires"), self.story)
         self.is_synced = not self.chance.happens(0.15)
-        self.hosts = [self._host(node_id) for node_id in range(1, node_count + 1)]
-        self.topics = {f"topic{number}": 1 + self.chance.below(2) for number in range(1 + self.chance.below(2))}
+        settings = node_settings(self.chance.other("settings"), self.node_count, is_synced=self.is_synced)
+        self.hosts = [self._host(node_id, settings) for node_id in range(1, self.node_count + 1)]
+        self.inspector = Inspector(self.hosts, self.judge, self.story)
+        self.judge.truth = self.inspector
+        self.topics = topic_plans(self.chance.other("topics"), self.node_count)
         self.names = [
-            TopicPartition(topic, partition) for topic, count in self.topics.items() for partition in range(count)
+            TopicPartition(topic, partition)
+            for topic, plan in self.topics.items()
+            for partition in range(plan.partition_count)
         ]
         self.clients: list[Client] = []
         self.producers: list[Producer] = []
         self.processes: list[SimProcess] = []
-        self.loop.before_time_passes = self.check
+        self.loop.before_time_passes = self.inspector.look
 
-    def _host(self, node_id: int) -> Host:
+    def _host(self, node_id: int, settings: dict[str, str]) -> Host:
         chance = self.chance.other(f"node{node_id}")
-        settings = {
-            "durability": "sync" if self.is_synced else "os",
-            "offsets.topic.num.partitions": "2",
-            "offsets.topic.segment.bytes": str(chance.one_of((2_000, 100_000_000))),
-            "group.initial.rebalance.delay.ms": str(chance.one_of((0, 500))),
-            "auto.create.topics.enable": "false",
-            "log.retention.check.interval.ms": str(chance.one_of((7_000, 300_000))),
-        }
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story)
-
-    def check(self) -> None:
-        """Between any two moments."""
-        for host in self.hosts:
-            host.check()
 
     # --- clients
 
@@ -83,6 +81,8 @@ class World:
         network = SimNetwork(self.wires, f"host-{name}")
         clock = SimClock(self.loop.time)
         addresses = [host.address for host in self.hosts]
+        if chance.happens(0.3):  # all that it was told of the cluster: it finds the others by itself
+            addresses = [chance.one_of(addresses)]
         client = kind(name, addresses, network, clock, chance, self.judge, self.story)
         for trait, value in traits.items():
             setattr(client, trait, value)
@@ -93,24 +93,36 @@ class World:
         """Returns its task."""
         process = SimProcess(client.name)
         self.processes.append(process)
-        return self.loop.create_task(client.work(), name=client.name, context=process.context)
+        task = self.loop.create_task(client.work(), name=client.name, context=process.context)
+        task.add_done_callback(self._ended, context=Context())
+        return task
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        problem = None if task.cancelled() else task.exception()
+        if problem is not None and not isinstance(problem, Violation):
+            self.story.break_promise(f"{task.get_name()}: {problem!r}")
 
     def admin(self) -> Admin:
-        configs = {"segment.bytes": str(self.chance.one_of((1_000, 4_000, 1_000_000)))}
-        configs["index.interval.bytes"] = str(self.chance.one_of((0, 300, 4096)))
-        return self.client(Admin, "admin", topics=self.topics, configs=configs)
+        return self.client(Admin, "admin", topics=self.topics)
 
     def populate(self) -> list[Client]:
         """Producers, readers and a group, as many as the seed has it."""
         batches, chance = 10 + self.chance.below(40), self.chance
-        traits = {"batches": batches, "pace_s": self.seconds / batches * 0.8, "large": chance.one_of((0.0, 0.0, 0.1))}
+        traits: dict[str, Any] = {
+            "batches": batches,
+            "pace_s": self.seconds / batches * 0.8,
+            "large": chance.one_of((0.0, 0.0, 0.1)),
+        }
         for number, name in enumerate(self.names):
-            idempotent = self.client(IdempotentProducer, f"idem{number}", partition=name, **traits)
-            plain = self.client(
-                Producer, f"plain{number}", partition=name, acks=chance.one_of((-1, -1, 1, 0)), **traits
-            )
+            traits.update(partition=name, is_replicated=self.topics[name.topic].replica_count > 1)
+            idempotent = self.client(IdempotentProducer, f"idem{number}", is_lost=self._is_lost(), **traits)
+            acks = chance.one_of((-1, -1, 1, 0))
+            plain = self.client(Producer, f"plain{number}", acks=acks, is_lost=self._is_lost(), **traits)
             self.producers += [idempotent, plain]
-        others: list[Client] = [self.client(Reader, "reader", names=self.names, is_over=self.is_written)]
+        from_followers = chance.one_of((0.0, 0.3))
+        others: list[Client] = [
+            self.client(Reader, "reader", names=self.names, is_over=self.is_written, from_followers=from_followers)
+        ]
         others += [
             self.client(Member, f"member{number}", group="group", names=self.names, is_over=self.is_written)
             for number in range(1 + chance.below(3))
@@ -118,6 +130,9 @@ class World:
         if chance.happens(0.5):
             others.append(self.client(Churn, "churn", is_over=self.is_written))
         return [*self.producers, *others]
+
+    def _is_lost(self) -> bool:
+        return self.node_count > 1 and self.chance.happens(0.3)
 
     def is_written(self) -> bool:
         """Whether all producers are done."""

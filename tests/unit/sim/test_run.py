@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from chronik.sim.faults import ANY_DURABILITY, SYNCED_ONLY, Faults
+from chronik.sim.faults import AMONG_NODES, ANY_DURABILITY, SYNCED_ONLY, Faults
 from chronik.sim.run import run_seed, run_world
 from chronik.sim.world import NodeLog, World
 
@@ -48,5 +48,7 @@ def test_a_traceback_in_a_nodes_log_is_a_broken_promise() -> None:
 
 
 def test_every_kind_of_fault_in_the_tables_can_be_made() -> None:
-    for kind in (*ANY_DURABILITY, *SYNCED_ONLY):
-        assert callable(getattr(Faults, f"_{kind}"))
+    world = World(1, 1.0)
+
+    assert list(Faults(world).kinds) == [*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES]
+    world.loop.close()

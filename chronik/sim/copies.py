@@ -1,0 +1,125 @@
+"""What must hold between the copies of a partition on different nodes, at any moment, whatever is under way.
+
+- One node leads in a leader epoch.
+- A node's watermark never goes back while its process lives, and lies within its log.
+- The watermark of a leader has not passed any replica that is in sync: each has all below it, safely.
+- What is below any node's watermark is the same wherever it is below the watermark, for ever.
+- What two nodes wrote in the same leader epoch at the same offset is the same, safe or not (Raft's log matching).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chronik.core.records.batch import BatchHeader
+from chronik.sim.story import Story
+
+Key = tuple[bytes, int]  # topic id and partition: a name may be used again
+
+
+class Sight(NamedTuple):
+    """What a look at one node's copy showed."""
+
+    start_offset: int
+    watermark: int
+    safe_end: int  # synced, or with `durability = "os"` written
+    end_offset: int
+    leader_epoch: int
+    is_leader: bool
+    counted: tuple[int, ...]  # who has to have a record before this leader calls it safe
+
+
+class SafeBatch(NamedTuple):
+    """A batch that nothing may change any more."""
+
+    next_offset: int
+    crc: int
+    leader_epoch: int
+
+
+class Copies:
+    """Told what is seen of each copy when it changes. Each method that finds a broken promise raises Violation."""
+
+    def __init__(self, story: Story) -> None:
+        self._story = story
+        self._seen: dict[Key, dict[int, Sight]] = {}  # by partition and node, of the processes that live
+        self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
+        self._safe: dict[Key, dict[int, SafeBatch]] = {}  # by base offset, for ever
+        self._safe_end: dict[Key, int] = {}
+        self._written: dict[tuple[Key, int, int], tuple[int, int]] = {}  # crc and node by epoch and base offset
+
+    def last_seen(self, key: Key, node_id: int) -> Sight | None:
+        return self._seen.get(key, {}).get(node_id)
+
+    def of(self, key: Key) -> dict[int, Sight]:
+        """What the nodes that live have of a partition."""
+        return self._seen.get(key, {})
+
+    def process_ended(self, node_id: int) -> None:
+        """The next process of this node begins with what is on its disk."""
+        for sights in self._seen.values():
+            sights.pop(node_id, None)
+
+    def saw(self, node_id: int, name: str, key: Key, sight: Sight) -> None:
+        """A node's copy has changed."""
+        who, sights = f"node{node_id}", self._seen.setdefault(key, {})
+        before = sights.get(node_id)
+        if before is not None and sight.watermark < before.watermark:
+            raise self._story.break_promise(
+                f"{who}: the watermark of {name} went back from {before.watermark} to {sight.watermark}"
+            )
+        is_in_order = sight.start_offset <= sight.watermark <= sight.end_offset and sight.safe_end <= sight.end_offset
+        if not is_in_order:
+            raise self._story.break_promise(
+                f"{who}: {name} starts at {sight.start_offset}, ends at {sight.end_offset},"
+                f" is safe to {sight.watermark} and synced to {sight.safe_end}"
+            )
+        if sight.is_leader:
+            leader = self._leaders.setdefault((key, sight.leader_epoch), node_id)
+            if leader != node_id:
+                raise self._story.break_promise(
+                    f"{name} is led by node{leader} and by {who} in leader epoch {sight.leader_epoch}"
+                )
+        sights[node_id] = sight
+        self._check_in_sync(name, sights)
+
+    def _check_in_sync(self, name: str, sights: dict[int, Sight]) -> None:
+        for leader, led in sights.items():
+            for follower in led.counted if led.is_leader else ():
+                sight = sights.get(follower)
+                if sight is not None and sight.safe_end < led.watermark:
+                    raise self._story.break_promise(
+                        f"node{leader}: the watermark of {name} is {led.watermark}, and node{follower},"
+                        f" which is in sync, has it safely to {sight.safe_end} only"
+                    )
+
+    def safe_batch(self, node_id: int, name: str, key: Key, header: BatchHeader) -> None:
+        """A node's watermark has passed this batch of its log."""
+        found = SafeBatch(header.next_offset, header.crc, header.leader_epoch)
+        known = self._safe.setdefault(key, {})
+        end_offset = self._safe_end.get(key, 0)
+        if header.base_offset >= end_offset:
+            known[header.base_offset] = found
+            self._safe_end[key] = header.next_offset
+            return
+        if known.get(header.base_offset, found) != found or header.base_offset not in known:
+            raise self._story.break_promise(
+                f"node{node_id}: {name} has {_described(found)} at {header.base_offset},"
+                f" where {_described(known.get(header.base_offset))} is safe"
+            )
+
+    def batch(self, node_id: int, name: str, key: Key, header: BatchHeader) -> None:
+        """A node has this batch, safe or not."""
+        place = key, header.leader_epoch, header.base_offset
+        crc, first = self._written.setdefault(place, (header.crc, node_id))
+        if crc != header.crc:
+            raise self._story.break_promise(
+                f"{name} offset {header.base_offset}: node{first} and node{node_id} have different batches"
+                f" of leader epoch {header.leader_epoch}"
+            )
+
+
+def _described(batch: SafeBatch | None) -> str:
+    if batch is None:
+        return "another batch"
+    return f"a batch of leader epoch {batch.leader_epoch} up to {batch.next_offset} ({batch.crc:08x})"

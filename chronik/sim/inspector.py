@@ -1,0 +1,125 @@
+"""Looks inside the nodes between any two moments, and knows what no client can: what is so.
+
+It reads the nodes' own objects and the bytes on their disks, and changes nothing. Only a node that has done something
+since the last look is looked at, and of that only what has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chronik.core.machines.metadata.image import MetadataImage, Partition
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.replica.replica import Replica
+from chronik.core.types import TopicPartition
+from chronik.node.coordinators import partition_of
+from chronik.node.node import Node
+from chronik.sim.checkers import Coordinator, Judge
+from chronik.sim.copies import Copies, Key, Sight
+from chronik.sim.host import Host
+from chronik.sim.plans import host_name
+from chronik.sim.story import Story
+from chronik.sim.tails import Tail
+
+
+class Inspector:
+    """Checks every node after every event. It is the judge's truth."""
+
+    def __init__(self, hosts: Sequence[Host], judge: Judge, story: Story) -> None:
+        self._hosts = hosts
+        self._judge = judge
+        self._story = story
+        self.copies = Copies(story)
+        self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
+        self._tails: dict[int, dict[Key, Tail]] = {}
+        self._places: dict[TopicPartition, Partition] = {}  # the newest that any image has
+        self._versions: dict[int, int] = {}
+
+    def look(self) -> None:
+        """Raises Violation."""
+        for host in self._hosts:
+            node, running = host.node, host.process
+            if node is None or running is None or not running.has_run:
+                continue
+            running.has_run = False
+            if self._lives.get(host.node_id) != host.starts:
+                self._lives[host.node_id] = host.starts
+                self._versions.pop(host.node_id, None)
+                self._tails[host.node_id] = {}
+                self.copies.process_ended(host.node_id)
+            self._look_at(host, node)
+
+    def _look_at(self, host: Host, node: Node) -> None:
+        if node.metrics.faults:
+            raise self._story.break_promise(f"{host.name} counted a fault")
+        image = node.image
+        if self._versions.get(host.node_id) != image.version:
+            self._versions[host.node_id] = image.version
+            self._look_at_image(image)
+        for replica in node.replicas.held():
+            key = replica.topic_id, replica.partition
+            sight = sight_of(replica)
+            if sight != self.copies.last_seen(key, host.node_id):
+                name = TopicPartition(replica.topic, replica.partition)
+                self.copies.saw(host.node_id, str(name), key, sight)
+                if not replica.log.config.is_compacted and host.node_id not in self._judge.damage.get(name, ()):
+                    self._follow(host, replica, name, key, sight)
+
+    def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: Sight) -> None:
+        tails = self._tails[host.node_id]
+        tail = tails.get(key)
+        if tail is None:
+            tail = tails[key] = Tail(host.disk, replica.log.directory)
+        for header in tail.grown(sight.end_offset):
+            if len(self._hosts) > 1:  # a node alone may write something else in the place of what a power cut took
+                self.copies.batch(host.node_id, str(name), key, header)
+        for header in tail.passed(sight.watermark):
+            self.copies.safe_batch(host.node_id, str(name), key, header)
+        if tail.offset < sight.end_offset:
+            raise self._story.break_promise(
+                f"{host.name}: {name} ends at {sight.end_offset}, and its files at {tail.offset}"
+            )
+
+    def _look_at_image(self, image: MetadataImage) -> None:
+        for topic in image.topics.values():
+            for number, partition in enumerate(topic.partitions):
+                name = TopicPartition(topic.name, number)
+                known = self._places.get(name)
+                if known is None or known.partition_epoch < partition.partition_epoch:
+                    self._places[name] = partition
+
+    def leaders(self) -> list[Host]:
+        """The nodes that lead something, as the newest image has it; one that leads more comes more often."""
+        up = {host.node_id: host for host in self._hosts if host.is_up}
+        return [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
+
+    # --- the truth
+
+    def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
+        place = self._places.get(name)
+        return place.in_sync if place is not None else ()
+
+    def leader_epoch(self, name: TopicPartition) -> int:
+        place = self._places.get(name)
+        return place.leader_epoch if place is not None else 0
+
+    def coordinator(self, group: str) -> Coordinator:
+        count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
+        if not count:
+            return Coordinator("", 0)
+        place = self._places[TopicPartition(OFFSETS_TOPIC, partition_of(group, count))]
+        return Coordinator(host_name(place.leader), place.leader_epoch)
+
+
+def sight_of(replica: Replica) -> Sight:
+    """What there is to see of a copy."""
+    log = replica.log
+    return Sight(
+        log.start_offset,
+        replica.high_watermark,
+        log.synced_offset if replica.is_synced else log.end_offset,
+        log.end_offset,
+        replica.leader_epoch,
+        True,
+        replica.in_sync,
+    )
