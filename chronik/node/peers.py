@@ -90,9 +90,7 @@ class _Wire(asyncio.BufferedProtocol):
         self.is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport = cast(asyncio.Transport, transport)
-        if self._link is None:  # given up while it was being made
-            self.transport.abort()
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from asyncio's
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.transport = None
@@ -105,8 +103,7 @@ class _Wire(asyncio.BufferedProtocol):
     def buffer_updated(self, nbytes: int) -> None:
         try:
             for frame in self._inbox.filled(nbytes):
-                if self._link is None:
-                    return
+                assert self._link is not None  # a connection that was let go of is not read from
                 self._link.answered(frame)
         except Malformed as problem:
             if self._link is not None:

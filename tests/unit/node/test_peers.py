@@ -338,13 +338,14 @@ async def test_whoever_asks_is_told_whether_the_request_left_at_all(world: World
     link = world.peers.link(2, "quorum")
     await world.two.stop()
     asked = link.ask(HEARTBEAT, a_request(), timeout_ms=900)
-    problem: object = (await asyncio.gather(asked, return_exceptions=True))[0]
-    assert isinstance(problem, NotSent)
+    with pytest.raises(NotSent):
+        await asked
     await world.two.start()
 
     asked = link.ask(HEARTBEAT, a_request(), timeout_ms=-1)
     await asyncio.sleep(1)
     world.two.last.hang_up()
 
-    problem = (await asyncio.gather(asked, return_exceptions=True))[0]
-    assert type(problem) is Unreachable
+    with pytest.raises(Unreachable) as caught:
+        await asked
+    assert caught.type is Unreachable

@@ -86,6 +86,31 @@ async def test_a_hang_up_fails_everything_under_way_and_the_next_request_connect
 
 
 @in_world
+async def test_a_connection_that_was_given_up_is_not_lost_a_second_time(world: World) -> None:
+    link = world.peers.link(2, "quorum")
+    await problem_of(link.ask(HEARTBEAT, a_request(), timeout_ms=50))
+    await asyncio.sleep(0)
+    world.two.hear = echo
+    begun_at = world.loop.time()
+
+    await link.ask(HEARTBEAT, a_request(), timeout_ms=500)
+
+    assert 0.02 <= world.loop.time() - begun_at < 0.035  # the first pause, not the second
+
+
+@in_world
+async def test_a_loss_that_nobody_waits_to_hear_of_is_no_fault(world: World) -> None:
+    link = world.peers.link(2, "quorum")
+    link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
+    await asyncio.sleep(0.1)
+
+    world.two.last.hang_up()
+    await asyncio.sleep(0.1)
+
+    assert world.metrics.faults == 0  # and the event loop had nothing to complain about, as the end of the world checks
+
+
+@in_world
 async def test_a_reset_is_told_as_what_it_is(world: World) -> None:
     link = world.peers.link(2, "quorum")
     answer = link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
@@ -239,6 +264,19 @@ def test_nonsense_ends_the_connection_and_fails_what_is_under_way(content: bytes
         assert await link.ask(HEARTBEAT, a_request(), timeout_ms=5000) == a_response()
 
     test()
+
+
+@in_world
+async def test_answers_in_another_order_end_the_connection(world: World) -> None:
+    link = world.peers.link(2, "quorum")
+    answers = [link.ask(HEARTBEAT, a_request(), timeout_ms=5000) for _ in range(2)]
+    await asyncio.sleep(0.1)
+
+    for header, frame in reversed(world.two.heard):
+        echo(world.two.last, header, frame)
+
+    for answer in answers:
+        assert "an answer to request 3, and that is not the one it is due" in await problem_of(answer)
 
 
 @in_world
