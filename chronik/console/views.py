@@ -106,7 +106,7 @@ def partition(replica: Replica) -> PartitionReading:
         replica.last_stable_offset,
         log.end_offset,
         log.size_bytes(),
-        len(replica.in_sync),
+        len(replica.in_sync.in_sync) if replica.in_sync is not None else 0,
     )
 
 

@@ -60,23 +60,25 @@ class GroupCommit:
             self._round = None
 
     async def _sync(self, dirty: list[Replica]) -> None:
-        ends: list[tuple[Replica, int, int]] = []
+        ends: list[tuple[Replica, int, int, int]] = []
         wanted: list[File] = []
         for replica in dirty:
             files, end_offset = replica.log.unsynced()
-            ends.append((replica, end_offset, len(files)))
+            ends.append((replica, end_offset, replica.log.cuts, len(files)))
             wanted += files
         outcomes = iter(await self._files.sync_later(wanted))
-        for replica, end_offset, file_count in ends:
+        for replica, end_offset, cuts, file_count in ends:
             problems = [problem for problem in itertools.islice(outcomes, file_count) if problem is not None]
             if problems:
                 self._failed(replica, problems[0])
+            elif replica.log.cuts != cuts:  # a follower gave some of it up: other batches may stand there now
+                self._dirty[replica] = None
             elif replica.offline is None:
                 self._synced(replica, end_offset)
 
     def _synced(self, replica: Replica, end_offset: int) -> None:
         replica.log.mark_synced(end_offset)
         before = replica.safe_end
-        replica.replica_safe(replica.node_id, end_offset)
+        replica.own_safe(end_offset)
         if replica.safe_end > before:  # not so when a write alone is safe enough (durability = "os")
             self._moved(replica)

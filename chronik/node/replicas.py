@@ -139,10 +139,11 @@ class Replicas:
             topic_id,
             opened,
             node_id=self._node_id,
-            leader_epoch=leader_epoch,
-            in_sync=in_sync or (self._node_id,),
             is_synced=self._is_synced,
+            high_watermark=checkpoints.watermarks.get(name, 0),
         )
+        alone = (self._node_id,)
+        replica.lead(leader_epoch, 0, in_sync or alone, in_sync or alone, self._clock.monotonic_ms())
         self._held[topic, partition] = replica
         return replica
 

@@ -104,7 +104,7 @@ def test_a_producer_is_known_after_a_restart(is_orderly: bool) -> None:
 @run()
 async def test_a_retry_of_what_is_safe_here_only_waits_for_the_others_with_acks_all(desk: HouseDesk) -> None:
     replica = replica_of(desk)
-    replica._safe_ends[2] = 0
+    replica.lead(0, 1, (1, 2), (1, 2), 0)
     send(desk, numbered(0), acks=-1)
     await desk.settle()
     assert replica.safe_end == 2
@@ -114,6 +114,6 @@ async def test_a_retry_of_what_is_safe_here_only_waits_for_the_others_with_acks_
 
     assert retried.answers == []
     assert outcome(of_this_node) == (0, 0)
-    replica.replica_safe(2, 2)
+    replica.follower_fetched(2, 2, 0)
     desk.house.waiting.moved(replica)
     assert outcome(retried) == (0, 0)

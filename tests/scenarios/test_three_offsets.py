@@ -34,7 +34,8 @@ async def test_all_who_tell_the_watermark_tell_the_same(desk: HouseDesk) -> None
     await desk.settle()
     assert told_watermarks(desk) == {3}
 
-    replica_of(desk)._safe_ends[2] = 3
+    replica_of(desk).lead(0, 1, (1, 2), (1, 2), 0)
+    replica_of(desk).follower_fetched(2, 3, 0)
     send(desk, bytes(batch_of(2)))
     await desk.settle()
     assert (replica_of(desk).safe_end, replica_of(desk).log.synced_offset) == (5, 5)
@@ -73,16 +74,16 @@ def test_a_waiting_fetch_gets_what_is_produced(acks: int, is_synced: bool) -> No
 @run()
 async def test_a_producer_is_answered_when_the_last_record_of_its_batch_is_safe(desk: HouseDesk) -> None:
     replica = replica_of(desk)
-    replica._safe_ends[2] = 0
+    replica.lead(0, 1, (1, 2), (1, 2), 0)
     asked = send(desk, bytes(batch_of(3)), acks=-1)
     await desk.settle()
 
-    replica.replica_safe(2, 2)
+    replica.follower_fetched(2, 2, 0)
     desk.house.waiting.moved(replica)
     assert asked.raw is WAITING
     retried = send(desk, bytes(batch_of(1)), acks=-1)
 
-    replica.replica_safe(2, 3)
+    replica.follower_fetched(2, 3, 0)
     desk.house.waiting.moved(replica)
     assert asked.raw is not WAITING
     assert retried.raw is WAITING

@@ -50,7 +50,7 @@ async def test_a_watermark_that_moves_wakes_its_readers_without_a_task(desk: Hou
     waiting = [get(desk, 0, max_wait_ms=500) for _ in range(MANY)]
     replica = replica_of(desk)
     replica.append(batch_of(2), 1, desk.house.clock.now_ms())
-    replica.replica_safe(replica.node_id, 2)
+    replica.own_safe(2)
 
     desk.house.waiting.moved(replica)
 

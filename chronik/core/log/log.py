@@ -53,6 +53,7 @@ class Log:
         "_stored_end_offset",
         "_to_sync",
         "config",
+        "cuts",
         "directory",
         "end_offset",
         "epochs",
@@ -68,6 +69,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.synced_offset = 0
+        self.cuts = 0  # how often its end was cut off: a sync that began before says nothing of what stands there now
         self.epochs = Epochs()
         self.producers = Producers()
         self.recovery: RecoveryReport = NOTHING_TO_REPORT
@@ -235,10 +237,13 @@ class Log:
 
     def append_as_follower(self, batches: Buffer, now_ms: int) -> Appended:
         """Take batches as the leader has them. They must be sound, and begin where this log ends."""
-        found = list(sound_batches(batches, self.directory, floor_offset=self.end_offset))
+        is_empty = self.end_offset == self.start_offset
+        found = list(sound_batches(batches, self.directory, floor_offset=0 if is_empty else self.end_offset))
         if not found:
             raise ValueError("no batches")
         first = found[0].header
+        if is_empty and first.base_offset < self.end_offset <= first.last_offset:
+            self._begin_at(first.base_offset, now_ms)  # the leader's log starts in the middle of a batch
         if first.base_offset != self.end_offset and not self.config.is_compacted:
             raise ValueError(f"batches from offset {first.base_offset} on for a log that ends at {self.end_offset}")
         view = memoryview(batches)
@@ -306,7 +311,7 @@ class Log:
             self._to_sync.append((self.end_offset + 1, file))
 
     def mark_synced(self, end_offset: int) -> None:
-        """Everything below `end_offset` has been synced. Truncation must not happen while a sync is under way."""
+        """Everything below `end_offset` has been synced; not to be said of a sync that began before a cut (`cuts`)."""
         if end_offset > self.synced_offset:
             self.synced_offset = min(end_offset, self.end_offset)
         if self._to_sync:
@@ -425,6 +430,12 @@ class Log:
         """Whether what was planned can still be read: retention or compaction may have taken the file away."""
         return any(segment.file is plan.file for segment in self._segments)
 
+    def expect_cut(self, end_offset: int) -> None:
+        """What lies above is soon to go. Whoever keeps `synced_offset` on disk must have written that before the cut:
+        a log that ends below it would be taken for damaged."""
+        self.synced_offset = min(self.synced_offset, end_offset)
+        self.cuts += 1
+
     def truncate_to(self, end_offset: int) -> None:
         """Cut off everything from `end_offset` on, and the batch it lies in: a follower whose leader differs does."""
         if end_offset >= self.end_offset:
@@ -438,12 +449,38 @@ class Log:
         active = self._segments[-1]
         active.truncate(end_offset)
         self.end_offset = active.end_offset
-        self.synced_offset = min(self.synced_offset, self.end_offset)
+        # The batch it lies in may begin below the log start: the log is empty then, and must not end before it starts.
+        self.start_offset = min(self.start_offset, self.end_offset)
+        self.expect_cut(self.end_offset)
+        self._clean_offset = min(self._clean_offset, self.end_offset)
         self._stored_end_offset = UNKNOWN_OFFSET
         self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
         self.epochs.truncate(self.end_offset)
         self._store_epochs(self.end_offset, sync=True)
         self._load_producers()
+
+    def reset_to(self, offset: int, now_ms: int = 0) -> None:
+        """Give up everything and begin anew at `offset`: a follower whose leader's log starts there does."""
+        self._begin_at(offset, now_ms)
+        self.start_offset = offset
+        self._clean_offset = 0
+        self._stored_end_offset = UNKNOWN_OFFSET
+        self._snapshots.drop_above(UNKNOWN_OFFSET)
+        self.producers = Producers()
+        self.epochs = Epochs()
+        self._store_epochs(offset, sync=True)
+
+    def _begin_at(self, offset: int, now_ms: int) -> None:
+        """Let go of all segments and have an empty one at `offset`."""
+        self._forget_unsynced(self._segments)
+        while self._segments:  # the oldest first, so that a crash leaves no hole
+            self._segments.pop(0).remove()
+        self.end_offset = self.synced_offset = offset
+        self.cuts += 1
+        self._to_sync = [(min(needed, offset + 1), file) for needed, file in self._to_sync]
+        self._segments.append(self._new_segment(now_ms))
+        # The name of the file is what tells the next process where the log begins.
+        self._files.replace(self._segments[0].file.path, b"")
 
     def _forget_unsynced(self, segments: list[Segment]) -> None:
         """Files that are to go need no sync."""

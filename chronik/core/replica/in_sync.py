@@ -7,9 +7,12 @@ already be in sync for the controller must have every record that is called safe
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 UNKNOWN = -1
+ANY_EPOCH = -1
+UNBOUNDED = 2**63 - 1
 
 
 @dataclass(slots=True)
@@ -19,18 +22,27 @@ class FollowerProgress:
     safe_end: int = UNKNOWN  # it has everything below this safely
     fetched_ms: int = UNKNOWN
     caught_up_ms: int = UNKNOWN  # when it last had all that the leader had
+    broker_epoch: int = ANY_EPOCH  # of the registration it fetched under (KIP-903)
     _leader_end_at_fetch: int = UNKNOWN  # where the leader's log ended when it fetched last
 
-    def fetched(self, fetch_offset: int, leader_end: int, now_ms: int) -> None:
-        """It asks for what comes after `fetch_offset`, so all below is safe there."""
+    def fetched(self, fetch_offset: int, leader_end: int, now_ms: int) -> bool:
+        """It asks for what comes after `fetch_offset`, so all below is safe there, and nothing above. Returns whether
+        that is as good as all.
+
+        Less than before means that it lost something: it may not count with what it once had.
+        """
+        is_caught_up = True
         if fetch_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self._leader_end_at_fetch != UNKNOWN and fetch_offset >= self._leader_end_at_fetch:
             # Under load nobody ever reaches the end: who now has what there was at his last fetch was caught up then.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
-        self.safe_end = max(self.safe_end, fetch_offset)
+        else:
+            is_caught_up = False
+        self.safe_end = fetch_offset
         self._leader_end_at_fetch = leader_end
         self.fetched_ms = now_ms
+        return is_caught_up
 
     def is_behind(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
         return self.safe_end < leader_end and now_ms - self.caught_up_ms > lag_time_max_ms
@@ -38,6 +50,8 @@ class FollowerProgress:
 
 class InSyncSet:
     """Who must have a record before it is safe."""
+
+    __slots__ = ("_joining", "followers", "in_sync", "node_id", "others_safe_end", "partition_epoch", "wanted")
 
     def __init__(
         self, node_id: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
@@ -52,18 +66,69 @@ class InSyncSet:
             for replica in replicas
             if replica != node_id
         }
+        # Outside the set and caught up: the watermark waits for them, or under load they would always be one fetch
+        # behind it and never get in.
+        self._joining: tuple[int, ...] = ()
+        self.others_safe_end = self._others_safe_end()
 
     @property
-    def counted(self) -> tuple[int, ...]:
-        """Who counts for the watermark: the set, and whoever the controller may just be adding."""
+    def replica_count(self) -> int:
+        return len(self.followers) + 1
+
+    @property
+    def is_waiting_for_joiners(self) -> bool:
+        return bool(self._joining)
+
+    @property
+    def maximal(self) -> tuple[int, ...]:
+        """The set, and whoever the controller may just be adding."""
         if self.wanted is None:
             return self.in_sync
         return (*self.in_sync, *(replica for replica in self.wanted if replica not in self.in_sync))
 
+    @property
+    def counted(self) -> tuple[int, ...]:
+        """Who counts for the watermark."""
+        maximal = self.maximal
+        return (*maximal, *(replica for replica in self._joining if replica not in maximal))
+
+    def _others_safe_end(self) -> int:
+        """Up to where the others who count have it; -1 while one of them has not been heard of."""
+        others = (self.followers[replica].safe_end for replica in self.counted if replica != self.node_id)
+        return min(others, default=UNBOUNDED)
+
     def safe_end(self, own_safe_end: int) -> int:
         """Up to where everyone who counts has it; -1 while one of them has not been heard of."""
-        others = [self.followers[replica].safe_end for replica in self.counted if replica != self.node_id]
-        return min([own_safe_end, *others])
+        return min(own_safe_end, self.others_safe_end)
+
+    # --- what followers report
+
+    def fetched(
+        self, follower_id: int, fetch_offset: int, leader_end: int, now_ms: int, broker_epoch: int = ANY_EPOCH
+    ) -> None:
+        """A follower asks for what comes after `fetch_offset`."""
+        follower = self.followers[follower_id]
+        if broker_epoch < follower.broker_epoch:
+            return  # sent before it restarted, and come by after: what it had then may be gone
+        follower.broker_epoch = broker_epoch
+        before = follower.safe_end
+        is_caught_up = follower.fetched(fetch_offset, leader_end, now_ms)
+        if is_caught_up and follower_id not in self.in_sync and follower_id not in self._joining:
+            self._joining = (*self._joining, follower_id)
+            before = UNKNOWN
+        if follower.safe_end != before:
+            self.others_safe_end = self._others_safe_end()
+
+    def may_change(self, follower_id: int, high_watermark: int, epoch_start: int) -> bool:
+        """Whether what a follower has makes it worth asking `change_due` now."""
+        if self.wanted is not None:
+            return False
+        safe_end = self.followers[follower_id].safe_end
+        if follower_id in self.in_sync:
+            return safe_end < high_watermark
+        return safe_end >= high_watermark and safe_end >= epoch_start
+
+    # --- what the set should be
 
     def change_due(
         self,
@@ -72,39 +137,87 @@ class InSyncSet:
         epoch_start: int,
         now_ms: int,
         lag_time_max_ms: int,
-        able: frozenset[int],
+        able: Mapping[int, int],
     ) -> tuple[int, ...] | None:
         """The set to ask the controller for; None when it is right as it is or a change is under way.
 
-        `able` are the nodes that may join: alive, not fenced, not shutting down (KIP-841).
+        `able` are the nodes that may join, with their broker epochs: alive, not fenced, not shutting down (KIP-841).
         """
+        for follower in self.followers.values():
+            if follower.safe_end >= leader_end:  # an idle partition is not named in fetches, and nobody lags in it
+                follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
+        self._drop_joining(leader_end, now_ms, lag_time_max_ms, able)
         if self.wanted is not None:
             return None
         stays = tuple(
             replica
             for replica in self.in_sync
-            if replica == self.node_id or not self.followers[replica].is_behind(leader_end, now_ms, lag_time_max_ms)
+            if replica == self.node_id or self._keeps_up(replica, leader_end, high_watermark, now_ms, lag_time_max_ms)
         )
         joins = tuple(
             replica
             for replica, follower in self.followers.items()
             # It must have all that is safe, and all that this leader began with: else the set would not protect it.
-            if replica not in self.in_sync and replica in able and follower.safe_end >= max(high_watermark, epoch_start)
+            if replica not in self.in_sync
+            and self._is_able(replica, able)
+            and follower.safe_end >= max(high_watermark, epoch_start)
         )
         due = (*stays, *joins)
         return due if due != self.in_sync else None
 
+    def _keeps_up(self, replica: int, leader_end: int, high_watermark: int, now_ms: int, lag_time_max_ms: int) -> bool:
+        follower = self.followers[replica]
+        if UNKNOWN < follower.safe_end < high_watermark:
+            return False  # it had all that is safe and lost some of it: whoever is elected must not be this one
+        return not follower.is_behind(leader_end, now_ms, lag_time_max_ms)
+
+    def _is_able(self, replica: int, able: Mapping[int, int]) -> bool:
+        return replica in able and self.followers[replica].broker_epoch in (ANY_EPOCH, able[replica])
+
+    def _drop_joining(self, leader_end: int, now_ms: int, lag_time_max_ms: int, able: Mapping[int, int]) -> None:
+        """Nobody waits for one that has fallen behind again, or that may not join."""
+        joining = tuple(
+            replica
+            for replica in self._joining
+            if replica not in self.in_sync
+            and self._is_able(replica, able)
+            and not self.followers[replica].is_behind(leader_end, now_ms, lag_time_max_ms)
+        )
+        if joining != self._joining:
+            self._joining = joining
+            self.others_safe_end = self._others_safe_end()
+
+    # --- what the controller says
+
     def asked(self, wanted: tuple[int, ...]) -> None:
         """The controller has been asked for this set."""
         self.wanted = wanted
+        self.others_safe_end = self._others_safe_end()
 
-    def decided(self, in_sync: tuple[int, ...], partition_epoch: int) -> bool:
+    def decided(
+        self, in_sync: tuple[int, ...], partition_epoch: int, replicas: tuple[int, ...] | None = None, now_ms: int = 0
+    ) -> bool:
         """The controller says what the set is. False for news that is older than what is known."""
         if partition_epoch < self.partition_epoch:
             return False
+        if replicas is not None:
+            self._assigned(replicas, in_sync, now_ms)
         self.in_sync, self.partition_epoch, self.wanted = in_sync, partition_epoch, None
+        self._joining = tuple(replica for replica in self._joining if replica not in in_sync)
+        self.others_safe_end = self._others_safe_end()
         return True
+
+    def _assigned(self, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int) -> None:
+        """A reassignment: those that stay are known already."""
+        self.followers = {
+            replica: self.followers.get(replica)
+            or FollowerProgress(caught_up_ms=now_ms if replica in in_sync else UNKNOWN)
+            for replica in replicas
+            if replica != self.node_id
+        }
+        self._joining = tuple(replica for replica in self._joining if replica in self.followers)
 
     def refused(self) -> None:
         """The controller did not take it; a fresh look decides whether to ask again."""
         self.wanted = None
+        self.others_safe_end = self._others_safe_end()

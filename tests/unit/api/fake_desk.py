@@ -63,6 +63,11 @@ class FakeMetadata:
         self.machine = MetadataMachine(MetadataImage(CLUSTER_ID, config))
         self.asked: list[Any] = []
         self.refusing: Refused | None = None
+        self.controller_id: int | None = 1
+
+    @property
+    def is_controller(self) -> bool:
+        return self.controller_id == 1
 
     @property
     def image(self) -> MetadataImage:
@@ -78,6 +83,11 @@ class FakeMetadata:
         return decision.replies[0].answer
 
     async def ask(self, command: Any) -> Any:
+        return self.tell(command)
+
+    async def ask_here(self, command: Any) -> Any:
+        if not self.is_controller:
+            raise Refused(Code.NOT_CONTROLLER)
         return self.tell(command)
 
 
@@ -156,10 +166,9 @@ class FakeReplicas:
             bytes(16),
             cast(Any, log or FakeLog()),
             node_id=1,
-            leader_epoch=leader_epoch,
-            in_sync=(1,),
             is_synced=True,
         )
+        replica.lead_alone(leader_epoch)
         self.replicas[topic, partition] = replica
         return replica
 

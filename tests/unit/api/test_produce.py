@@ -89,7 +89,7 @@ async def test_with_durability_os_the_answer_comes_at_once(desk: HouseDesk) -> N
 @run()
 async def test_acks_all_times_out_when_it_is_not_safe_in_time(desk: HouseDesk) -> None:
     replica = desk.house.replicas.leader("orders", 0)
-    replica._safe_ends[2] = 0  # another in-sync replica that never hears of it
+    replica.lead(0, 1, (1, 2), (1, 2), 0)  # another in-sync replica that never hears of it
     asked = send(desk, one(bytes(batch_of())), acks=-1, timeout_ms=500)
     await desk.settle()
     assert asked.raw is WAITING
@@ -102,6 +102,7 @@ async def test_acks_all_times_out_when_it_is_not_safe_in_time(desk: HouseDesk) -
 @run({"safe": 1})
 async def test_acks_all_is_refused_with_too_few_in_sync(desk: HouseDesk) -> None:
     desk.house.create("strict", min_insync_replicas="2")
+    desk.house.replicas.leader("strict", 0).lead(0, 1, (1, 2), (1,), 0)
 
     refused = send(desk, one(bytes(batch_of()), topic="strict"), acks=-1)
     taken = send(desk, one(bytes(batch_of()), topic="strict"), acks=1)

@@ -9,6 +9,7 @@ from typing import Any, cast
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.topic import TopicConfig
 from chronik.core.fetch_sessions import FetchSessions
+from chronik.core.log.epochs import Epochs
 from chronik.core.log.producers import Producer, Producers
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
@@ -28,6 +29,7 @@ class FakeLog:
         self.config = TopicConfig()
         self.start_offset = start_offset
         self.end_offset = end_offset
+        self.epochs = Epochs()
         self.producers = Producers(Producer(producer_id) for producer_id in range(producer_count))
         self._size_bytes = size_bytes
 
@@ -57,8 +59,9 @@ class FakeReplicas:
         """A replica whose log goes from `start` to `end` and is safe up to `watermark`."""
         log = FakeLog(start, watermark, size, producers)
         replica = Replica(
-            topic, partition, bytes(16), cast(Any, log), node_id=1, leader_epoch=0, in_sync=(1, 2), is_synced=True
+            topic, partition, bytes(16), cast(Any, log), node_id=1, is_synced=True, high_watermark=watermark
         )
+        replica.lead(0, 0, (1, 2), (1, 2), 0)
         log.end_offset = end
         self._held[topic, partition] = replica
         return replica

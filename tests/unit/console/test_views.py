@@ -80,8 +80,8 @@ def test_a_partitions_offsets_are_those_of_its_replica() -> None:
     replica = node.replicas.add("orders", 2, start=10, watermark=40, end=55, size=1234)
 
     before = views.reading(node.as_node).served
-    replica.replica_safe(1, 50)
-    replica.replica_safe(2, 50)
+    replica.own_safe(50)
+    replica.follower_fetched(2, 50, 0)
     after = views.reading(node.as_node).served
 
     assert before == [PartitionReading("orders", 2, 10, 40, 40, 55, 1234, 2)]

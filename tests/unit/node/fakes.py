@@ -218,4 +218,6 @@ def memory_replica(
 ) -> Replica:
     """A replica of its own, outside any node."""
     log = Log.open(cast(Any, files or MemoryFiles()), f"{topic}-0", config or TopicConfig(), NOW_MS, was_clean=False)
-    return Replica(topic, 0, bytes(16), log, node_id=NODE_ID, leader_epoch=0, in_sync=in_sync, is_synced=is_synced)
+    replica = Replica(topic, 0, bytes(16), log, node_id=NODE_ID, is_synced=is_synced)
+    replica.lead(0, 0, in_sync, in_sync, 0)
+    return replica

@@ -32,7 +32,7 @@ def replica_of(topic: str, records: int, safe_to: int) -> Replica:
     for _ in range(records):
         replica.append(batch_of(), 1, NOW_MS)
     replica.log.mark_synced(safe_to)
-    replica.replica_safe(NODE_ID, safe_to)
+    replica.own_safe(safe_to)
     return replica
 
 

@@ -51,10 +51,10 @@ def test_a_producer_hears_when_its_batch_is_safe_here_with_acks_1() -> None:
     waiting.when_safe(replica, 2, 1, FOREVER, partial(told, "p"))
     assert told.order == []
 
-    replica.replica_safe(NODE_ID, 1)
+    replica.own_safe(1)
     waiting.moved(replica)
     assert told.order == []
-    replica.replica_safe(NODE_ID, 2)
+    replica.own_safe(2)
     waiting.moved(replica)
 
     assert told.order == [("p", Code.NONE)]
@@ -65,10 +65,10 @@ def test_with_acks_all_it_hears_only_when_the_watermark_has_passed() -> None:
     waiting.when_safe(replica, 3, -1, FOREVER, partial(told, "all"))
     waiting.when_safe(replica, 3, 1, FOREVER, partial(told, "one"))
 
-    replica.replica_safe(NODE_ID, 3)
+    replica.own_safe(3)
     waiting.moved(replica)
     assert told.order == [("one", Code.NONE)]
-    replica.replica_safe(2, 3)
+    replica.follower_fetched(2, 3, 0)
     waiting.moved(replica)
 
     assert told.order == [("one", Code.NONE), ("all", Code.NONE)]
@@ -76,7 +76,7 @@ def test_with_acks_all_it_hears_only_when_the_watermark_has_passed() -> None:
 
 def test_what_is_safe_already_is_answered_at_once() -> None:
     _, waiting, replica, told = made()
-    replica.replica_safe(NODE_ID, 3)
+    replica.own_safe(3)
 
     waiting.when_safe(replica, 3, -1, FOREVER, partial(told, "p"))
     waiting.when_safe(replica, 1, 1, FOREVER, partial(told, "duplicate"))
@@ -87,7 +87,7 @@ def test_what_is_safe_already_is_answered_at_once() -> None:
 
 def test_what_is_safe_here_alone_is_not_yet_safe_for_acks_all() -> None:
     _, waiting, replica, told = made(in_sync=(NODE_ID, 2))
-    replica.replica_safe(NODE_ID, 3)
+    replica.own_safe(3)
 
     waiting.when_safe(replica, 3, -1, FOREVER, partial(told, "all"))
     waiting.when_safe(replica, 3, 1, FOREVER, partial(told, "one"))
@@ -101,7 +101,7 @@ def test_producers_are_told_in_the_order_of_their_batches() -> None:
         waiting.when_safe(replica, end_offset, 1, FOREVER, partial(told, str(end_offset)))
     assert waiting.counts() == (3, 0)
 
-    replica.replica_safe(NODE_ID, 3)
+    replica.own_safe(3)
     waiting.moved(replica)
 
     assert told.order == [("1", Code.NONE), ("2", Code.NONE), ("3", Code.NONE)]
@@ -114,11 +114,11 @@ def test_a_duplicate_of_a_batch_that_is_not_safe_yet_waits_and_is_told_once() ->
     waiting.when_safe(replica, 2, 1, FOREVER, partial(told, "second"))
     waiting.when_safe(replica, 1, 1, FOREVER, partial(told, "first again"))
 
-    replica.replica_safe(NODE_ID, 1)
+    replica.own_safe(1)
     waiting.moved(replica)
     assert ("first", Code.NONE) in told.order
     assert ("second", Code.NONE) not in told.order
-    replica.replica_safe(NODE_ID, 2)
+    replica.own_safe(2)
     waiting.moved(replica)
 
     assert sorted(told.order) == [("first", Code.NONE), ("first again", Code.NONE), ("second", Code.NONE)]
@@ -132,8 +132,8 @@ def test_whose_time_is_up_is_told_so_and_never_again() -> None:
     assert told.order == []
     loop.advance(1)
     assert told.order == [("p", Code.REQUEST_TIMED_OUT)]
-    replica.replica_safe(NODE_ID, 3)
-    replica.replica_safe(2, 3)
+    replica.own_safe(3)
+    replica.follower_fetched(2, 3, 0)
     waiting.moved(replica)
 
     assert told.order == [("p", Code.REQUEST_TIMED_OUT)]
@@ -142,7 +142,7 @@ def test_whose_time_is_up_is_told_so_and_never_again() -> None:
 def test_who_was_told_in_time_does_not_time_out_later() -> None:
     loop, waiting, replica, told = made()
     waiting.when_safe(replica, 2, -1, 1000, partial(told, "p"))
-    replica.replica_safe(NODE_ID, 3)
+    replica.own_safe(3)
     waiting.moved(replica)
 
     loop.advance(5000)
@@ -194,7 +194,7 @@ def test_a_fault_in_one_answer_does_not_keep_the_others_waiting(caplog: pytest.L
     waiting.when_safe(replica, 2, 1, FOREVER, partial(told, "next"))
     reader = Reader()
     waiting.when_readable([replica], reader)
-    replica.replica_safe(NODE_ID, 2)
+    replica.own_safe(2)
     with caplog.at_level(logging.ERROR):
         waiting.moved(replica)
 
@@ -212,10 +212,10 @@ def test_who_is_told_may_wait_again() -> None:
         waiting.when_safe(replica, 2, 1, FOREVER, partial(told, "second"))
 
     waiting.when_safe(replica, 1, 1, FOREVER, again)
-    replica.replica_safe(NODE_ID, 1)
+    replica.own_safe(1)
     waiting.moved(replica)
     assert told.order == [("first", Code.NONE)]
-    replica.replica_safe(NODE_ID, 2)
+    replica.own_safe(2)
     waiting.moved(replica)
 
     assert told.order == [("first", Code.NONE), ("second", Code.NONE)]
@@ -289,7 +289,7 @@ def test_nobody_is_told_safe_before_it_is_and_everybody_is_told_once(
         waiting.when_safe(replica, end_offset, acks, 50 if number % 3 else FOREVER, partial(tell, number, acks))
     for what, value in steps:
         if what in ("here", "there"):
-            replica.replica_safe(NODE_ID if what == "here" else 2, value)
+            replica.own_safe(value) if what == "here" else replica.follower_fetched(2, value, 0)
             waiting.moved(replica)
         elif what == "time":
             loop.advance(value)

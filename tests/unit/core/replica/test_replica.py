@@ -24,13 +24,15 @@ def replica_of(
     records: int = 0,
     *,
     in_sync: tuple[int, ...] = (HERE,),
+    replicas: tuple[int, ...] | None = None,
     is_synced: bool = True,
     config: TopicConfig | None = None,
     files: MemoryFiles | None = None,
 ) -> Replica:
     """A replica with records that are not safe yet."""
     log = Log.open(cast(Any, files or MemoryFiles()), "topic-0", config or TopicConfig(), NOW_MS, was_clean=False)
-    replica = Replica("topic", 0, bytes(16), log, node_id=HERE, leader_epoch=5, in_sync=in_sync, is_synced=is_synced)
+    replica = Replica("topic", 0, bytes(16), log, node_id=HERE, is_synced=is_synced)
+    replica.lead(5, 0, replicas or in_sync, in_sync, NOW_MS)
     for _ in range(records):
         replica.append(batch_of(), 1, NOW_MS)
     return replica
@@ -43,7 +45,7 @@ def test_a_write_is_not_safe_before_it_is_synced() -> None:
     replica = replica_of(3)
     assert (replica.log.end_offset, replica.safe_end, replica.high_watermark) == (3, 0, 0)
 
-    assert replica.replica_safe(HERE, 3)
+    assert replica.own_safe(3)
 
     assert (replica.safe_end, replica.high_watermark) == (3, 3)
 
@@ -75,20 +77,20 @@ def test_a_flush_is_due_after_so_many_messages() -> None:
 def test_the_watermark_is_the_least_of_the_in_sync_set() -> None:
     replica = replica_of(10, in_sync=(HERE, 2, 3))
 
-    assert not replica.replica_safe(HERE, 10)
-    assert not replica.replica_safe(2, 7)
-    assert replica.replica_safe(3, 4)
+    assert not replica.own_safe(10)
+    assert not replica.follower_fetched(2, 7, 0)
+    assert replica.follower_fetched(3, 4, 0)
 
     assert replica.high_watermark == 4
 
 
 def test_an_acknowledgement_that_comes_twice_or_late_changes_nothing() -> None:
     replica = replica_of(10, in_sync=(HERE, 2))
-    replica.replica_safe(HERE, 10)
-    replica.replica_safe(2, 8)
+    replica.own_safe(10)
+    replica.follower_fetched(2, 8, 0)
 
-    assert not replica.replica_safe(2, 8)
-    assert not replica.replica_safe(2, 3)
+    assert not replica.follower_fetched(2, 8, 0)
+    assert not replica.follower_fetched(2, 3, 0)
 
     assert replica.high_watermark == 8
 
@@ -104,15 +106,17 @@ def test_the_watermark_never_moves_back_and_never_passes_an_in_sync_replica(
     acknowledged = dict.fromkeys(in_sync, 0)
     for who, number in steps:
         before = replica.high_watermark
+        end_offset = min(number, replica.log.end_offset)
         if who == "append":
             replica.append(batch_of(1 + number % 3), 1, NOW_MS)
+        elif who == HERE:
+            acknowledged[HERE] = max(acknowledged[HERE], end_offset)
+            assert replica.own_safe(end_offset) == (replica.high_watermark > before)
         elif isinstance(who, int) and who in in_sync:
-            end_offset = min(number, replica.log.end_offset)
-            acknowledged[who] = max(acknowledged[who], end_offset)
-            moved = replica.replica_safe(who, end_offset)
-            assert moved == (replica.high_watermark > before)
+            acknowledged[who] = end_offset  # less than before: it lost something
+            assert replica.follower_fetched(who, end_offset, 0) == (replica.high_watermark > before)
         assert replica.high_watermark >= before
-        assert replica.high_watermark == min(acknowledged.values())
+        assert replica.high_watermark == max(before, min(acknowledged.values()))
         assert replica.log.start_offset <= replica.high_watermark <= replica.log.end_offset
         assert replica.last_stable_offset == replica.high_watermark
         assert replica.safe_end == acknowledged[HERE]
@@ -129,11 +133,11 @@ def test_what_a_restart_finds_on_disk_is_safe() -> None:
 # --- writing
 
 
-@pytest.mark.parametrize(("in_sync", "minimum"), [((HERE,), 2), ((HERE, 2), 3)])
+@pytest.mark.parametrize(("in_sync", "minimum"), [((HERE,), 2), ((HERE, 2), 3), ((HERE, 2), 9)])
 def test_acks_all_is_refused_when_too_few_are_in_sync_and_nothing_is_written(
     in_sync: tuple[int, ...], minimum: int
 ) -> None:
-    replica = replica_of(in_sync=in_sync, config=TopicConfig(min_insync_replicas=minimum))
+    replica = replica_of(in_sync=in_sync, replicas=(HERE, 2, 3), config=TopicConfig(min_insync_replicas=minimum))
 
     with pytest.raises(Refused) as caught:
         replica.append(batch_of(), ACKS_ALL, NOW_MS)
@@ -141,6 +145,12 @@ def test_acks_all_is_refused_when_too_few_are_in_sync_and_nothing_is_written(
     assert caught.value.code == Code.NOT_ENOUGH_REPLICAS
     assert replica.log.end_offset == 0
     assert replica.append(batch_of(), 1, NOW_MS).base_offset == 0
+
+
+def test_no_more_have_to_be_in_sync_than_there_are_replicas() -> None:
+    replica = replica_of(in_sync=(HERE, 2), replicas=(HERE, 2), config=TopicConfig(min_insync_replicas=3))
+
+    assert replica.append(batch_of(), ACKS_ALL, NOW_MS).base_offset == 0
 
 
 def test_acks_all_is_taken_when_enough_are_in_sync() -> None:
@@ -188,7 +198,7 @@ def test_a_retry_gets_its_first_offsets_and_moves_nothing() -> None:
 
 def test_consumers_read_below_the_watermark_only() -> None:
     replica = replica_of(5)
-    replica.replica_safe(HERE, 3)
+    replica.own_safe(3)
 
     for isolation_level in (0, READ_COMMITTED):
         plan = replica.read(0, EVERYTHING, isolation_level, at_least_one=True)
@@ -199,7 +209,7 @@ def test_consumers_read_below_the_watermark_only() -> None:
 @pytest.mark.parametrize("offset", [3, 4, 5])
 def test_between_watermark_and_end_a_consumer_waits(offset: int) -> None:
     replica = replica_of(5)
-    replica.replica_safe(HERE, 3)
+    replica.own_safe(3)
 
     assert replica.read(offset, EVERYTHING, 0, at_least_one=True) is None
 
@@ -207,7 +217,7 @@ def test_between_watermark_and_end_a_consumer_waits(offset: int) -> None:
 @pytest.mark.parametrize("offset", [-1, 1, 6, 2**62])
 def test_below_the_start_and_beyond_the_end_is_out_of_range(offset: int) -> None:
     replica = replica_of(5)
-    replica.replica_safe(HERE, 5)
+    replica.own_safe(5)
     replica.delete_records(2)
 
     with pytest.raises(Refused) as caught:
@@ -253,7 +263,7 @@ def test_a_batch_of_a_transaction_is_refused_while_there_are_none() -> None:
 
 def test_records_are_deleted_up_to_an_offset_or_the_watermark() -> None:
     replica = replica_of(5)
-    replica.replica_safe(HERE, 4)
+    replica.own_safe(4)
 
     assert replica.delete_records(2) == 2
     assert replica.delete_records(1) == 2
@@ -265,7 +275,7 @@ def test_records_are_deleted_up_to_an_offset_or_the_watermark() -> None:
 @pytest.mark.parametrize("offset", [-2, 5, 6])
 def test_what_is_not_below_the_watermark_is_not_deleted(offset: int) -> None:
     replica = replica_of(5)
-    replica.replica_safe(HERE, 4)
+    replica.own_safe(4)
 
     with pytest.raises(Refused) as caught:
         replica.delete_records(offset)
