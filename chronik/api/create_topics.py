@@ -1,6 +1,7 @@
 """CreateTopics (19), versions 2-7. From 5 the answer shows the settings of the topic, from 7 its id.
 
-One bad topic does not hold back the others. The answer comes when the topics are safely in the metadata log.
+One bad topic does not hold back the others. The answer comes when the topics are safely in the metadata log. Runs on
+the controller. `__consumer_offsets`, asked for without any wish, is made as that topic has to be, or is there already.
 """
 
 from __future__ import annotations
@@ -15,13 +16,23 @@ from chronik.api import topic_ids
 from chronik.api.desk import Caller, Desk
 from chronik.core.config.describe import describe_topic
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import CreatedTopic, CreateTopics, NewTopic
+from chronik.core.machines.metadata.commands import (
+    USE_DEFAULT,
+    CreatedTopic,
+    CreateInternalTopic,
+    CreateTopics,
+    NewTopic,
+)
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 
 REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
 
 
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    if _is_internal(request):
+        own = CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid())
+        return _response((_result(await desk.metadata.ask_here(own), desk),))
     wanted = tuple(
         NewTopic(
             name=topic.name,
@@ -33,8 +44,17 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for topic in request.topics
     )
-    created = await desk.metadata.ask(CreateTopics(wanted, request.validate_only))
+    created = await desk.metadata.ask_here(CreateTopics(wanted, request.validate_only))
     return _response(tuple(_result(one, desk) for one in created))
+
+
+def _is_internal(request: Any) -> bool:
+    """A node needs one of our own topics and leaves to us what it is like. So it is made for whoever asks that way."""
+    if request.validate_only or len(request.topics) != 1:
+        return False
+    [topic] = request.topics
+    is_left_to_us = topic.num_partitions == topic.replication_factor == USE_DEFAULT
+    return topic.name == OFFSETS_TOPIC and is_left_to_us and not topic.assignments and not topic.configs
 
 
 def _result(created: CreatedTopic, desk: Desk) -> Any:

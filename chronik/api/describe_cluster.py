@@ -13,6 +13,7 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 
 from chronik.api.desk import Caller, Desk
+from chronik.api.metadata import controller_of
 from chronik.api.permissions import ALL_ON_CLUSTER, NOT_ASKED
 from chronik.core.errors import Code, Refused
 
@@ -31,7 +32,7 @@ def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         throttle_time=datetime.timedelta(0),
         error_code=Code.NONE,
         cluster_id=desk.cluster_id,
-        controller_id=desk.node_id,  # any node takes what is meant for the controller
+        controller_id=controller_of(desk),
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=broker.is_fenced

@@ -41,8 +41,20 @@ class MetadataDesk(Protocol):
     @property
     def image(self) -> MetadataImage: ...
 
+    @property
+    def is_controller(self) -> bool:
+        """Whether this node decides."""
+
+    @property
+    def controller_id(self) -> int | None:
+        """The node that decides; None when there is none at the moment, or nobody knows."""
+
     def ask(self, command: Any) -> Awaitable[Any]:
-        """Decide, append, apply at once; the awaited answer comes when it is safe. Raises Refused."""
+        """Ask the controller, wherever it is. The awaited answer comes when it is safe, and this node's image has what
+        follows from it. Raises Refused."""
+
+    def ask_here(self, command: Any) -> Awaitable[Any]:
+        """As `ask`, but only if this node is the controller. Raises Refused (NOT_CONTROLLER)."""
 
 
 class GroupsDesk(Protocol):

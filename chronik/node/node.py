@@ -56,6 +56,17 @@ class MetadataHost(MachineHost):
     def image(self) -> MetadataImage:
         return self.machine.image
 
+    @property
+    def is_controller(self) -> bool:
+        return True
+
+    @property
+    def controller_id(self) -> int | None:
+        return self.machine.controller.own_id
+
+    def ask_here(self, command: Any) -> asyncio.Future[Any]:
+        return self.ask(command)
+
 
 class Node:
     """One running node."""

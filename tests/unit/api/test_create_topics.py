@@ -101,3 +101,28 @@ def test_a_refusal_is_on_every_topic() -> None:
         ("a", Code.NOT_CONTROLLER, "ask another"),
         ("b", Code.NOT_CONTROLLER, "ask another"),
     ]
+
+
+def test_the_offsets_topic_is_made_as_it_has_to_be_when_a_node_asks_for_it() -> None:
+    desk = fake_desk(brokers=(1, 2, 3, 4))
+    request = CreateTopicsRequest(
+        topics=(wanted("__consumer_offsets", -1, -1),), timeout=datetime.timedelta(0), validate_only=False
+    )
+
+    first = ask(create_topics, request, desk, version=7)
+    again = ask(create_topics, request, desk, version=7)
+
+    [created], [there] = first.topics, again.topics
+    assert (created.error_code, created.num_partitions, created.replication_factor) == (Code.NONE, 50, 3)
+    assert (there.error_code, there.topic_id) == (Code.NONE, created.topic_id)
+    assert desk.metadata.image.topic_config("__consumer_offsets").cleanup_policy == ("compact",)
+
+
+def test_another_node_is_the_controller() -> None:
+    desk = fake_desk()
+    metadata_of(desk).controller_id = 2
+    request = CreateTopicsRequest(topics=(wanted("a"),), timeout=datetime.timedelta(0), validate_only=False)
+
+    [result] = ask(create_topics, request, desk, version=7).topics
+
+    assert result.error_code == Code.NOT_CONTROLLER

@@ -63,6 +63,17 @@ def test_all_live_brokers_and_the_cluster_are_named() -> None:
     assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 1)
 
 
+@pytest.mark.parametrize(("controller_id", "shown"), [(1, 1), (2, 2), (3, 1), (9, 1), (None, 1)])
+def test_the_true_controller_is_named_if_it_is_a_live_broker_and_else_this_node(
+    controller_id: int | None, shown: int
+) -> None:
+    desk = fake_desk(brokers=(1, 2, 3))
+    fence(desk, 3)
+    metadata_of(desk).controller_id = controller_id
+
+    assert ask(metadata, Request(topics=None), desk, version=13).controller_id == shown
+
+
 def test_a_topic_is_shown_with_its_id_and_the_true_leaders() -> None:
     desk = fake_desk(topics={"a": 2}, brokers=(1, 2))
 

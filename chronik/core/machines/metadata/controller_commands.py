@@ -106,6 +106,7 @@ class AlterReassignments:
     """Answer: a tuple of Outcome."""
 
     reassignments: tuple[Reassignment, ...]
+    may_change_factor: bool = True
 
 
 @dataclass(frozen=True, slots=True)

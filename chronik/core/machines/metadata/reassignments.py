@@ -26,7 +26,7 @@ def alter_reassignments(image: MetadataImage, command: AlterReassignments) -> tu
             if (wanted.topic, wanted.partition) in seen:
                 raise Refused(Code.INVALID_REQUEST, "The partition is named twice.")
             seen[wanted.topic, wanted.partition] = None
-            record = _altered(image, wanted)
+            record = _altered(image, wanted, command.may_change_factor)
         except Refused as refused:
             results.append(Outcome(refused.code, refused.message))
             continue
@@ -35,13 +35,18 @@ def alter_reassignments(image: MetadataImage, command: AlterReassignments) -> tu
     return records, tuple(results)
 
 
-def _altered(image: MetadataImage, wanted: Reassignment) -> PartitionChangeRecord | None:
+def _altered(image: MetadataImage, wanted: Reassignment, may_change_factor: bool) -> PartitionChangeRecord | None:
     topic = image.topic(wanted.topic)
     if topic is None or not 0 <= wanted.partition < len(topic.partitions):
         message = f"Unable to find partition {wanted.topic}:{wanted.partition}."
         raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, message)
     if wanted.replicas is None:
         return _taken_back(image, topic, wanted.partition)
+    present = topic.partitions[wanted.partition]
+    factor = len(_without(present.replicas, present.removing))
+    if not may_change_factor and len(wanted.replicas) != factor:
+        message = f"The replication factor is changed from {factor} to {len(wanted.replicas)}"
+        raise Refused(Code.INVALID_REPLICATION_FACTOR, message)
     return _begun(image, topic, wanted.partition, wanted.replicas)
 
 

@@ -1,0 +1,61 @@
+"""AlterPartitionReassignments (45), versions 0-1. Partitions move to other brokers; null replicas take a move back.
+
+Runs on the controller. From 1 a client may say that the number of replicas must stay as it is.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.alter_partition_reassignments.v1.request import AlterPartitionReassignmentsRequest
+from kio.schema.alter_partition_reassignments.v1.response import (
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
+
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.controller_commands import AlterReassignments, Reassignment
+
+REQUEST = AlterPartitionReassignmentsRequest
+RESPONSE = AlterPartitionReassignmentsResponse
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    wanted = tuple(
+        Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
+        for topic in request.topics
+        for one in topic.partitions
+    )
+    command = AlterReassignments(wanted, may_change_factor=request.allow_replication_factor_change)
+    return _response(request, Outcome(), await desk.metadata.ask_here(command))
+
+
+def _response(request: Any, whole: Outcome, outcomes: tuple[Outcome, ...]) -> Any:
+    left = iter(outcomes)
+    return AlterPartitionReassignmentsResponse(
+        throttle_time=datetime.timedelta(0),
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=whole.code,
+        error_message=whole.message,
+        responses=tuple(
+            ReassignableTopicResponse(
+                name=topic.name, partitions=tuple(_partition(one, next(left)) for one in topic.partitions)
+            )
+            for topic in request.topics
+        ),
+    )
+
+
+def _partition(asked: Any, outcome: Outcome) -> Any:
+    return ReassignablePartitionResponse(
+        partition_index=asked.partition_index, error_code=outcome.code, error_message=outcome.message
+    )
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    outcome = Outcome(code, message)
+    return _response(request, outcome, (outcome,) * sum(len(topic.partitions) for topic in request.topics))

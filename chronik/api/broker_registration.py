@@ -1,0 +1,64 @@
+"""BrokerRegistration (62), versions 0-4. A node joins the cluster; its answer is the epoch it signs with from then on.
+
+Only the controller answers it. As in Kafka a broker registers fenced. Two of its listeners matter here: PLAINTEXT,
+which clients are told, and INTERNAL, where other nodes reach it. A previous broker epoch of -1 (from version 3 on), in
+Kafka the sign of a stop that was not clean, means here that nothing was ever on that disk: what is acknowledged is
+synced, so that a kill loses nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
+from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
+
+from chronik.api import topic_ids
+from chronik.api.desk import Caller, Desk
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import RegisterBroker
+from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT
+
+REQUEST = BrokerRegistrationRequest
+RESPONSE = BrokerRegistrationResponse
+
+PREVIOUS_EPOCH_FROM = 3
+NO_EPOCH = -1
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    if not desk.metadata.is_controller:
+        raise Refused(Code.NOT_CONTROLLER)
+    if request.cluster_id != desk.cluster_id:
+        message = f"Expected cluster ID {desk.cluster_id}, but got cluster ID {request.cluster_id}"
+        raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
+    if request.broker_id == desk.node_id:
+        # This node's own broker does not come this way.
+        raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {desk.node_id}.")
+    if not request.listeners:
+        raise Refused(Code.INVALID_REGISTRATION, "No listeners specified in request")
+    listeners = {listener.name: listener for listener in reversed(request.listeners)}
+    for_clients = listeners.get(CLIENTS_END_POINT, request.listeners[0])
+    for_nodes = listeners.get(NODES_END_POINT, for_clients)
+    is_new_disk = caller.version >= PREVIOUS_EPOCH_FROM and request.previous_broker_epoch == NO_EPOCH
+    command = RegisterBroker(
+        broker_id=request.broker_id,
+        incarnation_id=topic_ids.from_wire(request.incarnation_id) or bytes(16),
+        host=for_clients.host,
+        port=for_clients.port,
+        rack=request.rack,
+        is_fenced=True,
+        has_lost_its_log=is_new_disk,
+        internal_host=for_nodes.host,
+        internal_port=for_nodes.port,
+    )
+    return _response(Code.NONE, await desk.metadata.ask_here(command))
+
+
+def _response(code: Code, broker_epoch: int) -> Any:
+    return BrokerRegistrationResponse(throttle_time=datetime.timedelta(0), error_code=code, broker_epoch=broker_epoch)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return _response(code, NO_EPOCH)

@@ -1,0 +1,92 @@
+"""BrokerRegistration."""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import pytest
+from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
+
+from chronik.api import broker_registration
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import RegisterBroker
+from tests.unit.api.fake_desk import CLUSTER_ID, ask, fake_desk, metadata_of
+
+INCARNATION = uuid.UUID(int=7)
+
+
+def listener(name: str, host: str, port: int) -> Listener:
+    return Listener(name=name, host=host, port=port, security_protocol=0)
+
+
+BOTH = (listener("PLAINTEXT", "public", 9092), listener("INTERNAL", "private", 19092))
+
+
+def request(**other: Any) -> Any:
+    fields: dict[str, Any] = {
+        "broker_id": 2,
+        "cluster_id": CLUSTER_ID,
+        "incarnation_id": INCARNATION,
+        "listeners": BOTH,
+        "features": (),
+        "rack": "r",
+        "previous_broker_epoch": 5,
+    }
+    return BrokerRegistrationRequest(**fields | other)
+
+
+def test_a_node_registers_fenced_with_both_its_addresses() -> None:
+    desk = fake_desk()
+
+    response = ask(broker_registration, request(), desk, version=4)
+
+    broker = desk.metadata.image.brokers[2]
+    assert (response.error_code, response.broker_epoch) == (Code.NONE, broker.epoch)
+    assert (broker.host, broker.port, broker.rack, broker.is_fenced) == ("public", 9092, "r", True)
+    assert (broker.internal_host, broker.internal_port) == ("private", 19092)
+    assert broker.incarnation_id == INCARNATION.bytes
+
+
+def test_a_broker_with_one_listener_of_another_name_is_reached_there_by_all() -> None:
+    desk = fake_desk()
+
+    ask(broker_registration, request(listeners=(listener("EXTERNAL", "h", 1),)), desk, version=4)
+
+    broker = desk.metadata.image.brokers[2]
+    assert (broker.host, broker.port, broker.internal_host, broker.internal_port) == ("h", 1, "h", 1)
+
+
+@pytest.mark.parametrize(("version", "epoch", "is_lost"), [(4, -1, True), (3, -1, True), (2, -1, False), (4, 5, False)])
+def test_no_previous_epoch_is_a_disk_without_anything(version: int, epoch: int, is_lost: bool) -> None:
+    desk = fake_desk()
+
+    ask(broker_registration, request(previous_broker_epoch=epoch), desk, version)
+
+    [command] = metadata_of(desk).asked
+    assert isinstance(command, RegisterBroker)
+    assert command.has_lost_its_log is is_lost
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"cluster_id": "another"}, Code.INCONSISTENT_CLUSTER_ID),
+        ({"broker_id": 1}, Code.DUPLICATE_BROKER_REGISTRATION),
+        ({"listeners": ()}, Code.INVALID_REGISTRATION),
+    ],
+)
+def test_whoever_cannot_be_a_node_of_this_cluster_is_refused(wrong: dict[str, Any], code: Code) -> None:
+    desk = fake_desk()
+
+    response = ask(broker_registration, request(**wrong), desk, version=4)
+
+    assert (response.error_code, response.broker_epoch) == (code, -1)
+    assert metadata_of(desk).asked == []
+
+
+def test_a_node_that_is_not_the_controller_registers_nobody() -> None:
+    desk = fake_desk()
+    metadata_of(desk).controller_id = 2
+
+    assert ask(broker_registration, request(), desk, version=4).error_code == Code.NOT_CONTROLLER
