@@ -109,6 +109,18 @@ class Raft(NodeState):
                 self._set_watermark(min(told, self._log.end_offset))
         return self._take()
 
+    def leader_gone(self, now_ms: int) -> Ready:
+        """Whoever runs this node knows that the leader's process has ended: there is no need to miss it first.
+
+        Nobody is harmed if that is not so: those who still hear the leader do not help to unseat it (KIP-996).
+        """
+        self._now_ms = now_ms
+        if isinstance(self.role, Follower):
+            self.role.has_fetched = False  # so it may support another
+            if self.may_stand:
+                self._ask_around()
+        return self._take()
+
     def resign(self, now_ms: int) -> Ready:
         """Give up leading, in good order: whoever has most of the log is told to stand at once."""
         self._now_ms = now_ms
@@ -122,8 +134,7 @@ class Raft(NodeState):
         role = self._may_change_voters()
         if node_id in self.voters:
             raise Refused(Code.DUPLICATE_VOTER, f"node {node_id} is a voter already")
-        caught_up_ms = role.progress.of(node_id).caught_up_ms
-        if caught_up_ms < 0 or now_ms - caught_up_ms > self._majority_ms:
+        if not self._is_up_to_date(role, node_id):
             # Else the watermark could stand still until the new voter has the whole log (Raft, section 4.2.1).
             raise Refused(Code.REQUEST_TIMED_OUT, f"node {node_id} has not caught up with the leader")
         return self._change_voters(self.voters.with_voter(node_id))
@@ -131,12 +142,19 @@ class Raft(NodeState):
     def remove_voter(self, node_id: int, now_ms: int) -> Ready:
         """Let a voter vote no more; also this leader itself, which resigns as soon as that is safe. Raises Refused."""
         self._now_ms = now_ms
-        self._may_change_voters()
+        role = self._may_change_voters()
         if node_id not in self.voters:
             raise Refused(Code.VOTER_NOT_FOUND, f"node {node_id} is no voter")
         if len(self.voters.ids) == 1:
             raise Refused(Code.INVALID_REQUEST, "the last voter cannot be removed")
-        return self._change_voters(self.voters.without_voter(node_id))
+        left = self.voters.without_voter(node_id)
+        if sum(self._is_up_to_date(role, voter) for voter in left.ids) < left.majority:
+            raise Refused(Code.REQUEST_TIMED_OUT, f"without node {node_id} too few voters would have caught up")
+        return self._change_voters(left)
+
+    def _is_up_to_date(self, role: Leader, node_id: int) -> bool:
+        caught_up_ms = role.progress.of(node_id).caught_up_ms
+        return node_id == self.node_id or (caught_up_ms >= 0 and self._now_ms - caught_up_ms <= self._majority_ms)
 
     # --- elections
 
@@ -147,6 +165,7 @@ class Raft(NodeState):
 
     def _stand(self) -> None:
         """Begin the next epoch as a candidate (Raft, 5.2)."""
+        self._settle()  # one that is new stands only when a majority has nothing either: the history begins here
         self._elect(Election(self.epoch + 1, self.node_id, None))
         again_at_ms = self._now_ms + self._timeouts.ask_again_ms
         self._ask(Candidate(self._election_at_ms(), again_at_ms, {self.node_id: True}))
@@ -161,6 +180,10 @@ class Raft(NodeState):
         self._count(role)
 
     def _count(self, role: Prospective | Candidate) -> None:
+        if self.is_new and len(role.granted) < len(self.voters.ids) and self._now_ms < role.until_ms:
+            return  # who has not answered yet may have what this node has lost
+        if self.is_new and not all(role.granted.values()):
+            return  # nor against anyone who objects: it asks again
         match self.voters.outcome(role.granted), role:
             case True, Prospective():
                 self._stand()
@@ -186,7 +209,10 @@ class Raft(NodeState):
             case Candidate(until_ms) if self._now_ms >= until_ms:
                 self._ask_around()
             case Prospective(until_ms) if self._now_ms >= until_ms:
-                self._wait_for_leader()
+                if self.is_new:
+                    self._count(role)  # with those who have answered
+                if self.role is role:
+                    self._wait_for_leader()
             case _ if self._now_ms >= role.ask_again_at_ms:
                 role.ask_again_at_ms = self._now_ms + self._timeouts.ask_again_ms
                 self._ask(role)
@@ -195,6 +221,7 @@ class Raft(NodeState):
         self._hear_of(vote.epoch, None)
         is_granted = vote.epoch == self.epoch and self._would_vote(vote)
         if is_granted and not vote.is_pre_vote:
+            self._settle()  # where it is new, all logs are empty as far as anyone knows: the history begins here
             if self.election.voted_for is None:
                 self._elect(Election(self.epoch, vote.sender, None))
             self.role = Unattached(self._election_at_ms())
@@ -204,6 +231,8 @@ class Raft(NodeState):
         """A node that is no voter votes as well: whoever asks may know of a later change of voters (KIP-853)."""
         if vote.log_end < self._log_end:
             return False  # only for a log that has everything ours has (Raft, 5.4.1)
+        if self.is_new and vote.log_end.end_offset > 0:
+            return False  # or had, before the disk was lost
         if vote.is_pre_vote:
             # A node that still hears its leader does not help to unseat it (KIP-996).
             has_leader = isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
@@ -304,6 +333,7 @@ class Raft(NodeState):
         # What earlier epochs left is safe only together with something of this one (Raft, 5.4.2).
         if safe > role.epoch_start_offset:
             self._set_watermark(safe)
+            self._caught_up()
         if not self.is_voter and self._log.voters.offset < self.high_watermark:
             self._resign(role)  # it was removed, and that is safe now (Raft, section 4.2.2)
 
@@ -355,6 +385,8 @@ class Raft(NodeState):
         self._send(end.sender, m.EndEpochAnswer(self.node_id, self.epoch, self.leader, code))
         if code is not Code.NONE or not isinstance(self.role, Follower | Prospective) or not self.may_stand:
             return
+        if self.is_new:
+            return  # the leader may count on what this node has lost
         rank = end.successors.index(self.node_id) if self.node_id in end.successors else len(end.successors)
         if rank == 0:
             self._stand()  # the leader itself asked for an election: nobody needs to be asked whether one is wanted
@@ -386,6 +418,10 @@ class Raft(NodeState):
             self._ready.take = True
             role.leader_high_watermark = max(role.leader_high_watermark, answer.high_watermark)
             self._set_watermark(min(role.leader_high_watermark, self._log.end_offset))
+            # Until something of its own epoch is safe, a leader does not know how much is (Raft, 5.4.2).
+            of_earlier_epochs = self._log.end_offset_for(self.epoch - 1).end_offset
+            if of_earlier_epochs < answer.high_watermark <= answer.asked.end_offset:
+                self._caught_up()
 
     def _on_fetch_snapshot_answer(self, answer: m.FetchSnapshotAnswer) -> None:
         role = self._following(answer)
@@ -403,6 +439,10 @@ class Raft(NodeState):
                 role.transfer = None
                 self._ready.install = answer.snapshot
                 self._set_watermark(self._checked_cut(answer.snapshot.end_offset))
+
+    def _caught_up(self) -> None:
+        self.has_caught_up = True
+        self._settle()
 
     def _renew(self, role: Follower) -> None:
         role.fetch_until_ms = self._give_up_at_ms()

@@ -24,6 +24,7 @@ class NodeState:
         self._chance = chance
         self._now_ms = now_ms
         self._ready = Ready()
+        self.has_caught_up = False  # in this life: it had all that a leader called safe in its own epoch
         if election.epoch < log.latest_epoch:
             # The file with the election was lost. That epoch had its leader, so it needs no vote of ours: we may have
             # given it already.
@@ -62,6 +63,17 @@ class NodeState:
         return self.node_id in self.voters
 
     @property
+    def is_new(self) -> bool:
+        """Whether this node began with an empty disk and has not caught up since.
+
+        Raft counts on disks that keep what they were given. A voter whose disk was lost would help to elect a log that
+        lacks what it once had itself, and what was safe with its help would be gone. So one that is new grants its vote
+        to empty logs only, and stands only with an empty log and while nobody is known to object. A cluster that
+        starts for the first time is elected in this way; see docs/decisions/0014 for what that leaves open.
+        """
+        return self.election.is_new
+
+    @property
     def may_stand(self) -> bool:
         """A voter may, and one that was removed until that is safe (Raft, section 4.2.2).
 
@@ -70,7 +82,8 @@ class NodeState:
         """
         offset, voters, before = self._log.voters
         is_removal_open = before is not None and self.node_id in before and offset >= self.high_watermark
-        return self.node_id in voters or is_removal_open
+        is_trusted = not self.is_new or self._log.end_offset == 0 or self._is_alone
+        return (self.node_id in voters or is_removal_open) and is_trusted
 
     @property
     def end_offset(self) -> int:
@@ -119,8 +132,14 @@ class NodeState:
     # --- work to do
 
     def _elect(self, election: Election) -> None:
-        self.election = election
-        self._ready.election = election
+        self.election = election._replace(is_new=self.election.is_new)
+        self._ready.election = self.election
+
+    def _settle(self) -> None:
+        """From now on this node has its say about logs."""
+        if self.is_new:
+            self.election = self.election._replace(is_new=False)
+            self._ready.election = self.election
 
     def _set_watermark(self, offset: int) -> None:
         if offset > self.high_watermark:  # never back (L3)

@@ -10,11 +10,16 @@ from chronik.core.raft.quorum import VotersAt
 
 
 class Election(NamedTuple):
-    """What must survive a crash (Raft, figure 2: currentTerm and votedFor; Kafka keeps the leader as well)."""
+    """What must survive a crash (Raft, figure 2: currentTerm and votedFor; Kafka keeps the leader as well).
+
+    `is_new`: this node has just got its disk. It may have had another one before, with records on it that others count
+    on, so it has no say about logs until it has caught up (`NodeState.is_new`).
+    """
 
     epoch: int = 0
     voted_for: int | None = None
     leader: int | None = None
+    is_new: bool = False
 
 
 class RaftLog(Protocol):

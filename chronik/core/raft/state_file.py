@@ -2,8 +2,9 @@
 
     {"leaderId":2,"leaderEpoch":5,"votedId":-1,"votedDirectoryId":"AAAAAAAAAAAAAAAAAAAAAA","data_version":1,"crc32c":...}
 
-A vote that is read wrong may be given twice, and Kafka's file has no checksum. Ours adds one; Kafka does not look at
-fields it does not know, and a file that Kafka wrote is taken as it is.
+A vote that is read wrong may be given twice, and Kafka's file has no checksum. Ours adds one, and `"isNew":true` while
+the node has no say about logs; Kafka does not look at fields it does not know, and a file that Kafka wrote is taken as
+it is.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ VERSION = 1
 _NOBODY = -1
 _NO_DIRECTORY = bytes(16)
 _CHECKSUM = "crc32c"
+_NEW = "isNew"
 
 
 def encode(election: Election, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
@@ -32,6 +34,8 @@ def encode(election: Election, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
         "votedDirectoryId": urlsafe_b64encode(voted_directory).decode().rstrip("="),
         "data_version": VERSION,
     }
+    if election.is_new:
+        fields[_NEW] = True
     return _line({**fields, _CHECKSUM: crc32c(_line(fields))})
 
 
@@ -45,13 +49,15 @@ def decode(content: bytes) -> Election:
         raise Corrupt(FILE_NAME, "is no JSON object")
     _check(fields, content)
     leader, epoch, voted_for = (fields[name] for name in ("leaderId", "leaderEpoch", "votedId"))
-    return Election(epoch, None if voted_for == _NOBODY else voted_for, None if leader == _NOBODY else leader)
+    is_new = _NEW in fields
+    return Election(epoch, None if voted_for == _NOBODY else voted_for, None if leader == _NOBODY else leader, is_new)
 
 
 def _check(fields: dict[str, object], content: bytes) -> None:
     is_ours = _CHECKSUM in fields
     checksum = fields.pop(_CHECKSUM, None)
-    if [*fields] != ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version"]:
+    marks = [_NEW] if fields.get(_NEW) is True else []
+    if [*fields] != ["leaderId", "leaderEpoch", "votedId", "votedDirectoryId", "data_version", *marks]:
         raise Corrupt(FILE_NAME, f"has other fields than it should: {', '.join(fields)}")
     if is_ours and (checksum != crc32c(_line(fields)) or content != _line({**fields, _CHECKSUM: checksum})):
         raise Corrupt(FILE_NAME, "its checksum does not hold")

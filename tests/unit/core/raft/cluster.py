@@ -189,8 +189,8 @@ def work(ready: Ready, cargo: Sequence[Entry]) -> list[str]:
     """A Ready in words, in the order it is carried out."""
     lines = []
     if ready.election is not None:
-        epoch, voted_for, leader = ready.election
-        lines.append(f"save epoch {epoch}, voted for {voted_for}, leader {leader}")
+        epoch, voted_for, leader, is_new = ready.election
+        lines.append(f"save epoch {epoch}, voted for {voted_for}, leader {leader}{', new' if is_new else ''}")
     if ready.truncate_to is not None:
         lines.append(f"cut the log at {ready.truncate_to}")
     for record in ready.append:

@@ -14,7 +14,7 @@ from random import Random
 
 from chronik.core.errors import Refused
 from chronik.core.raft.messages import FetchAnswer, FetchSnapshotAnswer, Message
-from chronik.core.raft.ready import Ready, Timeouts
+from chronik.core.raft.ready import Election, Ready, Timeouts
 from tests.unit.core.raft.fakes import Crashed, Entry, FakeLog, Host, SeededChance, Snapshots
 
 FAULTY_MS = 4_000
@@ -24,14 +24,16 @@ FETCH_PAUSE_MS = 150
 DATA_AT_A_FETCH_MAX = 3
 SYNC_MS_MAX = 100
 MISFORTUNES = {
-    "write": 40,
+    "write": 45,
     "crash": 5,
     "crash of a leader": 5,
     "cut": 8,
     "clock jump": 15,
-    "snapshot": 6,
-    "change": 15,
+    "snapshot": 12,
+    "change": 40,
     "resign": 2,
+    "leader gone": 8,
+    "disk lost": 4,
 }
 
 
@@ -60,6 +62,7 @@ class World:
         self.checked_leader = dict.fromkeys(ids, (0, 0))
         self.count: Counter[str] = Counter()  # what happened, so that a test can tell that it did
         for host in self.hosts.values():
+            host.saved = Election(is_new=True)
             host.die = self._dies
             host.restart(self.local_ms(host))
 
@@ -142,6 +145,16 @@ class World:
             self.fetch_until[host.node_id] = self.checked_watermark[host.node_id] = 0
             self.act(host, host.raft.tick)
 
+    def lose_disk(self, host: Host) -> None:
+        """One at a time, and not while another has nothing: two empty disks of three look like a new cluster."""
+        others = [other for other in self.hosts.values() if other is not host]
+        if any(other.saved.is_new or not other.log.synced_offset for other in others):
+            return
+        self.crash(host)
+        voters = host.log.voters.voters.ids
+        host.log, host.saved = FakeLog(voters), Election(is_new=True)
+        self.count["lost disks"] += 1
+
     # --- network
 
     def send_all(self, host: Host) -> None:
@@ -182,7 +195,9 @@ class World:
     def change_voters(self, host: Host) -> None:
         node_id = self.random.choice([*self.hosts])
         change = host.raft.remove_voter if node_id in host.raft.voters else host.raft.add_voter
-        if host.is_up and host.raft.is_leader:
+        # A voter that is still new might be all that is left, and it must not vote.
+        is_ready = not any(self.hosts[voter].saved.is_new for voter in host.raft.voters.ids)
+        if host.is_up and host.raft.is_leader and is_ready:
             try:
                 self.act(host, lambda now_ms: change(node_id, now_ms))
                 self.count["voter changes"] += 1
@@ -232,6 +247,10 @@ class World:
                     self.change_voters(each)
             case "resign":
                 self.act(host, host.raft.resign)
+            case "leader gone":  # or so it seems
+                self.act(host, host.raft.leader_gone)
+            case "disk lost" if not with_changes and host.is_up:
+                self.lose_disk(host)
         if not self.is_calm:
             self.at(self.random.randrange(5, 100), lambda: self.misfortune(with_changes))
 
@@ -304,6 +323,8 @@ class World:
 
     def check_is_on_disk(self, host: Host, watermark: int) -> None:
         """A crash of everybody would not lose what was just called safe: a majority has it synced."""
+        if self.count["lost disks"]:
+            return  # its owner had said that it had it
         voters = host.raft.voters
         holders = [
             voter
