@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import consume, group, produce, simulate, topic
+from chronik.cli import cluster_commands, consume, group, produce, simulate, topic
 from chronik.cli import serve_command as serve
 
 app = typer.Typer(
@@ -21,6 +21,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
+app.add_typer(cluster_commands.app)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)

@@ -46,12 +46,25 @@ def test_the_help_of_every_command_has_an_example_and_fits_a_terminal(no_node: C
     assert max(len(line) for line in help_text.splitlines()) <= 100
 
 
-@pytest.mark.parametrize("command", [each for each in COMMANDS if each not in (["serve"], ["simulate"])], ids=" ".join)
+ABOUT_A_CLUSTER = [each for each in COMMANDS if each[0] not in ("serve", "simulate", "cluster")]
+
+
+@pytest.mark.parametrize("command", ABOUT_A_CLUSTER, ids=" ".join)
 def test_every_command_takes_an_address_and_prints_json(no_node: Chronik, command: list[str]) -> None:
     help_text = no_node.ok(*command, "--help").out
 
     assert "--bootstrap" in help_text
     assert "CHRONIK_BOOTSTRAP" in help_text
+    assert "--json" in help_text
+
+
+@pytest.mark.parametrize("command", [each for each in COMMANDS if each[0] == "cluster"], ids=" ".join)
+def test_every_command_of_a_local_cluster_takes_its_directory_and_prints_json(
+    no_node: Chronik, command: list[str]
+) -> None:
+    help_text = no_node.ok(*command, "--help").out
+
+    assert "--data-dir" in help_text
     assert "--json" in help_text
 
 
@@ -65,7 +78,7 @@ def test_the_help_of_serve_says_what_holds_without_arguments(no_node: Chronik) -
 def test_no_arguments_show_the_commands(no_node: Chronik) -> None:
     shown = no_node.run()
 
-    for name in ("serve", "topic", "group", "produce", "consume"):
+    for name in ("serve", "cluster", "topic", "group", "produce", "consume"):
         assert name in shown.out
     assert "Traceback" not in shown.err
 

@@ -81,7 +81,8 @@ def test_a_data_directory_in_use_is_refused(tmp_path: Path) -> None:
         process.communicate()
 
     assert error == (
-        "the data directory mine is in use by another node; stop that node, or give this one its own with --data-dir"
+        f"the data directory mine is in use by another node, process {process.pid}; "
+        "stop that node, or give this one its own with --data-dir"
     )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.shell.data_dir import DataDirLock
+from chronik.shell.data_dir import DataDirLock, holder_of
 from chronik.shell.errors import StartError
 
 HOLDS_IT = """
@@ -58,6 +58,32 @@ def test_a_node_that_is_killed_lets_go_of_its_directory(tmp_path: Path) -> None:
         holder.wait()
 
     DataDirLock(str(tmp_path)).release()
+
+
+def test_who_holds_a_directory_is_known_while_it_is_held_and_no_longer(tmp_path: Path) -> None:
+    path = str(tmp_path)
+    assert holder_of(path) is None
+
+    lock = DataDirLock(path)
+    assert holder_of(path) == os.getpid()
+
+    lock.release()
+    assert holder_of(path) is None  # though the file still has the number in it
+
+
+def test_to_ask_who_holds_a_directory_keeps_no_node_from_starting(tmp_path: Path) -> None:
+    DataDirLock(str(tmp_path)).release()
+    asks = (
+        f"from chronik.shell.data_dir import holder_of\nwhile True: holder_of({str(tmp_path)!r}) or print(flush=True)"
+    )
+    with subprocess.Popen([sys.executable, "-c", asks], stdout=subprocess.PIPE) as asking:
+        try:
+            assert asking.stdout is not None
+            asking.stdout.readline()
+            for _ in range(100):
+                DataDirLock(str(tmp_path)).release()
+        finally:
+            asking.kill()
 
 
 def test_a_directory_that_cannot_be_made_is_named_with_what_helps(tmp_path: Path) -> None:
