@@ -120,6 +120,6 @@ def sight_of(replica: Replica) -> Sight:
         log.synced_offset if replica.is_synced else log.end_offset,
         log.end_offset,
         replica.leader_epoch,
-        True,
-        replica.in_sync,
+        replica.is_leader,
+        replica.in_sync.counted if replica.in_sync is not None else (),
     )

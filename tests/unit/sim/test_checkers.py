@@ -6,7 +6,7 @@ import pytest
 
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
-from chronik.sim.checkers import Judge
+from chronik.sim.checkers import Judge, OneNode
 from chronik.sim.story import Story, Violation
 
 NAME = TopicPartition("topic", 0)
@@ -121,3 +121,50 @@ def test_two_owners_in_one_generation_are_found(judge: Judge) -> None:
 
     with pytest.raises(Violation, match="belongs to a and to b"):
         judge.owns("group", 1, NAME, "b")
+
+
+def test_a_leader_that_was_left_behind_need_not_know_what_the_next_one_told(judge: Judge) -> None:
+    judge.watermark("c", NAME, 5, 0, leader_epoch=2)
+
+    assert judge.known(NAME).watermark_at(1) == 0
+    assert judge.known(NAME).watermark_at(2) == 5
+    assert judge.known(NAME).watermark_at(3) == 5
+
+
+class Moved(OneNode):
+    """A truth in which another leads by now."""
+
+    def __init__(self, leader_epoch: int, in_sync: tuple[int, ...] = ()) -> None:
+        self._leader_epoch = leader_epoch
+        self._in_sync = in_sync
+
+    def leader_epoch(self, name: TopicPartition) -> int:
+        return self._leader_epoch
+
+    def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
+        return self._in_sync
+
+
+def test_a_leaders_word_holds_as_long_as_it_leads(judge: Judge) -> None:
+    judge.acknowledged("p", NAME, 0, [b"plain:0:"], leader_epoch=3)
+    judge.truth = Moved(leader_epoch=3)
+
+    with pytest.raises(Violation, match="acknowledged by its leader"):
+        judge.complete(NAME, 0, {})
+
+
+def test_a_leaders_word_ends_with_its_leadership(judge: Judge) -> None:
+    judge.acknowledged("p", NAME, 0, [b"plain:0:"], leader_epoch=3)
+    judge.truth = Moved(leader_epoch=4)
+
+    judge.complete(NAME, 0, {})
+
+
+def test_damage_excuses_a_refusal_only_where_no_other_copy_has_all(judge: Judge) -> None:
+    judge.damaged(NAME, 1)
+    alone = judge.may_refuse(NAME)
+    judge.truth = Moved(1, in_sync=(1, 2))
+    with_another = judge.may_refuse(NAME)
+    judge.damaged(NAME, 2)
+
+    assert (alone, with_another, judge.may_refuse(NAME)) == (True, False, True)

@@ -194,3 +194,26 @@ async def test_a_reset_may_be_heard_at_one_end_only(pair: Pair) -> None:
 
     assert isinstance(pair.client.lost[0], ConnectionResetError)
     assert pair.server.lost == []
+
+
+@run
+async def test_nobody_refuses_where_there_is_no_power(pair: Pair) -> None:
+    pair.wires.host_lost_power("server")
+
+    with pytest.raises(TimeoutError):
+        await SimNetwork(pair.wires, "client").connect("server", 9092, End())
+
+
+@run
+async def test_a_lossy_wire_takes_its_time_and_keeps_the_order_until_it_gives_up(pair: Pair) -> None:
+    pair.wires.mood("client", "server").loss = 0.5
+    sent = bytes(range(256)) * 1000
+    for start in range(0, len(sent), 1000):
+        pair.say(sent[start : start + 1000])
+
+    await pass_time(1000)
+
+    assert sent.startswith(bytes(pair.server.received))
+    assert 0 < len(pair.server.received) < len(sent)
+    assert isinstance(pair.client.lost[0], ConnectionResetError)
+    assert isinstance(pair.server.lost[0], ConnectionResetError)
