@@ -18,7 +18,10 @@ RANGES = {
     "alter_configs": (0, 2), "describe_log_dirs": (1, 5), "create_partitions": (0, 3), "delete_groups": (0, 2),
     "incremental_alter_configs": (0, 1), "offset_delete": (0, 0), "describe_cluster": (0, 2),
     "describe_producers": (0, 0), "consumer_group_heartbeat": (0, 1), "consumer_group_describe": (0, 1),
-    "describe_topic_partitions": (0, 0),
+    "describe_topic_partitions": (0, 0), "elect_leaders": (0, 2), "alter_partition_reassignments": (0, 1),
+    "list_partition_reassignments": (0, 0), "broker_registration": (0, 4), "broker_heartbeat": (0, 2),
+    "unregister_broker": (0, 0), "allocate_producer_ids": (0, 0),
+    "alter_partition": (3, 3),  # Kafka's is 2-3: only nodes ask this, and ours know 3
 }  # fmt: skip
 
 
