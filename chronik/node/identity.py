@@ -1,9 +1,13 @@
-"""Who this node is, written in its data directory as Kafka does: `meta.properties`."""
+"""Who this node is, written in its data directory as Kafka does: `meta.properties`.
+
+A line of ours says that the directory is new: no cluster knows yet that its node has nothing on this disk. It goes when
+one does, so that a crash in between is not forgotten.
+"""
 
 from __future__ import annotations
 
 import base64
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crc32c import crc32c
 
@@ -12,29 +16,37 @@ from chronik.core.ports import Chance, Files
 
 META = "meta.properties"
 CHECKSUM = "chronik.checksum"  # of all other lines
+UNREGISTERED = "chronik.unregistered"
 FORMAT = 1  # of the data directory; a newer one is not touched
 
 
-class WrongDirectory(Exception):
-    """The data directory belongs to another node, or to a newer version of this program."""
+class CannotStart(Exception):
+    """Nothing that trying again would change: whoever started this node has to do something first."""
+
+
+class WrongDirectory(CannotStart):
+    """The data directory belongs to another node or cluster, or to a newer version of this program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A node of a cluster."""
+    """A node of a cluster. `was_registered`: its cluster knows of this very directory."""
 
     node_id: int
     cluster_id: str
+    was_registered: bool = True
 
 
-def settle(files: Files, node_id: int, chance: Chance) -> Identity:
-    """The identity the directory has, or a new one. Raises WrongDirectory."""
+def settle(files: Files, node_id: int, chance: Chance, cluster_id: str | None = None) -> Identity:
+    """The identity the directory has, or a new one, in the cluster that was configured if any. Raises
+    WrongDirectory."""
     try:
         found = parse_properties(files.read_all(META).decode("utf-8", "replace"))
     except FileNotFoundError:
-        cluster_id = base64.urlsafe_b64encode(chance.uuid()).decode().rstrip("=")
-        _write(files, Identity(node_id, cluster_id))
-        return Identity(node_id, cluster_id)
+        own_cluster_id = base64.urlsafe_b64encode(chance.uuid()).decode().rstrip("=")
+        identity = Identity(node_id, cluster_id or own_cluster_id, was_registered=False)
+        _write(files, identity)
+        return identity
     checksum = found.pop(CHECKSUM, None)
     if checksum is not None and checksum != _checksum(found):
         raise WrongDirectory(f"{META} there is damaged: its checksum does not hold")
@@ -45,12 +57,26 @@ def settle(files: Files, node_id: int, chance: Chance) -> Identity:
         raise WrongDirectory(f"it has format {written_format}, this version knows format {FORMAT}")
     if found.get("node.id") != str(node_id):
         raise WrongDirectory(f"it belongs to node {found.get('node.id')}, this is node {node_id}")
-    return Identity(node_id, found.get("cluster.id", ""))
+    found_cluster_id = found.get("cluster.id", "")
+    if cluster_id is not None and cluster_id != found_cluster_id:
+        raise WrongDirectory(f"it belongs to the cluster {found_cluster_id}, this node to {cluster_id} (cluster.id)")
+    return Identity(node_id, found_cluster_id, was_registered=UNREGISTERED not in found)
+
+
+def registered(files: Files, identity: Identity) -> Identity:
+    """The cluster knows of this directory from now on. Raises OSError."""
+    if identity.was_registered:
+        return identity
+    known = replace(identity, was_registered=True)
+    _write(files, known)
+    return known
 
 
 def _write(files: Files, identity: Identity) -> None:
     values = {"version": "1", "cluster.id": identity.cluster_id, "node.id": str(identity.node_id)}
     values["chronik.format"] = str(FORMAT)
+    if not identity.was_registered:
+        values[UNREGISTERED] = "true"
     values[CHECKSUM] = _checksum(values)
     files.replace(META, "".join(f"{key}={value}\n" for key, value in values.items()).encode())
 

@@ -83,7 +83,7 @@ class House:
         config = self._config
         chance = RealChance()
         try:
-            identity = settle(self._files, config.node_id, chance)
+            identity = settle(self._files, config.node_id, chance, config.cluster_id)
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )

@@ -6,13 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from chronik.node.identity import META, Identity, WrongDirectory, settle
+from chronik.node.identity import META, Identity, WrongDirectory, registered, settle
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance
 
 
-def settled(files: MemoryFiles, node_id: int = 1) -> Identity:
-    return settle(cast(Any, files), node_id, FakeChance())
+def settled(files: MemoryFiles, node_id: int = 1, cluster_id: str | None = None) -> Identity:
+    return settle(cast(Any, files), node_id, FakeChance(), cluster_id)
 
 
 def test_a_new_directory_gets_an_identity_that_lasts() -> None:
@@ -21,18 +21,56 @@ def test_a_new_directory_gets_an_identity_that_lasts() -> None:
 
     files.crash()
 
-    assert settled(files) == first == Identity(1, first.cluster_id)
+    assert settled(files) == first == Identity(1, first.cluster_id, was_registered=False)
     assert len(first.cluster_id) == 22  # a uuid as Kafka writes it
 
 
 def test_the_file_is_kafkas_with_two_lines_of_ours() -> None:
     files = MemoryFiles()
-    identity = settled(files, 3)
+    identity = registered(cast(Any, files), settled(files, 3))
 
     *lines, checksum = files.read_all(META).decode().splitlines()
 
     assert lines == ["version=1", f"cluster.id={identity.cluster_id}", "node.id=3", "chronik.format=1"]
     assert checksum.startswith("chronik.checksum=")
+
+
+def test_a_new_directory_is_new_until_its_cluster_knows_of_it() -> None:
+    files = MemoryFiles()
+    settled(files)
+    files.crash()
+    again = settled(files)
+    assert not again.was_registered
+
+    known = registered(cast(Any, files), again)
+    files.crash()
+
+    assert known == settled(files) == Identity(1, again.cluster_id, was_registered=True)
+
+
+def test_a_directory_of_an_older_version_is_not_new() -> None:
+    files = MemoryFiles()
+    files.replace(META, b"version=1\ncluster.id=x\nnode.id=1\nchronik.format=1\n")
+
+    assert settled(files).was_registered
+
+
+def test_a_new_directory_joins_the_cluster_that_was_configured() -> None:
+    files = MemoryFiles()
+
+    assert settled(files, cluster_id="the-one").cluster_id == "the-one"
+    assert settled(files, cluster_id="the-one").cluster_id == settled(files).cluster_id == "the-one"
+
+
+def test_a_directory_of_another_cluster_is_left_alone() -> None:
+    files = MemoryFiles()
+    settled(files, cluster_id="the-one")
+    before = files.read_all(META)
+
+    with pytest.raises(WrongDirectory, match="belongs to the cluster the-one, this node to another"):
+        settled(files, cluster_id="another")
+
+    assert files.read_all(META) == before
 
 
 def test_a_letter_that_turned_into_another_is_damage_and_not_another_cluster() -> None:
