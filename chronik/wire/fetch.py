@@ -1,12 +1,15 @@
 """Fetch (1), versions 4-18, read and written directly.
 
-Versions 4-11 are classic, 12-18 flexible; from 7 there are sessions (KIP-227), from 13 topics go by id. The answer is
-a list of buffers: records are never copied into one big string.
+Versions 4-11 are classic, 12-18 flexible; from 7 there are sessions (KIP-227), from 13 topics go by id. A follower says
+who it is, up to 14 in a field and from 15 in a tagged one with its broker epoch (KIP-903); from 12 it also says which
+epoch its last record is of, and is told where its log diverges (KIP-595). The answer is a list of buffers: records are
+never copied into one big string.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from chronik.core.ports import Outgoing
@@ -14,13 +17,20 @@ from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
+from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
 FLEXIBLE_FROM = 12
 TOPIC_IDS_FROM = 13
 SESSIONS_FROM = 7
+RACKS_FROM = 11
 REPLICA_ID_UNTIL = 14
+ENDPOINTS_FROM = 16
+
+CLUSTER_ID_TAG, REPLICA_STATE_TAG = 0, 1
+DIVERGING_TAG, LEADER_TAG, SNAPSHOT_TAG = 0, 1, 2
+ENDPOINTS_TAG = 0
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -32,7 +42,11 @@ _PARTITION_9 = struct.Struct(">iiqqi")
 _PARTITION_12 = struct.Struct(">iiqiqi")
 _ANSWER_4 = struct.Struct(">ihqq")
 _ANSWER_5 = struct.Struct(">ihqqq")
+_REPLICA_STATE = struct.Struct(">iq")
+_DIVERGING = struct.Struct(">iqb")
+_SNAPSHOT = struct.Struct(">qib")
 _EMPTY = b""
+_NONE = b"\xff\xff\xff\xff"
 
 
 class FetchPartition(NamedTuple):
@@ -43,6 +57,8 @@ class FetchPartition(NamedTuple):
     fetch_offset: int
     max_bytes: int
     leader_epoch: int
+    last_fetched_epoch: int = -1  # of a follower: the epoch of the last record it has
+    log_start_offset: int = -1  # of a follower's own log
 
 
 class FetchRequest(NamedTuple):
@@ -57,10 +73,20 @@ class FetchRequest(NamedTuple):
     session_epoch: int
     partitions: list[FetchPartition]
     forgotten: list[tuple[str | bytes, int]]
+    rack_id: str = ""
+    cluster_id: str | None = None
+    replica_epoch: int = -1  # the broker epoch of a follower
+
+
+class EpochEnd(NamedTuple):
+    """An epoch, and the offset after its last record."""
+
+    epoch: int
+    end_offset: int
 
 
 class FetchAnswer(NamedTuple):
-    """What one partition gives."""
+    """What one partition gives. The last three are told from version 12, to whom they are of use."""
 
     topic: str | bytes
     partition: int
@@ -69,6 +95,10 @@ class FetchAnswer(NamedTuple):
     last_stable_offset: int
     start_offset: int
     records: Outgoing = _EMPTY
+    preferred_read_replica: int = -1
+    diverging: EpochEnd | None = None
+    leader: Leader | None = None
+    snapshot: EpochEnd | None = None
 
 
 def parse(frame: Buffer, position: int, version: int) -> FetchRequest:
@@ -112,6 +142,12 @@ class _Parser:
                 topic = self._topic()
                 forgotten.extend((topic, self._int32()) for _ in range(self._count()))
                 self._end_of_struct()
+        rack_id, cluster_id, replica_epoch = "", None, -1
+        if self.version >= RACKS_FROM:
+            rack_id = self._text() or ""
+        if self.flexible and self.frame[self.position]:
+            cluster_id, state = self._tags()
+            replica_id, replica_epoch = state or (replica_id, replica_epoch)
         return FetchRequest(
             replica_id,
             max_wait_ms,
@@ -122,7 +158,49 @@ class _Parser:
             session_epoch,
             partitions,
             forgotten,
+            rack_id,
+            cluster_id,
+            replica_epoch,
         )
+
+    def _tags(self) -> tuple[str | None, tuple[int, int] | None]:
+        """The cluster id, and a follower's id and epoch."""
+        cluster_id: str | None = None
+        state: tuple[int, int] | None = None
+        count, self.position = read_uvarint(self.frame, self.position)
+        for _ in range(count):
+            tag, self.position = read_uvarint(self.frame, self.position)
+            size, self.position = read_uvarint(self.frame, self.position)
+            end = self.position + size
+            if end > len(self.frame):
+                raise Malformed("a tagged field reaches past the end")
+            if tag == CLUSTER_ID_TAG:
+                cluster_id = self._text()
+            elif tag == REPLICA_STATE_TAG and self.version > REPLICA_ID_UNTIL:
+                state = _REPLICA_STATE.unpack_from(self.frame, self.position)
+            self.position = end
+        return cluster_id, state
+
+    def _text(self) -> str | None:
+        """A string that may be null."""
+        size = self._size()
+        if size <= 0:
+            return None if size < 0 else ""
+        end = self.position + size
+        if end > len(self.frame):
+            raise Malformed(f"a string of {size} bytes where {len(self.frame) - self.position} are left")
+        text = bytes(self.frame[self.position : end]).decode()
+        self.position = end
+        return text
+
+    def _size(self) -> int:
+        """Of a string; negative for null."""
+        if self.flexible:
+            size, self.position = read_uvarint(self.frame, self.position)
+            return size - 1
+        (size,) = _INT16.unpack_from(self.frame, self.position)
+        self.position += 2
+        return int(size)
 
     def _int32(self) -> int:
         (value,) = _INT32.unpack_from(self.frame, self.position)
@@ -146,32 +224,29 @@ class _Parser:
                 raise Malformed("a topic id is cut short")
             self.position += 16
             return topic_id
-        if self.flexible:
-            size, self.position = read_uvarint(self.frame, self.position)
-            size -= 1
-        else:
-            (size,) = _INT16.unpack_from(self.frame, self.position)
-            self.position += 2
+        size = self._size()
         name = topic_name(self.frame, self.position, size)
         self.position += size
         return name
 
     def _partition(self, topic: str | bytes) -> FetchPartition:
         version, frame, position = self.version, self.frame, self.position
-        leader_epoch = -1
+        leader_epoch = last_fetched_epoch = start_offset = -1
         if version >= 12:
-            partition, leader_epoch, offset, _, _, max_bytes = _PARTITION_12.unpack_from(frame, position)
+            partition, leader_epoch, offset, last_fetched_epoch, start_offset, max_bytes = _PARTITION_12.unpack_from(
+                frame, position
+            )
             self.position = skip_tags(frame, position + _PARTITION_12.size)
         elif version >= 9:
-            partition, leader_epoch, offset, _, max_bytes = _PARTITION_9.unpack_from(frame, position)
+            partition, leader_epoch, offset, start_offset, max_bytes = _PARTITION_9.unpack_from(frame, position)
             self.position += _PARTITION_9.size
         elif version >= 5:
-            partition, offset, _, max_bytes = _PARTITION_5.unpack_from(frame, position)
+            partition, offset, start_offset, max_bytes = _PARTITION_5.unpack_from(frame, position)
             self.position += _PARTITION_5.size
         else:
             partition, offset, max_bytes = _PARTITION_4.unpack_from(frame, position)
             self.position += _PARTITION_4.size
-        return FetchPartition(topic, partition, offset, max_bytes, leader_epoch)
+        return FetchPartition(topic, partition, offset, max_bytes, leader_epoch, last_fetched_epoch, start_offset)
 
     def _end_of_struct(self) -> None:
         if self.flexible:
@@ -179,9 +254,15 @@ class _Parser:
 
 
 def encode(
-    version: int, correlation_id: int, error_code: int, session_id: int, answers: list[FetchAnswer]
+    version: int,
+    correlation_id: int,
+    error_code: int,
+    session_id: int,
+    answers: list[FetchAnswer],
+    endpoints: Sequence[NodeEndpoint] = (),
 ) -> list[Outgoing]:
-    """The frame as buffers to be written one after the other. Answers of one topic stand together."""
+    """The frame as buffers to be written one after the other. Answers of one topic stand together. `endpoints` are
+    those of the leaders that are named in it."""
     flexible = version >= FLEXIBLE_FROM
     topics: dict[str | bytes, list[FetchAnswer]] = {}
     for answer in answers:
@@ -212,10 +293,13 @@ def encode(
                 buffers.append(answer.records)
                 out = bytearray()
             if flexible:
-                out.append(0)
+                _write_tags(out, answer)
         if flexible:
             out.append(0)
-    if flexible:
+    if endpoints and version >= ENDPOINTS_FROM:
+        out.append(1)
+        write_endpoints(out, ENDPOINTS_TAG, endpoints)
+    elif flexible:
         out.append(0)
     if out:
         buffers.append(out)
@@ -234,17 +318,29 @@ def _write_count(out: bytearray, count: int, flexible: bool) -> None:
 
 def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible: bool) -> None:
     """Everything up to the records themselves; their size stands last."""
-    _, partition, error_code, high_watermark, last_stable_offset, start_offset, records = answer
+    _, partition, error_code, high_watermark, last_stable_offset, start_offset, records, preferred, _, _, _ = answer
     if version >= 5:
         out += _ANSWER_5.pack(partition, error_code, high_watermark, last_stable_offset, start_offset)
     else:
         out += _ANSWER_4.pack(partition, error_code, high_watermark, last_stable_offset)
     if flexible:
         out.append(0)  # aborted transactions: null, there are none
-        out += b"\xff\xff\xff\xff"  # preferred read replica: none
+        out += _NONE if preferred < 0 else _INT32.pack(preferred)
         write_uvarint(out, len(records) + 1)
         return
-    out += b"\xff\xff\xff\xff"
-    if version >= 11:
-        out += b"\xff\xff\xff\xff"
+    out += _NONE
+    if version >= RACKS_FROM:
+        out += _INT32.pack(preferred)
     out += _INT32.pack(len(records))
+
+
+def _write_tags(out: bytearray, answer: FetchAnswer) -> None:
+    """What only followers and lost consumers are told. Nearly always there is nothing."""
+    diverging, leader, snapshot = answer.diverging, answer.leader, answer.snapshot
+    out.append((diverging is not None) + (leader is not None) + (snapshot is not None))
+    if diverging is not None:
+        out += bytes((DIVERGING_TAG, _DIVERGING.size)) + _DIVERGING.pack(diverging.epoch, diverging.end_offset, 0)
+    if leader is not None:
+        write_leader(out, LEADER_TAG, leader)
+    if snapshot is not None:
+        out += bytes((SNAPSHOT_TAG, _SNAPSHOT.size)) + _SNAPSHOT.pack(snapshot.end_offset, snapshot.epoch, 0)

@@ -47,11 +47,11 @@ def fetch_request(version: int, request: FetchRequest) -> bytes:
             "partition_max_bytes": asked.max_bytes,
         }
         if version >= 5:
-            fields["log_start_offset"] = 123
+            fields["log_start_offset"] = asked.log_start_offset
         if version >= 9:
             fields["current_leader_epoch"] = asked.leader_epoch
         if version >= 12:
-            fields["last_fetched_epoch"] = 456
+            fields["last_fetched_epoch"] = asked.last_fetched_epoch
         topics.setdefault(asked.topic, []).append(kio.FetchPartition(**fields))
     fields = {
         "max_wait": datetime.timedelta(milliseconds=request.max_wait_ms),
@@ -62,6 +62,8 @@ def fetch_request(version: int, request: FetchRequest) -> bytes:
     }
     if version <= 14:
         fields["replica_id"] = request.replica_id
+    else:
+        fields["replica_state"] = kio.ReplicaState(replica_id=request.replica_id, replica_epoch=request.replica_epoch)
     if version >= 7:
         forgotten: dict[str | bytes, list[int]] = {}
         for topic, partition in request.forgotten:
@@ -71,7 +73,7 @@ def fetch_request(version: int, request: FetchRequest) -> bytes:
             kio.ForgottenTopic(**named(topic), partitions=tuple(partitions)) for topic, partitions in forgotten.items()
         )
     if version >= 11:
-        fields["rack_id"] = "rack"
+        fields["rack_id"] = request.rack_id
     if version >= 12:
-        fields["cluster_id"] = "some cluster"  # tagged, and of no interest to us
+        fields["cluster_id"] = request.cluster_id
     return write(kio.FetchRequest(**fields))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import struct
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,13 +15,15 @@ from hypothesis import strategies as st
 from chronik.core.errors import Code
 from chronik.wire import fetch
 from chronik.wire.errors import Malformed
-from chronik.wire.fetch import FetchAnswer, FetchPartition, FetchRequest
+from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
+from chronik.wire.leaders import Leader, NodeEndpoint
 from tests.unit.wire.hot_requests import fetch_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
 VERSIONS = range(4, 19)
 IDS = [uuid.UUID(int=number).bytes for number in (7, 2**100)]
 NAMES = ["first-topic", "zwölf"]
+ENDPOINTS = [NodeEndpoint(3, "höst", 9092, None), NodeEndpoint(2**31 - 1, "h" * 200, 65535, "rack")]
 
 
 def topics_of(version: int) -> list[str | bytes]:
@@ -29,21 +32,36 @@ def topics_of(version: int) -> list[str | bytes]:
 
 def as_carried(version: int, request: FetchRequest) -> FetchRequest:
     """What is left of a request in a version that does not carry all of it."""
-    partitions = [asked if version >= 9 else asked._replace(leader_epoch=-1) for asked in request.partitions]
-    request = request._replace(partitions=partitions)
-    if version > 14:
-        request = request._replace(replica_id=-1)
-    return request if version >= 7 else request._replace(session_id=0, session_epoch=-1, forgotten=[])
+    lost_by_partition: dict[str, Any] = {}
+    lost: dict[str, Any] = {}
+    if version < 15:
+        lost["replica_epoch"] = -1
+    if version < 12:
+        lost_by_partition["last_fetched_epoch"] = -1
+        lost["cluster_id"] = None
+    if version < 11:
+        lost["rack_id"] = ""
+    if version < 9:
+        lost_by_partition["leader_epoch"] = -1
+    if version < 7:
+        lost |= {"session_id": 0, "session_epoch": -1, "forgotten": []}
+    if version < 5:
+        lost_by_partition["log_start_offset"] = -1
+    partitions = [asked._replace(**lost_by_partition) for asked in request.partitions]
+    return request._replace(partitions=partitions, **lost)
 
 
 def example(version: int) -> FetchRequest:
     first, second = topics_of(version)
     partitions = [
-        FetchPartition(first, 0, 100, 1_048_576, 5),
+        FetchPartition(first, 0, 100, 1_048_576, 5, 4, 17),
         FetchPartition(first, 3, 2**40, 1, -1),
-        FetchPartition(second, 2**31 - 1, 0, 2**31 - 1, 0),
+        FetchPartition(second, 2**31 - 1, 0, 2**31 - 1, 0, 0, 2**41),
     ]
-    return FetchRequest(-1, 500, 1, 52_428_800, 1, 77, 3, partitions, [(first, 9), (first, 10), (second, 0)])
+    forgotten = [(first, 9), (first, 10), (second, 0)]
+    return FetchRequest(
+        3, 500, 1, 52_428_800, 1, 77, 3, partitions, forgotten, "rack", "some cluster", replica_epoch=2**40
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -68,16 +86,17 @@ numbers = st.integers(-(2**31), 2**31 - 1)
 @given(
     version=st.sampled_from(VERSIONS),
     limits=st.tuples(numbers, numbers, numbers, numbers, st.integers(-128, 127), numbers, numbers),
-    partitions=st.lists(st.tuples(st.integers(0, 1), numbers, offsets, numbers, numbers), max_size=6),
+    partitions=st.lists(st.tuples(st.integers(0, 1), numbers, offsets, numbers, numbers, numbers, offsets), max_size=6),
     forgotten=st.lists(st.tuples(st.integers(0, 1), numbers), max_size=4),
+    who=st.tuples(st.text(max_size=5), st.none() | st.text(max_size=200), offsets),
 )
 def test_any_request_is_read_as_kio_writes_it(
-    version: int, limits: Any, partitions: list[tuple[int, int, int, int, int]], forgotten: list[tuple[int, int]]
+    version: int, limits: Any, partitions: list[tuple[int, ...]], forgotten: list[tuple[int, int]], who: Any
 ) -> None:
     topics = topics_of(version)
     asked = [FetchPartition(topics[which], *rest) for which, *rest in sorted(partitions)]
     request = FetchRequest._make(
-        (*limits, asked, [(topics[which], partition) for which, partition in sorted(forgotten)])
+        (*limits, asked, [(topics[which], partition) for which, partition in sorted(forgotten)], *who)
     )
 
     assert fetch.parse(fetch_request(version, request), 0, version) == as_carried(version, request)
@@ -107,13 +126,10 @@ def test_tagged_fields_unknown_to_us_are_passed_over(version: int) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_request_cut_before_its_last_field_is_malformed(version: int) -> None:
+def test_a_request_cut_anywhere_is_malformed(version: int) -> None:
     content = fetch_request(version, example(version))
-    needed = len(content)
-    if version >= 11:  # rack and tags stand last, and are not looked at
-        needed = content.rindex(b"rack") - (1 if version >= 12 else 2)
 
-    for end in range(needed):
+    for end in range(len(content)):
         with pytest.raises(Malformed):
             fetch.parse(content[:end], 0, version)
 
@@ -141,9 +157,11 @@ def test_a_count_that_lies_is_malformed(version: int, count: int) -> None:
 # --- answers
 
 
-def sent(version: int, error_code: int, session_id: int, answers: list[FetchAnswer]) -> Any:
+def sent(
+    version: int, error_code: int, session_id: int, answers: list[FetchAnswer], endpoints: Sequence[NodeEndpoint] = ()
+) -> Any:
     """What kio reads in the frame that we send."""
-    frame = b"".join(bytes(buffer) for buffer in fetch.encode(version, 99, error_code, session_id, answers))
+    frame = b"".join(bytes(buffer) for buffer in fetch.encode(version, 99, error_code, session_id, answers, endpoints))
     kind = response_type(1, version)
     head = write(kind.__header_schema__(correlation_id=99))
     assert frame[:4] == struct.pack(">i", len(frame) - 4)
@@ -159,10 +177,14 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         FetchAnswer(first, 1, Code.OFFSET_OUT_OF_RANGE, 10, 10, 0),
         FetchAnswer(first, 2, 0, 0, 0, 0, memoryview(bytes(100_000))),
         FetchAnswer(second, 0, Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1),
-        FetchAnswer(second, 3, 0, 7, 7, 7, bytearray(b"last")),
+        FetchAnswer(
+            second, 3, 0, 7, 7, 7, bytearray(b"with tags"), 2, EpochEnd(5, 2**40), Leader(3, 9), EpochEnd(1, 2)
+        ),
+        FetchAnswer(second, 4, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, leader=Leader(2**31 - 1, 0)),
+        FetchAnswer(second, 5, 0, 7, 7, 7, bytearray(b"last"), 2**31 - 1, snapshot=EpochEnd(0, 0)),
     ]
 
-    response = sent(version, 0, 1234, answers)
+    response = sent(version, 0, 1234, answers, ENDPOINTS)
 
     assert response.throttle_time == datetime.timedelta(0)
     if version >= 7:
@@ -177,7 +199,15 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         if version >= 5:
             assert partition.log_start_offset == answer.start_offset
         if version >= 11:
-            assert partition.preferred_read_replica == -1
+            assert partition.preferred_read_replica == answer.preferred_read_replica
+        if version >= 12:
+            diverging, leader, snapshot = partition.diverging_epoch, partition.current_leader, partition.snapshot_id
+            assert (diverging.epoch, diverging.end_offset) == (answer.diverging or (-1, -1))
+            assert (leader.leader_id, leader.leader_epoch) == (answer.leader or (-1, -1))
+            assert (snapshot.epoch, snapshot.end_offset) == (answer.snapshot or (-1, -1))
+    if version >= 16:
+        found_endpoints = [(at.node_id, at.host, at.port, at.rack) for at in response.node_endpoints]
+        assert found_endpoints == ENDPOINTS
 
 
 @pytest.mark.parametrize("version", VERSIONS)
