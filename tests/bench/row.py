@@ -1,4 +1,4 @@
-"""What a row is: cases that return figures, and the figures' units and goals. Each module in rows/ has one, ROW."""
+"""What a row is: cases that return figures, and the figures' units and goals. Each module in rows/ has one, ROW, or a few of a kind."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.bench.client_link import Client
 from tests.bench.scale import Scale
-from tests.bench.systems.system import Server, System
+from tests.bench.systems.system import Cluster, Server, System
 
 Figures = Mapping[str, float]
 Lines = Mapping[str, Figures]
@@ -70,6 +70,18 @@ class Bench:
             server.stop()
         finally:
             server.kill()
+
+    @contextmanager
+    def cluster(self, **settings: str) -> Iterator[Cluster]:
+        """Three nodes that are one cluster, for the length of a `with` block. Underscores in names stand for dots."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        cluster = self.system.cluster(self.directory / "cluster", named)
+        try:
+            cluster.start()
+            yield cluster
+            cluster.stop()
+        finally:
+            cluster.kill()
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ class Scale:
     topics: int
     """With `partitions_each` partitions, for the row with many of them."""
     partitions_each: int
+    kills: int
+    """Of leaders in one case."""
     idle_s: float
     """How long an idle node is watched."""
 
@@ -40,6 +42,7 @@ FULL = Scale(
     latencies=2_000,
     topics=10,
     partitions_each=1_000,
+    kills=20,
     idle_s=10,
 )
 QUICK = Scale(
@@ -53,6 +56,7 @@ QUICK = Scale(
     latencies=500,
     topics=10,
     partitions_each=100,
+    kills=3,
     idle_s=5,
 )
 TINY = Scale(
@@ -66,6 +70,7 @@ TINY = Scale(
     latencies=10,
     topics=2,
     partitions_each=10,
+    kills=1,
     idle_s=0.05,
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

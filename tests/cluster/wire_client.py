@@ -6,6 +6,7 @@ import datetime
 import io
 import socket
 import struct
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
@@ -25,6 +26,7 @@ from chronik.wire.versions import APIS
 TIMEOUT_S = 30.0
 LATEST = -1
 CLIENT_ID = b"trial"
+Address = tuple[str, int]
 
 
 class WireClient:
@@ -146,6 +148,10 @@ class Fetched(NamedTuple):
 
 def fetch(client: WireClient, topic: str, partition: int, offset: int, wait_ms: int = 500) -> Fetched:
     """What this node gives a consumer that asks from `offset` on."""
+    return fetched(client.ask(fetch_request(topic, partition, offset, wait_ms)), offset)
+
+
+def fetch_request(topic: str, partition: int, offset: int, wait_ms: int) -> fetch_v11.FetchRequest:
     asked = fetch_v11.FetchPartition(
         partition=partition,
         current_leader_epoch=-1,
@@ -153,23 +159,44 @@ def fetch(client: WireClient, topic: str, partition: int, offset: int, wait_ms: 
         log_start_offset=-1,
         partition_max_bytes=1 << 20,
     )
-    answer = client.ask(
-        fetch_v11.FetchRequest(
-            replica_id=-1,
-            max_wait=datetime.timedelta(milliseconds=wait_ms),
-            min_bytes=1,
-            max_bytes=1 << 22,
-            isolation_level=0,
-            session_id=0,
-            session_epoch=-1,
-            topics=(fetch_v11.FetchTopic(topic=topic, partitions=(asked,)),),
-            forgotten_topics_data=(),
-            rack_id="",
-        )
+    return fetch_v11.FetchRequest(
+        replica_id=-1,
+        max_wait=datetime.timedelta(milliseconds=wait_ms),
+        min_bytes=1,
+        max_bytes=1 << 22,
+        isolation_level=0,
+        session_id=0,
+        session_epoch=-1,
+        topics=(fetch_v11.FetchTopic(topic=topic, partitions=(asked,)),),
+        forgotten_topics_data=(),
+        rack_id="",
     )
+
+
+def fetched(answer: Any, offset: int) -> Fetched:
     told = answer.responses[0].partitions[0]
     values = [bytes(each.value or b"") for each in walk(bytes(told.records or b"")) if each.offset >= offset]
     return Fetched(int(told.error_code), int(told.high_watermark), values)
+
+
+def watermark_delays(leader: Address, follower: Address, topic: str, count: int) -> list[float]:
+    """Seconds from the acknowledgement of a message (acks=all) until a consumer at a follower has it.
+
+    The topic has one partition and is empty. The fetch waits at the follower before the message is sent.
+    """
+    delays: list[float] = []
+    with WireClient(*leader) as producing, WireClient(*follower) as reading:
+        for offset in range(count):
+            request = fetch_request(topic, 0, offset, wait_ms=10_000)
+            reading.send(request)
+            time.sleep(0.01)
+            answer = produce(producing, topic, 0, b"%d" % offset)
+            acknowledged = time.perf_counter()
+            found = fetched(reading.receive(request), offset)
+            delays.append(time.perf_counter() - acknowledged)
+            if answer.code or found.values != [b"%d" % offset]:
+                raise RuntimeError(f"produced with code {answer.code}, then fetched {found}")
+    return delays
 
 
 def latest_offset(client: WireClient, topic: str, partition: int) -> tuple[int, int]:

@@ -22,9 +22,11 @@ JOBS: dict[str, Job] = {
     "produce": librdkafka.produce,
     "produce_one_to_each": librdkafka.produce_one_to_each,
     "consume": librdkafka.consume,
+    "gap_after_kill": librdkafka.gap_after_kill,
     "first_acknowledged": raw.first_acknowledged,
     "requests": raw.requests,
     "one_at_a_time": raw.one_at_a_time,
+    "watermark_delay": raw.watermark_delay,
 }
 
 

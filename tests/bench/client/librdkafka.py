@@ -6,6 +6,7 @@ Each job counts what really arrived: a client that gave up on messages would loo
 from __future__ import annotations
 
 import os
+import signal
 import time
 from collections.abc import Callable
 
@@ -19,19 +20,23 @@ POLL_EVERY = 1_000
 LOG_ERRORS = 3  # as syslog counts: librdkafka would tell how it closes its queues
 
 
-def create_topics(bootstrap: str, topics: dict[str, int]) -> dict[str, float]:
+def create_topics(bootstrap: str, topics: dict[str, int], replicas: int = 1) -> dict[str, float]:
     """Topics by name, with their number of partitions."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
     started = time.monotonic()
-    asked = admin.create_topics([NewTopic(name, count, 1) for name, count in topics.items()], request_timeout=TIMEOUT_S)
+    asked = admin.create_topics(
+        [NewTopic(name, count, replicas) for name, count in topics.items()], request_timeout=TIMEOUT_S
+    )
     for outcome in asked.values():
         outcome.result()
     return {"seconds": time.monotonic() - started}
 
 
-def produce(bootstrap: str, node_pid: int, topic: str, messages: int, value_bytes: int) -> dict[str, float]:
-    """Fill a topic that is empty, spread over its partitions as librdkafka likes, with acks=1."""
-    producer = _producer(bootstrap)
+def produce(
+    bootstrap: str, node_pids: list[int], topic: str, messages: int, value_bytes: int, acks: str = "1"
+) -> dict[str, float]:
+    """Fill a topic that is empty, spread over its partitions as librdkafka likes."""
+    producer = _producer(bootstrap, acks)
     partitions = len(producer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
     for partition in range(partitions):  # connections, producer state and files are there before the clock runs
         producer.produce(topic, b"warm-up", partition=partition)
@@ -45,14 +50,14 @@ def produce(bootstrap: str, node_pid: int, topic: str, messages: int, value_byte
                 producer.poll(0)
         _flush(producer)
 
-    figures = _timed(send, node_pid, messages, value_bytes)
+    figures = _timed(send, node_pids, messages, value_bytes)
     arrived = _stored(bootstrap, topic, partitions)
     if arrived != messages + partitions:
         raise RuntimeError(f"{arrived} of {messages + partitions} messages are in the log")
     return figures
 
 
-def produce_one_to_each(bootstrap: str, node_pid: int, topics: dict[str, int]) -> dict[str, float]:
+def produce_one_to_each(bootstrap: str, node_pids: list[int], topics: dict[str, int]) -> dict[str, float]:
     """One message to every partition."""
     producer = _producer(bootstrap)
     for topic in topics:
@@ -66,10 +71,23 @@ def produce_one_to_each(bootstrap: str, node_pid: int, topics: dict[str, int]) -
             producer.poll(0)
         _flush(producer)
 
-    return _timed(send, node_pid, sum(topics.values()), len(value))
+    return _timed(send, node_pids, sum(topics.values()), len(value))
 
 
-def consume(bootstrap: str, node_pid: int, topic: str, messages: int, value_bytes: int) -> dict[str, float]:
+def gap_after_kill(bootstrap: str, topic: str, pid: int, steady: int) -> dict[str, float]:
+    """One message after the other with acks=all; then a node is killed. How long until the next one is acknowledged?"""
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "log_level": 0})
+    for _ in range(steady):
+        producer.produce(topic, b"steady", partition=0)
+        _flush(producer)
+    os.kill(pid, signal.SIGKILL)
+    killed = time.monotonic()
+    producer.produce(topic, b"after", partition=0)
+    _flush(producer)
+    return {"gap_s": time.monotonic() - killed}
+
+
+def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, value_bytes: int) -> dict[str, float]:
     """Read the topic that `produce` has filled, all partitions at once, without a group."""
     consumer = Consumer(
         {
@@ -94,16 +112,16 @@ def consume(bootstrap: str, node_pid: int, topic: str, messages: int, value_byte
                 raise KafkaException(error)
             left -= len(batch)
 
-    figures = _timed(read, node_pid, messages, value_bytes)
+    figures = _timed(read, node_pids, messages, value_bytes)
     consumer.close()
     return figures
 
 
-def _producer(bootstrap: str) -> Producer:
+def _producer(bootstrap: str, acks: str = "1") -> Producer:
     return Producer(
         {
             "bootstrap.servers": bootstrap,
-            "acks": "1",
+            "acks": acks,
             "queue.buffering.max.messages": 1_000_000,
             "queue.buffering.max.kbytes": 1_000_000,
         }
@@ -132,14 +150,15 @@ def _stored(bootstrap: str, topic: str, partitions: int) -> int:
     return sum(high for _, high in ends)
 
 
-def _timed(work: Callable[[], None], node_pid: int, messages: int, value_bytes: int) -> dict[str, float]:
-    node_before_s, client_before_s, started = cpu_seconds(node_pid), cpu_seconds(os.getpid()), time.monotonic()
+def _timed(work: Callable[[], None], node_pids: list[int], messages: int, value_bytes: int) -> dict[str, float]:
+    node_before_s, client_before_s = sum(map(cpu_seconds, node_pids)), cpu_seconds(os.getpid())
+    started = time.monotonic()
     work()
     seconds = time.monotonic() - started
     return {
         "seconds": seconds,
         "messages_s": messages / seconds,
         "megabytes_s": messages * value_bytes / MEGABYTE / seconds,
-        "node_cpu_s": cpu_seconds(node_pid) - node_before_s,
+        "node_cpu_s": sum(map(cpu_seconds, node_pids)) - node_before_s,
         "client_cpu_s": cpu_seconds(os.getpid()) - client_before_s,
     }

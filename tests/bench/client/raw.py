@@ -14,6 +14,7 @@ import time
 
 from chronik.core.records.payload import KeyValue, build
 from tests.bench.systems.system import cpu_seconds
+from tests.cluster.wire_client import watermark_delays
 
 TIMEOUT_S = 60.0
 RETRY_S = 0.001
@@ -173,6 +174,13 @@ def one_at_a_time(port: int, topic: str, count: int, value_bytes: int) -> dict[s
         latencies.append(time.perf_counter() - started)
     connection.socket.close()
     return _percentiles(latencies)
+
+
+def watermark_delay(leader: int, follower: int, topic: str, count: int) -> dict[str, float]:
+    """From an acknowledgement at the leader's port until a consumer at the follower's port has the message."""
+    delays = watermark_delays(("127.0.0.1", leader), ("127.0.0.1", follower), topic, count)
+    hundredths = statistics.quantiles(delays, n=100, method="inclusive")
+    return {"p50_ms": 1e3 * hundredths[49], "p99_ms": 1e3 * hundredths[98]}
 
 
 def _percentiles(latencies: list[float]) -> dict[str, float]:

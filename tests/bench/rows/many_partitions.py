@@ -21,7 +21,7 @@ def many_partitions(bench: Bench) -> Figures:
         figures["create_s"] = created["seconds"]
         figures["created_mb"] = memory_megabytes(server.pid)[0]
         spread = bench.client.ask(
-            "produce_one_to_each", bootstrap=bootstrap(server), node_pid=server.pid, topics=topics
+            "produce_one_to_each", bootstrap=bootstrap(server), node_pids=[server.pid], topics=topics
         )
         figures["one_to_each_messages_s"] = spread["messages_s"]
         figures["beside_ratio"] = _produce_beside(bench, server, "beside") / alone
@@ -42,7 +42,7 @@ def _produce_beside(bench: Bench, server: Server, topic: str) -> float:
     bench.client.ask("create_topics", bootstrap=bootstrap(server), topics={topic: 1})
     messages = min(bench.scale.stream_bytes // BESIDE_BYTES, bench.scale.stream_messages_max) // 2
     stream = {"topic": topic, "messages": messages, "value_bytes": BESIDE_BYTES}
-    return bench.client.ask("produce", bootstrap=bootstrap(server), node_pid=server.pid, **stream)["messages_s"]
+    return bench.client.ask("produce", bootstrap=bootstrap(server), node_pids=[server.pid], **stream)["messages_s"]
 
 
 def _start(server: Server) -> float:

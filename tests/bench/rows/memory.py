@@ -19,7 +19,7 @@ def memory(bench: Bench) -> Figures:
         stream = {"topic": TOPIC, "messages": messages, "value_bytes": VALUE_BYTES}
         bench.client.ask("create_topics", bootstrap=bootstrap(server), topics={TOPIC: 12})
         for job in ("produce", "consume"):
-            bench.client.ask(job, bootstrap=bootstrap(server), node_pid=server.pid, **stream)
+            bench.client.ask(job, bootstrap=bootstrap(server), node_pids=[server.pid], **stream)
         used_resident, used_unshared = memory_megabytes(server.pid)
     return {
         "idle_resident_mb": idle_resident,

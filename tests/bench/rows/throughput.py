@@ -23,7 +23,7 @@ def stream(bench: Bench, name: str, value_bytes: int, partitions: int, durabilit
             measured = bench.client.ask(
                 job,
                 bootstrap=bootstrap(server),
-                node_pid=server.pid,
+                node_pids=[server.pid],
                 topic=TOPIC,
                 messages=messages,
                 value_bytes=value_bytes,

@@ -11,11 +11,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from chronik import __version__
-from tests.bench.systems.system import Server, ServerFailed
+from chronik.testing import ClusterNotReady, NodeDied, RunningCluster
+from tests.bench.systems.system import Cluster, Server, ServerFailed
+from tests.cluster.support import told_by
 
 ROOT = Path(__file__).resolve().parents[3]  # this tree is measured, whatever is installed
 READY_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
+NODES = 3
 READY_WORDS = b"ready: Kafka clients at"
 
 
@@ -85,6 +88,52 @@ class ChronikServer:
             return printed.read()
 
 
+class ChronikCluster:
+    """Three nodes, as tests have them."""
+
+    def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
+        self._running = RunningCluster(NODES, str(directory), settings)
+
+    @property
+    def bootstrap(self) -> str:
+        return self._running.bootstrap
+
+    @property
+    def pids(self) -> dict[int, int]:
+        return {node_id: node.pid for node_id, node in self._running.running().items()}
+
+    @property
+    def ports(self) -> dict[int, int]:
+        return {node_id: node.port for node_id, node in self._running.nodes.items()}
+
+    def start(self) -> None:
+        try:
+            self._running.start()
+        except (NodeDied, ClusterNotReady) as problem:
+            raise ServerFailed(str(problem)) from problem
+
+    def wait_until_in_sync(self, topic: str) -> int:
+        deadline = time.monotonic() + READY_TIMEOUT_S
+        while True:
+            told = [told_by(node, [topic]) for node in self._running.nodes.values()]
+            if all(each is not None and len(each.in_sync.get((topic, 0), ())) == NODES for each in told):
+                leaders = {each.leaders[topic, 0] for each in told if each is not None}
+                if len(leaders) == 1:
+                    return leaders.pop()
+            if time.monotonic() > deadline:
+                raise ServerFailed(f"{topic} is not in sync: {told}")
+            time.sleep(0.02)
+
+    def stop(self) -> None:
+        try:
+            self._running.stop()
+        except (AssertionError, subprocess.TimeoutExpired) as problem:
+            raise ServerFailed(str(problem)) from problem
+
+    def kill(self) -> None:
+        self._running.kill_all()
+
+
 class Chronik:
     """The System."""
 
@@ -93,6 +142,9 @@ class Chronik:
 
     def server(self, directory: Path, settings: Mapping[str, str]) -> Server:
         return ChronikServer(directory, settings)
+
+    def cluster(self, directory: Path, settings: Mapping[str, str]) -> Cluster:
+        return ChronikCluster(directory, settings)
 
 
 def free_port() -> int:

@@ -38,6 +38,31 @@ class Server(Protocol):
         """SIGKILL. Does nothing when it does not run."""
 
 
+class Cluster(Protocol):
+    """Several nodes of a system on loopback, by their ids."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
+    @property
+    def pids(self) -> dict[int, int]: ...
+
+    @property
+    def ports(self) -> dict[int, int]: ...
+
+    def start(self) -> None:
+        """Start all nodes that do not run, and return when they are one cluster. Raises ServerFailed."""
+
+    def wait_until_in_sync(self, topic: str) -> int:
+        """Until every node has partition 0 of this topic. Returns its leader. Raises ServerFailed."""
+
+    def stop(self) -> None:
+        """Stop all in order. Raises ServerFailed."""
+
+    def kill(self) -> None:
+        """SIGKILL to all that run."""
+
+
 class System(Protocol):
     """Makes servers."""
 
@@ -49,6 +74,9 @@ class System(Protocol):
 
     def server(self, directory: Path, settings: Mapping[str, str]) -> Server:
         """A server that is not started yet. `settings` are under Kafka's names."""
+
+    def cluster(self, directory: Path, settings: Mapping[str, str]) -> Cluster:
+        """Three nodes that are not started yet."""
 
 
 def bootstrap(server: Server) -> str:

@@ -1,0 +1,128 @@
+"""Three nodes: how soon they are one cluster, what each costs, how fast acks=all is, and how soon followers know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from functools import partial
+
+from tests.bench.row import Bench, Case, Figure, Figures, Lines, Row, at_most, one_line
+from tests.bench.systems.system import Cluster, idle_cpu_percent, memory_megabytes
+
+TOPIC = "stream"
+REPLICAS = 3
+VALUE_BYTES = 1_000
+CPU_TICK_S = 0.01
+
+
+def stream(bench: Bench, partitions: int, durability: str) -> Lines:
+    """Produce with acks=all, then consume what was produced."""
+    messages = min(bench.scale.stream_bytes // 4 // VALUE_BYTES, bench.scale.stream_messages_max)
+    lines: dict[str, dict[str, float]] = {}
+    with bench.cluster(durability=durability) as cluster:
+        _create_topic(bench, cluster, partitions)
+        jobs = {"produce": {"acks": "all"}, "consume": {}}
+        for job, settings in jobs.items():
+            measured = _stream(bench, cluster, job, messages, settings)
+            lines[f"{job} 1 KB x {partitions}, {durability}"] = {
+                "messages_s": measured["messages_s"],
+                "megabytes_s": measured["megabytes_s"],
+                "nodes_cpu_gb": measured["node_cpu_s"] / (messages * VALUE_BYTES / 1e9),
+                "cpu_ratio": measured["node_cpu_s"] / max(measured["client_cpu_s"], CPU_TICK_S),
+            }
+    return lines
+
+
+def _create_topic(bench: Bench, cluster: Cluster, partitions: int) -> None:
+    bench.client.ask("create_topics", bootstrap=cluster.bootstrap, topics={TOPIC: partitions}, replicas=REPLICAS)
+    cluster.wait_until_in_sync(TOPIC)
+
+
+def _stream(bench: Bench, cluster: Cluster, job: str, messages: int, settings: dict[str, str]) -> dict[str, float]:
+    pids = list(cluster.pids.values())
+    about = {"bootstrap": cluster.bootstrap, "node_pids": pids, "topic": TOPIC}
+    return bench.client.ask(job, **about, messages=messages, value_bytes=VALUE_BYTES, **settings)
+
+
+def cost(bench: Bench) -> Figures:
+    """Of the node that needs most, each time."""
+    began = time.monotonic()
+    with bench.cluster() as cluster:
+        start_s = time.monotonic() - began
+        time.sleep(bench.scale.settle_s)
+        idle_mb = _most_memory(cluster.pids.values())
+        idle_cpu = max(idle_cpu_percent(pid, bench.scale.idle_s) for pid in cluster.pids.values())
+        _create_topic(bench, cluster, 12)
+        messages = bench.scale.memory_bytes // 4 // VALUE_BYTES
+        _stream(bench, cluster, "produce", messages, {"acks": "all"})
+        _stream(bench, cluster, "consume", messages, {})
+        used_mb = _most_memory(cluster.pids.values())
+        stopping = time.monotonic()
+    return {
+        "start_s": start_s,
+        "idle_mb": idle_mb,
+        "idle_cpu_percent": idle_cpu,
+        "used_mb": used_mb,
+        "stop_s": time.monotonic() - stopping,
+    }
+
+
+def _most_memory(pids: Iterable[int]) -> float:
+    return max(memory_megabytes(pid)[0] for pid in pids)
+
+
+def watermark(bench: Bench, durability: str) -> Figures:
+    with bench.cluster(durability=durability) as cluster:
+        bench.client.ask("create_topics", bootstrap=cluster.bootstrap, topics={TOPIC: 1}, replicas=REPLICAS)
+        leader = cluster.wait_until_in_sync(TOPIC)
+        follower = next(node_id for node_id in cluster.ports if node_id != leader)
+        ports = {"leader": cluster.ports[leader], "follower": cluster.ports[follower]}
+        delays = bench.client.ask("watermark_delay", topic=TOPIC, count=bench.scale.latencies // 4 + 2, **ports)
+        latency = bench.client.ask(
+            "one_at_a_time",
+            port=cluster.ports[leader],
+            topic=TOPIC,
+            count=bench.scale.latencies,
+            value_bytes=VALUE_BYTES,
+        )
+    return {**delays, "latency_p50_ms": latency["p50_us"] / 1e3, "latency_p99_ms": latency["p99_us"] / 1e3}
+
+
+THROUGHPUT = Row(
+    "cluster-throughput",
+    "Three nodes, 3 replicas: produce with acks=all and consume, librdkafka; value size x partitions",
+    (
+        Figure("messages_s", "msg/s"),
+        Figure("megabytes_s", "MB/s"),
+        Figure("nodes_cpu_gb", "CPU of all nodes s/GB", digits=2),
+        Figure("cpu_ratio", "nodes/client CPU", digits=2),
+    ),
+    tuple(
+        Case(f"1 KB x {partitions}, {durability}", partial(stream, partitions=partitions, durability=durability))
+        for partitions in (1, 12)
+        for durability in ("sync", "os")
+    ),
+)
+COST = Row(
+    "cluster-cost",
+    "Three nodes: start until they are one cluster, and what a node costs (250 MB in and out; a quick run: 50 MB)",
+    (
+        Figure("start_s", "start, s", at_most(3), digits=2),
+        Figure("idle_mb", "memory of an idle node, RSS MB", at_most(70)),
+        Figure("idle_cpu_percent", "CPU of an idle node, % of a core", digits=1),
+        Figure("used_mb", "memory of a used node, RSS MB"),
+        Figure("stop_s", "stop, s", digits=2),
+    ),
+    (one_line("3 nodes", cost),),
+)
+WATERMARK = Row(
+    "cluster-watermark",
+    "Three nodes: from an acknowledgement until a consumer at a follower has the message; latency of acks=all",
+    (
+        Figure("p50_ms", "at the follower after, p50 ms", at_most(10), digits=2),
+        Figure("p99_ms", "p99 ms", digits=2),
+        Figure("latency_p50_ms", "acks=all, p50 ms", digits=2),
+        Figure("latency_p99_ms", "p99 ms", digits=2),
+    ),
+    tuple(one_line(durability, partial(watermark, durability=durability)) for durability in ("sync", "os")),
+)
