@@ -85,7 +85,7 @@ class Inspector:
             for number, partition in enumerate(topic.partitions):
                 name = TopicPartition(topic.name, number)
                 known = self._places.get(name)
-                if known is None or known.partition_epoch < partition.partition_epoch:
+                if known is None or known.partition_epoch <= partition.partition_epoch:
                     self._places[name] = partition
 
     def leaders(self) -> list[Host]:

@@ -14,6 +14,7 @@ from chronik.core.records.payload import walk
 from chronik.core.replica.replica import Replica
 from chronik.node.node import Node, group_config
 from chronik.sim.files import SimDisk
+from chronik.sim.quorum_checks import differences, metadata_state
 from chronik.sim.story import Story
 
 
@@ -23,7 +24,7 @@ def check_replay(node: Node, disk: SimDisk, story: Story) -> None:
     _replay(fresh, node.metadata.replica, disk)
     here, there = metadata_state(node.image), metadata_state(fresh.image)
     if here != there:
-        raise story.break_promise(f"the metadata log says {there}, the node {here}")
+        raise story.break_promise(f"the metadata log and the node say: {'; '.join(differences(there, here))}")
     for machine in node.coordinators.machines():
         again = GroupsMachine(machine.partition, group_config(node.config))
         _replay(again, node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk)
@@ -39,15 +40,6 @@ def _replay(machine: Machine, replica: Replica, disk: SimDisk) -> None:
             for record in walk(bytes(disk.contents[path].written)):
                 if record.offset >= replica.log.start_offset:
                     machine.replay(LogRecord(record.key, record.value))
-
-
-def metadata_state(image: MetadataImage) -> dict[str, Any]:
-    return {
-        "topics": dict(image.topics),
-        "brokers": dict(image.brokers),
-        "next_producer_id": image.next_producer_id,
-        "features": dict(image.features),
-    }
 
 
 def groups_state(machine: GroupsMachine) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from chronik.sim.faults import Faults
 from chronik.sim.loop import SimProcess, SpinError
 from chronik.sim.replay import check_replay
 from chronik.sim.story import Violation
+from chronik.sim.wholeness import wait_until_whole
 from chronik.sim.world import NodeLog, World
 
 SECONDS = 12.0  # of load, in simulated time
@@ -104,6 +105,7 @@ async def _history(world: World, faults: Faults) -> None:
     faults.heal()
     await _finished(world, tasks, FINISH_S)
     await _finish(world, world.auditors(1), FINISH_S)
+    await wait_until_whole(world, FINISH_S)
     for host in world.hosts:
         if host.node is not None:
             check_replay(host.node, host.disk, world.story)

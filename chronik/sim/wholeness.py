@@ -1,0 +1,71 @@
+"""After the bad days: within bounded time everybody is up, in sync and of one mind again, without anybody's help."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.types import TopicPartition
+from chronik.sim.quorum_checks import differences, metadata_state
+
+if TYPE_CHECKING:
+    from chronik.sim.world import World
+
+LOOK_AGAIN_S = 0.25
+
+
+async def wait_until_whole(world: World, within_s: float) -> None:
+    """Raises Violation when it takes too long."""
+    until = world.loop.time() + within_s
+    while (problem := missing(world)) is not None:
+        if world.loop.time() >= until:
+            raise world.story.break_promise(f"not whole again {within_s:g} s after the last fault: {problem}")
+        await asyncio.sleep(LOOK_AGAIN_S)
+    world.story.tell("world", "is whole again")
+
+
+def missing(world: World) -> str | None:
+    """What keeps the world from being whole; None when nothing does."""
+    images: dict[int, MetadataImage] = {}
+    for host in world.hosts:
+        if not host.is_up or host.node is None:
+            return f"{host.name} is not up"
+        images[host.node_id] = host.node.image
+    first, *others = images.items()
+    for node_id, image in others:
+        apart = differences(metadata_state(first[1]), metadata_state(image))
+        if apart:
+            return f"node{first[0]} and node{node_id} know different things: {'; '.join(apart)}"
+    image = first[1]
+    for node_id in images:
+        if not image.is_active(node_id):
+            return f"node{node_id} is fenced"
+    for topic in image.topics.values():
+        for number in range(len(topic.partitions)):
+            problem = _missing_of(world, image, TopicPartition(topic.name, number))
+            if problem is not None:
+                return problem
+    return None
+
+
+def _missing_of(world: World, image: MetadataImage, name: TopicPartition) -> str | None:
+    topic = image.topics[name.topic]
+    placed = topic.partitions[name.partition]
+    damaged = world.judge.damage.get(name, set())
+    if world.judge.may_refuse(name):
+        return None
+    if placed.leader < 0:
+        return f"nobody leads {name}"
+    absent = [node_id for node_id in placed.replicas if node_id not in placed.in_sync and node_id not in damaged]
+    if absent:
+        return f"{name} is not in sync on {absent}"
+    sights = world.inspector.copies.of((topic.id, name.partition))
+    ends = {
+        node_id: (sight.end_offset, sight.watermark)
+        for node_id, sight in sorted(sights.items())
+        if node_id not in damaged
+    }
+    if len({*ends.values()}) > 1:
+        return f"{name} ends, and is safe, at {ends}"
+    return None
