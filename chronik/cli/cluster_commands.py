@@ -7,7 +7,9 @@ import typer
 from chronik.cli import cluster_start, cluster_status, cluster_stop
 
 app = typer.Typer(
-    name="cluster", help="Run a cluster on this machine: start, status, stop, kill, restart.", no_args_is_help=True
+    name="cluster",
+    help="Run a cluster on this machine: start, watch and stop it, and try what it can bear.",
+    no_args_is_help=True,
 )
 app.command("start", epilog=cluster_start.EXAMPLE)(cluster_start.start)
 app.command("status", epilog=cluster_status.EXAMPLE)(cluster_status.status)

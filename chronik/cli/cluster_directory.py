@@ -157,6 +157,11 @@ class ClusterDirectory:
         self.nodes[node_id] = node
         return node
 
+    def unused_number(self) -> int:
+        """For a new node; never that of a node that was removed, whose files may still be there."""
+        there = [int(name[5:]) for name in os.listdir(self.path) if name.startswith("node-") and name[5:].isdecimal()]
+        return max([*there, *self.nodes], default=0) + 1
+
     def node(self, node_id: int) -> ClusterNode:
         """Raises CliError for a node that the cluster does not have."""
         found = self.nodes.get(node_id)

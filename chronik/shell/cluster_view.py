@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from chronik.shell.asking import Address, ask
 
+Partition = tuple[str, int]
+
 
 @dataclass(frozen=True)
 class ClusterView:
@@ -14,8 +16,13 @@ class ClusterView:
     controller_id: int | None
     addresses: Mapping[int, Address]
     """Of the live nodes, as clients are told them."""
-    leaderless: tuple[tuple[str, int], ...]
+    leaderless: tuple[Partition, ...]
     """Partitions without a leader."""
+    replicas: Mapping[Partition, tuple[int, ...]]
+    """The nodes that are to hold each partition, the preferred leader first."""
+
+    def held_by(self, node_id: int) -> list[Partition]:
+        return [partition for partition, nodes in self.replicas.items() if node_id in nodes]
 
     def is_whole(self, node_ids: list[int]) -> bool:
         """Whether all of these nodes are alive, one of them is the controller, and every partition is led."""
@@ -28,14 +35,15 @@ def view_of(address: Address, timeout_s: float = 5.0) -> ClusterView:
 
     request = MetadataRequest(topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False)
     found = ask(address, request, timeout_s)
+    partitions = {
+        (topic.name or "", partition.partition_index): partition
+        for topic in found.topics
+        for partition in topic.partitions
+    }
     return ClusterView(
         found.cluster_id or "",
         found.controller_id if found.controller_id >= 0 else None,
         {broker.node_id: (broker.host, broker.port) for broker in found.brokers},
-        tuple(
-            (topic.name or "", partition.partition_index)
-            for topic in found.topics
-            for partition in topic.partitions
-            if partition.leader_id < 0
-        ),
+        tuple(name for name, partition in partitions.items() if partition.leader_id < 0),
+        {name: tuple(partition.replica_nodes) for name, partition in partitions.items()},
     )

@@ -81,16 +81,23 @@ def test_a_node_tells_who_is_there_and_what_nobody_leads() -> None:
     with answering(metadata) as address:
         view = view_of(address)
 
-    assert view == ClusterView("a-cluster", 2, {1: ("here", 9091), 2: ("here", 9092)}, (("orders", 1),))
+    assert view == ClusterView(
+        "a-cluster",
+        2,
+        {1: ("here", 9091), 2: ("here", 9092)},
+        leaderless=(("orders", 1),),
+        replicas={("orders", 0): (1,), ("orders", 1): (1,)},
+    )
+    assert (view.held_by(1), view.held_by(2)) == ([("orders", 0), ("orders", 1)], [])
 
 
 def test_a_cluster_is_whole_when_all_nodes_live_one_controls_and_every_partition_is_led() -> None:
     addresses = {1: ("here", 1), 2: ("here", 2)}
 
-    assert ClusterView("c", 1, addresses, ()).is_whole([1, 2])
-    assert not ClusterView("c", 1, addresses, ()).is_whole([1, 2, 3])
-    assert not ClusterView("c", None, addresses, ()).is_whole([1, 2])
-    assert not ClusterView("c", 1, addresses, (("orders", 0),)).is_whole([1, 2])
+    assert ClusterView("c", 1, addresses, (), {}).is_whole([1, 2])
+    assert not ClusterView("c", 1, addresses, (), {}).is_whole([1, 2, 3])
+    assert not ClusterView("c", None, addresses, (), {}).is_whole([1, 2])
+    assert not ClusterView("c", 1, addresses, (("orders", 0),), {}).is_whole([1, 2])
 
 
 @pytest.mark.parametrize(
