@@ -1,4 +1,5 @@
-"""The records the quorum itself writes to its log, in Kafka's formats: who leads, and who votes (KIP-595, KIP-853).
+"""The records the quorum itself writes to its log and snapshots, in Kafka's formats: who leads, who votes, and where a
+snapshot begins and ends (KIP-595, KIP-853, KIP-630).
 
 A control record's key is version int16 and type int16. Its value is one of the messages below, in version 0: the one
 that Kafka writes.
@@ -9,15 +10,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from chronik.core.errors import Corrupt
 from chronik.core.raft.ready import LeaderChange
 from chronik.core.records import payload
 from chronik.core.records.batch import CONTROL_BIT
-from chronik.core.records.schema import INT16, INT32, STRING, UINT16, UUID, FieldType, Schema, array_of, field_of
+from chronik.core.records.schema import INT16, INT32, INT64, STRING, UINT16, UUID, FieldType, Schema, array_of, field_of
 from chronik.core.types import Buffer
 
 LEADER_CHANGE = 2
+SNAPSHOT_HEADER = 3
+SNAPSHOT_FOOTER = 4
 VOTERS = 6
 NO_DIRECTORY = bytes(16)
 _KEY = struct.Struct(">hh")
@@ -81,9 +85,29 @@ class VotersRecord:
     voters: tuple[Voter, ...] = field_of(array_of(Schema(Voter, flexible=True)))
 
 
-ControlRecord = LeaderChangeMessage | VotersRecord
-_LEADER_CHANGE_SCHEMA = Schema(LeaderChangeMessage, flexible=True)
-_VOTERS_SCHEMA = Schema(VotersRecord, flexible=True)
+@dataclass(frozen=True, slots=True)
+class SnapshotHeader:
+    """A snapshot begins; the time is that of the last record in it."""
+
+    version: int = field_of(INT16)
+    last_time_ms: int = field_of(INT64)
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotFooter:
+    """It is whole."""
+
+    version: int = field_of(INT16)
+
+
+ControlRecord = LeaderChangeMessage | VotersRecord | SnapshotHeader | SnapshotFooter
+_TYPES: dict[type[ControlRecord], int] = {
+    LeaderChangeMessage: LEADER_CHANGE,
+    SnapshotHeader: SNAPSHOT_HEADER,
+    SnapshotFooter: SNAPSHOT_FOOTER,
+    VotersRecord: VOTERS,
+}
+_SCHEMAS: dict[int, Schema[Any]] = {kind: Schema(record, flexible=True) for record, kind in _TYPES.items()}
 
 
 def leader_change(change: LeaderChange) -> LeaderChangeMessage:
@@ -98,11 +122,8 @@ def build(records: Sequence[ControlRecord], now_ms: int, *, base_offset: int, le
 
 
 def _pair(record: ControlRecord) -> payload.KeyValue:
-    match record:
-        case LeaderChangeMessage():
-            return payload.KeyValue(_KEY.pack(_KEY_VERSION, LEADER_CHANGE), _LEADER_CHANGE_SCHEMA.encode(record))
-        case VotersRecord():
-            return payload.KeyValue(_KEY.pack(_KEY_VERSION, VOTERS), _VOTERS_SCHEMA.encode(record))
+    kind = _TYPES[type(record)]
+    return payload.KeyValue(_KEY.pack(_KEY_VERSION, kind), _SCHEMAS[kind].encode(record))
 
 
 def read(batch: Buffer) -> Iterator[tuple[int, ControlRecord]]:
@@ -111,7 +132,5 @@ def read(batch: Buffer) -> Iterator[tuple[int, ControlRecord]]:
         if record.key is None or record.value is None or len(record.key) < _KEY.size:
             raise Corrupt("control batch", "its record has no key or value")
         _, kind = _KEY.unpack_from(record.key)
-        if kind == LEADER_CHANGE:
-            yield record.offset, _LEADER_CHANGE_SCHEMA.decode(record.value)
-        elif kind == VOTERS:
-            yield record.offset, _VOTERS_SCHEMA.decode(record.value)
+        if kind in _SCHEMAS:
+            yield record.offset, _SCHEMAS[kind].decode(record.value)

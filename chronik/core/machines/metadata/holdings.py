@@ -51,6 +51,13 @@ class Holdings:
         if partition.is_moving:
             _count(self._moving, topic_id, by)
 
+    def copy(self) -> Holdings:
+        other = Holdings()
+        other._replicas = {broker_id: dict(topics) for broker_id, topics in self._replicas.items()}
+        other._led, other._leaderless = dict(self._led), dict(self._leaderless)
+        other._led_by_another, other._moving = dict(self._led_by_another), dict(self._moving)
+        return other
+
     def topics_of(self, broker_id: int) -> Iterator[bytes]:
         """Topics that have a replica on this broker, in order of their ids."""
         return iter(sorted(self._replicas.get(broker_id, ())))

@@ -5,7 +5,7 @@ One image lives in each node. It is changed only by `apply`, one record after th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
@@ -86,7 +86,9 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.holdings = Holdings()
-        self.version = 0  # records applied: whoever remembers it can tell whether anything changed
+        # Up to which offset of the metadata log the records are in here: whoever remembers it can tell whether anything
+        # changed, and two nodes that have the same version have the same image.
+        self.version = 0
         self._topics_by_id: dict[bytes, Topic] = {}
         self._names_by_collision_key: dict[str, str] = {}
         self._topic_overrides: dict[str, dict[str, str]] = {}
@@ -139,6 +141,15 @@ class MetadataImage:
         """What was altered for one broker, or for all of them (`ALL_BROKERS`)."""
         return self._broker_overrides.get(name, _NOTHING)
 
+    def overrides(self) -> Iterator[tuple[ResourceType, str, Mapping[str, str]]]:
+        """Every topic and broker that has settings of its own."""
+        for kind, all_overrides in (
+            (ResourceType.TOPIC, self._topic_overrides),
+            (ResourceType.BROKER, self._broker_overrides),
+        ):
+            for name, values in all_overrides.items():
+                yield kind, name, values
+
     def topic_config(self, name: str) -> TopicConfig:
         """The settings in force for a topic on this node."""
         if name not in self._topic_overrides:
@@ -150,6 +161,32 @@ class MetadataImage:
             config = TopicConfig.from_overrides(self._node_config, self._topic_overrides[name])
             self._topic_configs[name] = config
         return config
+
+    def copy(self) -> MetadataImage:
+        """An image that goes its own way. Partitions are values, so both share them."""
+        other = MetadataImage(self.cluster_id, self._started_with)
+        other.brokers, other.features = dict(self.brokers), dict(self.features)
+        other.next_producer_id, other.version = self.next_producer_id, self.version
+        other.topics = {name: Topic(name, topic.id, list(topic.partitions)) for name, topic in self.topics.items()}
+        other.holdings = self.holdings.copy()
+        other._topics_by_id = {topic.id: topic for topic in other.topics.values()}
+        other._names_by_collision_key = dict(self._names_by_collision_key)
+        other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
+        other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
+        other._broker_configs_changed()
+        return other
+
+    def refill(self, records: Iterable[Any], version: int) -> None:
+        """Begin anew with what a snapshot says: this node fell behind. The image stays the same object."""
+        self.brokers, self.topics, self.features = {}, {}, {}
+        self.next_producer_id = 0
+        self.holdings = Holdings()
+        self._topics_by_id, self._names_by_collision_key = {}, {}
+        self._topic_overrides, self._broker_overrides = {}, {}
+        self._broker_configs_changed()
+        for record in records:
+            self._apply(record)
+        self.version = version
 
     def apply(self, record: Any) -> None:
         """The only thing that changes an image."""

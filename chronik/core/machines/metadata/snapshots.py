@@ -1,0 +1,90 @@
+"""An image as the records that build it: what a snapshot of the metadata log holds.
+
+Kafka's own kinds of record, so its tools read a snapshot as they read the log. The version of the image is the offset
+the snapshot ends at. A setting that this version does not know is not in the image, and so in no snapshot of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from chronik.core.machines.metadata.image import Broker, MetadataImage, Partition
+from chronik.core.machines.metadata.records import (
+    CLIENTS_END_POINT,
+    METADATA_VERSION,
+    NODES_END_POINT,
+    BrokerEndpoint,
+    BrokerFeature,
+    ConfigRecord,
+    FeatureLevelRecord,
+    PartitionRecord,
+    ProducerIdsRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+    UnregisterBrokerRecord,
+)
+
+PLAINTEXT = 0
+NOBODY = -1
+
+
+def records_of(image: MetadataImage) -> Iterator[Any]:
+    """Applied in this order to an empty image, they give this one again."""
+    for name, level in image.features.items():
+        yield FeatureLevelRecord(name, level)
+    for broker in image.brokers.values():
+        yield _registration(broker)
+    for topic in image.topics.values():
+        yield TopicRecord(topic.name, topic.id)
+        for number, partition in enumerate(topic.partitions):
+            yield _partition(topic.id, number, partition)
+    for kind, resource, values in image.overrides():
+        for key, value in values.items():
+            yield ConfigRecord(kind, resource, key, value)
+    if image.next_producer_id:
+        yield ProducerIdsRecord(NOBODY, NOBODY, image.next_producer_id)
+
+
+def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[Any]:
+    """The records that take away what `old` has and `new` has not: with those of `new`, all that changed in between."""
+    for topic in old.topics.values():
+        if new.topic_by_id(topic.id) is None:
+            yield RemoveTopicRecord(topic.id)
+    for broker in old.brokers.values():
+        if broker.id not in new.brokers:
+            yield UnregisterBrokerRecord(broker.id, broker.epoch)
+
+
+def _registration(broker: Broker) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=broker.id,
+        incarnation_id=broker.incarnation_id,
+        broker_epoch=broker.epoch,
+        end_points=(
+            BrokerEndpoint(CLIENTS_END_POINT, broker.host, broker.port, PLAINTEXT),
+            BrokerEndpoint(NODES_END_POINT, broker.internal_host, broker.internal_port, PLAINTEXT),
+        ),
+        features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
+        rack=broker.rack,
+        fenced=broker.is_fenced,
+        in_controlled_shutdown=broker.is_shutting_down,
+    )
+
+
+def _partition(topic_id: bytes, number: int, partition: Partition) -> PartitionRecord:
+    return PartitionRecord(
+        partition_id=number,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.in_sync,
+        removing_replicas=partition.removing,
+        adding_replicas=partition.adding,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        leader_recovery_state=int(partition.is_recovering),
+        eligible_leader_replicas=partition.eligible,
+        lost_replicas=partition.lost,
+    )
