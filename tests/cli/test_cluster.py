@@ -94,6 +94,8 @@ def test_a_stopped_cluster_starts_again_as_the_same(local: Local) -> None:
     assert {key: again[key] for key in ("bootstrap", "cluster_id", "nodes")} == {
         key: before[key] for key in ("bootstrap", "cluster_id", "nodes")
     }
+    host, port = again["bootstrap"].split(",")[0].split(":")
+    assert view_of((host, int(port))).cluster_id == before["cluster_id"]
 
 
 def test_a_node_is_killed_and_comes_back(local: Local) -> None:

@@ -110,6 +110,47 @@ def test_a_data_directory_of_another_node_is_refused(tmp_path: Path) -> None:
     assert "it belongs to node 1, this is node 2" in refused(tmp_path, *FREE, "--node-id", "2")
 
 
+def test_a_data_directory_of_another_cluster_is_refused_and_left_alone(tmp_path: Path) -> None:
+    process = start(tmp_path, *FREE, "--set", "cluster.id=the-one")
+    try:
+        wait_until_ready(process)
+        process.terminate()
+        process.communicate(timeout=30)
+    finally:
+        process.kill()
+    properties = tmp_path / "chronik-data" / "meta.properties"
+    before = properties.read_bytes()
+
+    error = refused(tmp_path, *FREE, "--set", "cluster.id=the-other")
+
+    assert error == (
+        "the data directory chronik-data cannot be used: it belongs to the cluster the-one, this node to the-other "
+        "(cluster.id); give another one with --data-dir"
+    )
+    assert properties.read_bytes() == before
+
+
+VOTERS = "controller.quorum.voters=1@127.0.0.1:9092,2@127.0.0.1:9093"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--set", VOTERS], "cluster.id is missing: give all nodes of the cluster the same"),
+        (["--set", VOTERS, "--node-id", "2"], "says that node 2 is at 127.0.0.1:9093, but it listens on port 9092"),
+        (["--set", "controller.quorum.voters=here"], "'here' is not ID@HOST:PORT"),
+        (["--set", "controller.quorum.voters=1@a:1,1@b:1"], "node 1 is named twice"),
+        (["--set", "controller.quorum.voters=1@a:1,2@a:1"], "two nodes have the same address"),
+    ],
+    ids=["no cluster id", "another's address", "no voters", "one node twice", "one address twice"],
+)
+def test_a_node_of_a_cluster_that_is_set_up_wrongly_is_refused(
+    tmp_path: Path, arguments: list[str], expected: str
+) -> None:
+    assert expected in refused(tmp_path, *arguments)
+    assert not (tmp_path / "chronik-data").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
