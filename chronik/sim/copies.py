@@ -46,6 +46,7 @@ class Copies:
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
         self._safe: dict[Key, dict[int, SafeBatch]] = {}  # by base offset, for ever
         self._safe_end: dict[Key, int] = {}
+        self._excused: dict[tuple[Key, int], bool] = {}  # copies that went with their disk and have not caught up yet
         self._written: dict[tuple[Key, int, int], tuple[int, int]] = {}  # crc and node by epoch and base offset
 
     def last_seen(self, key: Key, node_id: int) -> Sight | None:
@@ -59,6 +60,11 @@ class Copies:
         """The next process of this node begins with what is on its disk."""
         for sights in self._seen.values():
             sights.pop(node_id, None)
+
+    def lost_disk(self, node_id: int) -> None:
+        """It begins anew with nothing. Whoever still counts it as in sync has not heard of it, and must ask it nothing
+        that it does not have: so it is not looked at as such until it has caught up."""
+        self._excused.update({(key, node_id): True for key in self._seen})
 
     def saw(self, node_id: int, name: str, key: Key, sight: Sight) -> None:
         """A node's copy has changed."""
@@ -81,13 +87,15 @@ class Copies:
                     f"{name} is led by node{leader} and by {who} in leader epoch {sight.leader_epoch}"
                 )
         sights[node_id] = sight
-        self._check_in_sync(name, sights)
+        if (key, node_id) in self._excused and sight.end_offset >= self._safe_end.get(key, 0):
+            del self._excused[key, node_id]
+        self._check_in_sync(name, key, sights)
 
-    def _check_in_sync(self, name: str, sights: dict[int, Sight]) -> None:
+    def _check_in_sync(self, name: str, key: Key, sights: dict[int, Sight]) -> None:
         for leader, led in sights.items():
             for follower in led.counted if led.is_leader else ():
                 sight = sights.get(follower)
-                if sight is not None and sight.safe_end < led.watermark:
+                if sight is not None and sight.safe_end < led.watermark and (key, follower) not in self._excused:
                     raise self._story.break_promise(
                         f"node{leader}: the watermark of {name} is {led.watermark}, and node{follower},"
                         f" which is in sync, has it safely to {sight.safe_end} only"

@@ -29,6 +29,8 @@ ANY_DURABILITY = {
     "lossy_wire": 4,
     "clock": 5,
 }
+# Once in a world, and only where others have everything.
+ONCE = {"wipe": 3}
 SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 5, "lost_page": 2}
 AMONG_NODES = {"kill_leader": 12, "pause_leader": 5, "isolate": 12, "split": 12, "rolling": 5}
 
@@ -44,7 +46,7 @@ class Faults:
         self.counts: dict[str, int] = {}
         disks, wires = DiskFaults(world, self._chance), WireFaults(world, self._chance)
         self.kinds: dict[str, Callable[[Host], None]] = {}
-        for kind in (*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES):
+        for kind in (*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES, *ONCE):
             place = next(place for place in (self, disks, wires) if hasattr(place, kind))
             self.kinds[kind] = getattr(place, kind)
 
@@ -54,7 +56,7 @@ class Faults:
         if self._world.is_synced:
             weights.update(SYNCED_ONLY)
         if self._world.node_count > 1:
-            weights.update(AMONG_NODES)
+            weights.update(AMONG_NODES | ONCE)
         # Not every world has every fault: few kinds at once go deeper into what each of them does.
         kinds = {kind: weight for kind, weight in weights.items() if self._chance.happens(0.6)} or weights
         gap_s = self._chance.between(0.3, 2.5)
@@ -66,6 +68,8 @@ class Faults:
             kind = self._chance.weighted(kinds)
             self.counts[kind] = self.counts.get(kind, 0) + 1
             self.kinds[kind](self._chance.one_of(self._world.hosts))
+            if kind in ONCE:
+                kinds[kind] = 0
 
     def heal(self) -> None:
         """The bad days are over: everything that is down comes up, and nothing goes wrong any more."""
@@ -99,6 +103,12 @@ class Faults:
     def power(self, host: Host) -> None:
         host.power_cut()
         self._later(0.2, 3.0, host.start)
+
+    def wipe(self, host: Host) -> None:
+        if self._world.inspector.can_lose_disk(host):
+            host.lose_disk()
+            self._world.inspector.copies.lost_disk(host.node_id)
+            self._later(0.2, 3.0, host.start)
 
     def pause(self, host: Host) -> None:
         host.pause()

@@ -81,7 +81,7 @@ class SimDisk(MemoryFiles):
             return
         if content.durable is None:
             self._directory_synced(path)
-        content.durable = bytes(content.written[:size])
+        content.durable, content.cut_bytes = bytes(content.written[:size]), None
 
     def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
         super().replace(path, content, sync)
@@ -174,7 +174,16 @@ class SimDisk(MemoryFiles):
             return durable
         if written.startswith(durable):
             return written[: len(durable) + self._chance.below(len(written) - len(durable) + 1)]
-        return written[: self._chance.below(len(written) + 1)]  # cut or put in place of the old one, and then torn
+        # Cut, or put in place of the old one, and then torn. What was not cut away is still what was synced.
+        kept = min(content.cut_bytes, len(durable)) if content.cut_bytes is not None else 0
+        return written[: kept + self._chance.below(len(written) - kept + 1)]
+
+    def wipe(self) -> None:
+        """Somebody put in a new one."""
+        self.contents.clear()
+        self._ghosts.clear()
+        self.torn_across.clear()
+        self.process_died()
 
     def lose_page(self, path: str) -> bool:
         """As a power cut that wrote a later page and not an earlier one. False when there is nothing to lose."""

@@ -137,6 +137,13 @@ class Host:
             if str(name) in self.disk.torn_across:
                 self._judge.damaged(name, self.node_id)
 
+    def lose_disk(self) -> None:
+        """The machine comes back with an empty disk."""
+        self._wires.host_lost_power(self.name)
+        self.gone()
+        self.disk.wipe()
+        self._story.tell(self.name, "has lost its disk")
+
     def gone(self) -> None:
         """Nothing of this process happens any more."""
         if self.process is not None:

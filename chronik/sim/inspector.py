@@ -93,6 +93,13 @@ class Inspector:
         up = {host.node_id: host for host in self._hosts if host.is_up}
         return [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
 
+    def can_lose_disk(self, host: Host) -> bool:
+        """Whether everything that is safe is in sync on another node as well, and that one is not damaged."""
+        return all(
+            set(place.in_sync) - {host.node_id} - self._judge.damage.get(name, set())
+            for name, place in self._places.items()
+        )
+
     # --- the truth
 
     def in_sync(self, name: TopicPartition) -> tuple[int, ...]:

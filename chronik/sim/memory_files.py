@@ -13,10 +13,11 @@ from chronik.core.types import Buffer
 class Content:
     """The bytes of one file: all that was written, and what a power cut would leave."""
 
-    __slots__ = ("durable", "written")
+    __slots__ = ("cut_bytes", "durable", "written")
 
     def __init__(self, written: bytes = b"") -> None:
         self.written = bytearray(written)
+        self.cut_bytes: int | None = None  # the least that was left of it by truncations since the last sync
         self.durable: bytes | None = None  # None: not even the name is on disk yet
 
 
@@ -60,8 +61,9 @@ class MemoryFile:
 
     def truncate(self, size: int) -> None:
         content = self._content()
-        if content is not None:
+        if content is not None and size < len(content.written):
             del content.written[size:]
+            content.cut_bytes = size if content.cut_bytes is None else min(size, content.cut_bytes)
 
     def sync(self) -> None:
         self._door.before_sync(self.path)

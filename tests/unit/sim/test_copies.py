@@ -118,3 +118,16 @@ def test_different_batches_of_one_leader_epoch_are_found_before_they_are_safe(co
 
     with pytest.raises(Violation, match="node1 and node2 have different batches of leader epoch 1"):
         copies.batch(2, "t-0", KEY, batch(b"b"))
+
+
+def test_a_copy_that_went_with_its_disk_is_excused_until_it_has_caught_up(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(1, watermark=1, counted=(1, 2)))
+    copies.safe_batch(1, "t-0", KEY, batch(b"a"))
+    copies.saw(2, "t-0", KEY, sight(1))
+    copies.lost_disk(2)
+    copies.process_ended(2)
+
+    copies.saw(2, "t-0", KEY, sight(0))
+    copies.saw(2, "t-0", KEY, sight(1))
+    with pytest.raises(Violation, match="node2, which is in sync"):
+        copies.saw(2, "t-0", KEY, sight(0))

@@ -136,3 +136,29 @@ def test_what_is_put_in_place_without_a_sync_may_be_torn() -> None:
 def test_what_is_not_there_cannot_be_renamed() -> None:
     with pytest.raises(FileNotFoundError):
         disk().rename("a", "b")
+
+
+def test_a_cut_that_was_not_synced_leaves_what_it_did_not_cut() -> None:
+    for seed in range(50):
+        disk = SimDisk(SimChance(seed, "disk"))
+        file = disk.open("log")
+        file.append((b"0123456789",))
+        file.sync()
+
+        file.truncate(6)
+        file.append((b"abc",))
+        disk.power_cut()
+
+        left = bytes(disk.contents["log"].written)
+        assert left == b"0123456789" or (left.startswith(b"012345") and b"012345abc".startswith(left))
+
+
+def test_a_disk_that_was_lost_has_nothing() -> None:
+    disk = SimDisk(SimChance(1, "disk"))
+    disk.open("log").append((b"0123456789",))
+    disk.open("log").sync()
+
+    disk.wipe()
+    disk.power_cut()
+
+    assert disk.paths() == []

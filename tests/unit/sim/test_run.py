@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from chronik.sim.faults import AMONG_NODES, ANY_DURABILITY, SYNCED_ONLY, Faults
+from chronik.sim.faults import AMONG_NODES, ANY_DURABILITY, ONCE, SYNCED_ONLY, Faults
 from chronik.sim.run import run_seed, run_world
 from chronik.sim.world import NodeLog, World
 
@@ -50,5 +50,5 @@ def test_a_traceback_in_a_nodes_log_is_a_broken_promise() -> None:
 def test_every_kind_of_fault_in_the_tables_can_be_made() -> None:
     world = World(1, 1.0)
 
-    assert list(Faults(world).kinds) == [*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES]
+    assert list(Faults(world).kinds) == [*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES, *ONCE]
     world.loop.close()
