@@ -1,12 +1,13 @@
 """Produce (0), versions 3-13, read and written directly: no object per partition beyond a tuple.
 
 Versions 3-8 are classic, 9-13 flexible; 13 names topics by id. The answer has log start from 5, record errors and
-a message from 8; from 10 it can name the current leader (not needed while every partition is led here).
+a message from 8; from 10 it can name the current leader and where that is reached (KIP-951).
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from chronik.core.errors import Code
@@ -14,12 +15,16 @@ from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
+from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
 SUPPORTED_FROM = 3
 FLEXIBLE_FROM = 9
+LEADERS_FROM = 10
 TOPIC_IDS_FROM = 13
+
+LEADER_TAG = ENDPOINTS_TAG = 0
 
 _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
@@ -46,6 +51,7 @@ class PartitionAnswer(NamedTuple):
     append_time_ms: int
     start_offset: int
     message: str | None = None
+    leader: Leader | None = None
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -167,8 +173,13 @@ def refuse_old(frame: memoryview, position: int, version: int, correlation_id: i
     return bytes(out)
 
 
-def encode(version: int, correlation_id: int, topics: list[tuple[str | bytes, list[PartitionAnswer]]]) -> bytes:
-    """The frame of the answer."""
+def encode(
+    version: int,
+    correlation_id: int,
+    topics: list[tuple[str | bytes, list[PartitionAnswer]]],
+    endpoints: Sequence[NodeEndpoint] = (),
+) -> bytes:
+    """The frame of the answer. `endpoints` are those of the leaders that are named in it."""
     out = bytearray(4)
     out += response_head(0, version, correlation_id)
     flexible = version >= FLEXIBLE_FROM
@@ -195,14 +206,17 @@ def encode(version: int, correlation_id: int, topics: list[tuple[str | bytes, li
         if flexible:
             out.append(0)
     out += b"\x00\x00\x00\x00"  # throttle time
-    if flexible:
+    if endpoints and version >= LEADERS_FROM:
+        out.append(1)
+        write_endpoints(out, ENDPOINTS_TAG, endpoints)
+    elif flexible:
         out.append(0)
     _INT32.pack_into(out, 0, len(out) - 4)
     return bytes(out)
 
 
 def _write_partition(out: bytearray, answer: PartitionAnswer, version: int, flexible: bool) -> None:
-    partition, error_code, base_offset, append_time_ms, start_offset, message = answer
+    partition, error_code, base_offset, append_time_ms, start_offset, message, leader = answer
     if version >= 5:
         out += _PARTITION_5.pack(partition, error_code, base_offset, append_time_ms, start_offset)
     else:
@@ -217,7 +231,11 @@ def _write_partition(out: bytearray, answer: PartitionAnswer, version: int, flex
         else:
             write_uvarint(out, len(body) + 1)
             out += body
-        out.append(0)  # no tagged fields
+        if leader is None or version < LEADERS_FROM:
+            out.append(0)
+        else:
+            out.append(1)
+            write_leader(out, LEADER_TAG, leader)
     else:
         out += b"\x00\x00\x00\x00"
         out += _INT16.pack(-1 if body is None else len(body))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import struct
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 from chronik.core.errors import Code
 from chronik.wire import produce
 from chronik.wire.errors import Malformed
+from chronik.wire.leaders import Leader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer
 from tests.unit.wire.hot_requests import Topics, produce_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
@@ -149,9 +151,11 @@ def test_records_are_a_view_of_the_frame_that_can_be_stamped() -> None:
 # --- answers
 
 
-def sent(version: int, topics: list[tuple[str | bytes, list[PartitionAnswer]]]) -> Any:
+def sent(
+    version: int, topics: list[tuple[str | bytes, list[PartitionAnswer]]], endpoints: Sequence[NodeEndpoint] = ()
+) -> Any:
     """What kio reads in the frame that we send."""
-    frame = produce.encode(version, 99, topics)
+    frame = produce.encode(version, 99, topics, endpoints)
     kind = response_type(0, version)
     head = write(kind.__header_schema__(correlation_id=99))
     assert frame[:4] == struct.pack(">i", len(frame) - 4)
@@ -182,6 +186,20 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
             if version >= 8:
                 assert partition.record_errors == ()
                 assert partition.error_message == answer.message
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_client_at_the_wrong_node_is_told_who_leads_and_where_that_is(version: int) -> None:
+    endpoints = [NodeEndpoint(3, "höst", 9092, "rack"), NodeEndpoint(2**31 - 1, "h" * 200, 65535)]
+    misled = PartitionAnswer(0, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None, Leader(3, 9))
+    good = PartitionAnswer(1, 0, 5, -1, 0)
+
+    response = sent(version, [(topics_of(version)[0], [misled, good])], endpoints)
+
+    if version >= 10:
+        leaders = [partition.current_leader for partition in response.responses[0].partition_responses]
+        assert [(leader.leader_id, leader.leader_epoch) for leader in leaders] == [(3, 9), (-1, -1)]
+        assert [(at.node_id, at.host, at.port, at.rack) for at in response.node_endpoints] == endpoints
 
 
 @pytest.mark.parametrize("version", VERSIONS)
