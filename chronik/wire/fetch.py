@@ -45,6 +45,7 @@ _ANSWER_5 = struct.Struct(">ihqqq")
 _REPLICA_STATE = struct.Struct(">iq")
 _DIVERGING = struct.Struct(">iqb")
 _SNAPSHOT = struct.Struct(">qib")
+EMPTY_TEXT = 1  # the size of a compact string of no characters
 _EMPTY = b""
 _NONE = b"\xff\xff\xff\xff"
 
@@ -143,7 +144,9 @@ class _Parser:
                 forgotten.extend((topic, self._int32()) for _ in range(self._count()))
                 self._end_of_struct()
         rack_id, cluster_id, replica_epoch = "", None, -1
-        if self.version >= RACKS_FROM:
+        if self.flexible and self.frame[self.position] == EMPTY_TEXT:
+            self.position += 1
+        elif self.version >= RACKS_FROM:
             rack_id = self._text() or ""
         if self.flexible and self.frame[self.position]:
             cluster_id, state = self._tags()
@@ -287,13 +290,15 @@ def encode(
             out += name
         _write_count(out, len(partitions), flexible)
         for answer in partitions:
-            _write_partition(out, answer, version, flexible)
+            has_tags = _write_partition(out, answer, version, flexible)
             if answer.records:
                 buffers.append(out)
                 buffers.append(answer.records)
                 out = bytearray()
-            if flexible:
+            if has_tags:
                 _write_tags(out, answer)
+            elif flexible:
+                out.append(0)
         if flexible:
             out.append(0)
     if endpoints and version >= ENDPOINTS_FROM:
@@ -316,9 +321,21 @@ def _write_count(out: bytearray, count: int, flexible: bool) -> None:
         out += _INT32.pack(count)
 
 
-def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible: bool) -> None:
-    """Everything up to the records themselves; their size stands last."""
-    _, partition, error_code, high_watermark, last_stable_offset, start_offset, records, preferred, _, _, _ = answer
+def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible: bool) -> bool:
+    """Everything up to the records themselves; their size stands last. Returns whether tagged fields follow them."""
+    (
+        _,
+        partition,
+        error_code,
+        high_watermark,
+        last_stable_offset,
+        start_offset,
+        records,
+        preferred,
+        diverging,
+        leader,
+        snapshot,
+    ) = answer
     if version >= 5:
         out += _ANSWER_5.pack(partition, error_code, high_watermark, last_stable_offset, start_offset)
     else:
@@ -327,15 +344,16 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
         out.append(0)  # aborted transactions: null, there are none
         out += _NONE if preferred < 0 else _INT32.pack(preferred)
         write_uvarint(out, len(records) + 1)
-        return
+        return bool(diverging or leader or snapshot)
     out += _NONE
     if version >= RACKS_FROM:
         out += _INT32.pack(preferred)
     out += _INT32.pack(len(records))
+    return False
 
 
 def _write_tags(out: bytearray, answer: FetchAnswer) -> None:
-    """What only followers and lost consumers are told. Nearly always there is nothing."""
+    """What only followers and lost consumers are told."""
     diverging, leader, snapshot = answer.diverging, answer.leader, answer.snapshot
     out.append((diverging is not None) + (leader is not None) + (snapshot is not None))
     if diverging is not None:
