@@ -34,7 +34,7 @@ class RealNetwork:
         return RealListener(server, (bound[0], bound[1]))
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
-        transport, _ = await asyncio.get_running_loop().create_connection(lambda: protocol, host, port)
+        transport = await _first_that_connects(host, port, protocol)
         opened = transport.get_extra_info("socket")
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -53,6 +53,21 @@ class RealNetwork:
                 except OSError:  # full, or broken: then the transport will notice
                     return [_without(piece, sent), *pieces[index + 1 :]]
         return []
+
+
+async def _first_that_connects(host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
+    """A name may stand for several addresses ('localhost' for two). When none of them connects, the last one's problem
+    is raised as it is: asyncio's own sum of them no longer says that the connection was refused."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    for index, (family, *_, address) in enumerate(found):
+        try:
+            transport, _ = await loop.create_connection(lambda: protocol, str(address[0]), port, family=family)
+            return transport
+        except OSError:
+            if index == len(found) - 1:
+                raise
+    raise OSError(f"{host} has no address")
 
 
 def _without(piece: Outgoing, sent: int) -> Outgoing:

@@ -21,14 +21,14 @@ from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
 from chronik.api.table import DIRECT, module_of
 from chronik.core.errors import Code
-from chronik.wire import fetch, produce
-from chronik.wire.codec import decode_request, encode_response
+from chronik.wire import fetch, follower_fetch, forwarded_produce, produce
+from chronik.wire.codec import decode_request, decode_response, encode_request, encode_response
 from chronik.wire.fetch import FetchAnswer
 from chronik.wire.framing import read_header
 from chronik.wire.lift import convert
 from chronik.wire.produce import PartitionAnswer
 from chronik.wire.reader import decode
-from chronik.wire.versions import APIS, PRODUCE
+from chronik.wire.versions import APIS, FETCH, PRODUCE
 from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, filled, request_type, response_type, write
 
 HERE = pathlib.Path(__file__).parent
@@ -118,6 +118,49 @@ def test_a_golden_request_reaches_its_handler_and_a_golden_response_is_what_we_s
 
     assert isinstance(request, module.REQUEST)
     assert encode_response(api_key, version, CORRELATION_ID, response).hex() == frames[f"v{version} response"]
+
+
+@EACH
+def test_what_we_ask_of_other_nodes_are_golden_requests_and_we_read_their_golden_responses(
+    api_key: int, version: int
+) -> None:
+    frames = golden(api_key)
+    request = filled(request_type(api_key, version), "full")
+
+    sent = encode_request(api_key, version, CORRELATION_ID, "golden", request)
+    response = decode_response(
+        api_key, version, bytes.fromhex(frames[f"v{version} response"])[4:], response_type(api_key, version)
+    )
+
+    assert sent.hex() == frames[f"v{version} request"]
+    if api_key not in DIRECT:
+        assert response == filled(response_type(api_key, version), "full")
+
+
+@pytest.mark.parametrize("version", [version for key, version in SPOKEN if key == PRODUCE])
+def test_a_produce_request_that_is_passed_on_and_its_answer_are_golden(version: int) -> None:
+    frames = golden(PRODUCE)
+    frame = bytes.fromhex(frames[f"v{version} request"])[4:]
+    request = produce.parse(memoryview(frame), read_header(frame).body, version)
+
+    passed_on = b"".join(forwarded_produce.encode(version, CORRELATION_ID, "golden", request))
+    answer = forwarded_produce.parse(memoryview(bytes.fromhex(frames[f"v{version} response"]))[4:], version)
+
+    assert passed_on == frame
+    assert produce.encode(version, CORRELATION_ID, *answer).hex() == frames[f"v{version} response"]
+
+
+@pytest.mark.parametrize("version", [version for key, version in SPOKEN if key == FETCH and version >= 13])
+def test_a_follower_reads_golden_answers(version: int) -> None:
+    frame = bytes.fromhex(golden(FETCH)[f"v{version} response"])[4:]
+
+    fetched = follower_fetch.parse(memoryview(frame))
+
+    assert (fetched.error, fetched.session_id) == (Code.NONE, 77)
+    assert [(part.partition, part.error, part.high_watermark, bytes(part.records)) for part in fetched.partitions] == [
+        (0, Code.NONE, 10, b"records"),
+        (1, Code.OFFSET_OUT_OF_RANGE, 3, b""),
+    ]
 
 
 def test_no_golden_frames_are_left_of_what_we_no_longer_answer() -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 import uuid
+from typing import Any
+
+import pytest
 
 from chronik.shell.chance import RealChance
 from chronik.shell.clock import RealClock
@@ -69,3 +73,37 @@ def test_what_is_sent_to_a_listener_gets_there_and_back() -> None:
         return answer
 
     assert asyncio.run(run()) == b"HELLO"
+
+
+class TwoAddresses(asyncio.SelectorEventLoop):
+    """A world in which every name stands for two addresses of this machine."""
+
+    async def getaddrinfo(self, host: Any, port: Any, **hints: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in ("127.0.0.2", "127.0.0.1")]
+
+
+def test_a_name_of_several_addresses_is_reached_at_the_one_that_listens() -> None:
+    async def run() -> None:
+        network = RealNetwork()
+        listener = await network.listen("127.0.0.1", 0, Echo)
+        transport = await network.connect("two", listener.address[1], Heard())
+        assert transport.get_extra_info("peername") == listener.address
+        transport.close()
+        await listener.close()
+
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        runner.run(run())
+
+
+def test_a_connection_that_all_addresses_of_a_name_refuse_is_refused() -> None:
+    """And not a sum of problems: a refusal says that a node's process is gone."""
+
+    async def run() -> None:
+        network = RealNetwork()
+        listener = await network.listen("127.0.0.1", 0, Echo)
+        await listener.close()
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect("two", listener.address[1], Heard())
+
+    with asyncio.Runner(loop_factory=TwoAddresses) as runner:
+        runner.run(run())
