@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
-from chronik.node.identity import WrongDirectory, settle
+from chronik.node.identity import CannotStart, WrongDirectory, settle
 from chronik.node.node import Node
 from chronik.shell.chance import RealChance
 from chronik.shell.clock import RealClock
@@ -87,11 +87,15 @@ class House:
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )
+            # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
+            await self._open_http()
             self.address = await self.node.start()
         except WrongDirectory as problem:
             raise StartError(
                 f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir"
             ) from problem
+        except CannotStart as problem:
+            raise StartError(f"cannot start: {problem}", "see docs/running-a-cluster.md") from problem
         except Corrupt as problem:
             raise StartError(
                 f"the data directory {config.log_dirs} is damaged: {problem}",
@@ -101,7 +105,6 @@ class House:
             raise _listen_error(config.address, problem, "--listen") from problem
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
-        await self._open_http()
         return self.node
 
     async def _open_http(self) -> None:
