@@ -8,9 +8,13 @@ import struct
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from chronik.node.peers import Unreachable
 from chronik.wire.codec import encode_response
 from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import APIS
 from tests.unit.node.peer_world import (
     HEARTBEAT,
     LIST_GROUPS,
@@ -22,6 +26,7 @@ from tests.unit.node.peer_world import (
     in_world,
     problem_of,
 )
+from tests.unit.wire.messages import response_type
 
 
 @in_world
@@ -315,3 +320,31 @@ async def test_a_message_that_cannot_be_written_is_its_askers_fault_alone(world:
     with pytest.raises(TypeError):
         await wrong
     assert await right == a_response()
+
+
+RESPONSES = tuple(response_type(key, APIS[key].highest) for key in (HEARTBEAT, LIST_GROUPS))
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=st.binary(min_size=1, max_size=60), greets=st.booleans(), is_sized=st.booleans())
+def test_whatever_another_node_says_a_request_fails_or_is_answered_and_nothing_is_left(
+    content: bytes, greets: bool, is_sized: bool
+) -> None:
+    """Also instead of its versions. The end of the world looks for faults and for what is left."""
+
+    def babble(other: Other, header: RequestHeader, frame: bytes) -> None:
+        answer = struct.pack(">ii", 4 + len(content), header.correlation_id) + content
+        other.say(answer if is_sized else content)
+
+    @in_world
+    async def test(world: World) -> None:
+        world.two.hear, world.two.greets = babble, greets
+        link = world.peers.link(2, "quorum")
+        answers = [link.ask(key, a_request(key), timeout_ms=2000) for key in (HEARTBEAT, LIST_GROUPS)]
+
+        outcomes = await asyncio.gather(*answers, return_exceptions=True)
+
+        assert all(isinstance(outcome, (Unreachable, *RESPONSES)) for outcome in outcomes)
+        assert world.metrics.faults == 0
+
+    test()
