@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock, Outgoing
     from chronik.core.replica.replica import Replica
+    from chronik.wire.framing import RequestHeader
+    from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
 class Caller(NamedTuple):
@@ -33,6 +35,7 @@ class Caller(NamedTuple):
     client_host: str
     version: int
     connection_id: int
+    is_node: bool = False  # of this cluster, not a client
 
 
 class MetadataDesk(Protocol):
@@ -130,6 +133,48 @@ class WaitingDesk(Protocol):
     def cancel(self, deadline: Any) -> None: ...
 
 
+class Elsewhere:
+    """A partition's batch that another node is to take. Where its answer goes is its request's business."""
+
+    __slots__ = ("answers", "index", "partition", "records", "topic", "until")
+
+    def __init__(
+        self, topic: str | bytes, partition: int, records: memoryview, answers: list[PartitionAnswer], index: int
+    ) -> None:
+        self.topic = topic
+        self.partition = partition
+        self.records = records
+        self.answers = answers
+        self.index = index
+        self.until: float | None = None  # in the loop's time: how long it may wait for a leader, once it has to
+
+
+class ProduceUnderWay(Protocol):
+    """A produce request of which some partitions are led elsewhere."""
+
+    @property
+    def caller(self) -> Caller: ...
+
+    @property
+    def header(self) -> RequestHeader: ...
+
+    @property
+    def request(self) -> ProduceRequest: ...
+
+    def settle(self, part: Elsewhere, told: PartitionAnswer) -> None:
+        """That is what became of it."""
+
+    def again(self, part: Elsewhere) -> None:
+        """There is another leader now: it may even be this node."""
+
+
+class ForwardingDesk(Protocol):
+    """The way to other nodes (node/forwarding.py)."""
+
+    def produce(self, produce: ProduceUnderWay, parts: list[Elsewhere]) -> None:
+        """Send each partition's batch to its leader; the request is told what became of each."""
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """Everything within a handler's reach."""
@@ -147,3 +192,4 @@ class Desk:
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
+    forwarding: ForwardingDesk | None = None  # None where there are no other nodes

@@ -1,4 +1,4 @@
-"""All we speak, on one page: which module answers which request, and how.
+"""All we speak, on one page: which module answers which request, how, and on which node it belongs.
 
 `DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests. What
 they return, if anything, is called when the client is gone before it has its answer. All
@@ -10,12 +10,94 @@ sends 'create topic' and 'metadata' in one go sees its topic.
 from __future__ import annotations
 
 import importlib
+from enum import Enum
 from functools import cache
 from types import ModuleType
 
 from chronik.wire.versions import API_VERSIONS, APIS, FETCH, PRODUCE
 
 DIRECT = frozenset({PRODUCE, FETCH})
+
+
+class Place(Enum):
+    """Where a request is to be answered."""
+
+    ANYWHERE = "the node it was sent to"
+    LEADER = "the leader of each partition it names"
+    COORDINATOR = "the coordinator of each group it names"
+    NAMED = "the node it asks about, if it asks about one"
+    ALL = "every node: all of them together have the answer"
+    CONTROLLER = "the controller"
+
+
+# Produce is sent on wherever it was meant to go, and so is what belongs to the controller. The other places count
+# only where clients cannot find them by themselves: all nodes have one address (node/one_address.py).
+_NAMES = {
+    Place.ANYWHERE: (
+        "api_versions",
+        "metadata",
+        "find_coordinator",
+        "init_producer_id",
+        "describe_cluster",
+        "describe_log_dirs",
+        "describe_topic_partitions",
+        # Between nodes: each means the one it is sent to.
+        "vote",
+        "begin_quorum_epoch",
+        "end_quorum_epoch",
+        "fetch_snapshot",
+    ),
+    Place.LEADER: (
+        "produce",
+        "fetch",
+        "list_offsets",
+        "offset_for_leader_epoch",
+        "delete_records",
+        "describe_producers",
+    ),
+    Place.COORDINATOR: (
+        "join_group",
+        "sync_group",
+        "heartbeat",
+        "leave_group",
+        "offset_commit",
+        "offset_fetch",
+        "offset_delete",
+        "describe_groups",
+        "delete_groups",
+        "consumer_group_heartbeat",
+        "consumer_group_describe",
+    ),
+    Place.NAMED: ("describe_configs",),
+    Place.ALL: ("list_groups",),
+    Place.CONTROLLER: (
+        "create_topics",
+        "delete_topics",
+        "create_partitions",
+        "alter_configs",
+        "incremental_alter_configs",
+        "elect_leaders",
+        "alter_partition_reassignments",
+        "list_partition_reassignments",
+        "unregister_broker",
+        "describe_quorum",
+        "add_raft_voter",
+        "remove_raft_voter",
+        # From brokers only.
+        "broker_registration",
+        "broker_heartbeat",
+        "alter_partition",
+        "allocate_producer_ids",
+    ),
+}
+_PLACES = {name: place for place, names in _NAMES.items() for name in names}
+PLACES: dict[int, Place] = {api.key: _PLACES[api.name] for api in APIS.values()}
+
+
+def at(*places: Place) -> frozenset[int]:
+    """The requests that belong there."""
+    return frozenset(key for key, place in PLACES.items() if place in places)
+
 
 _OVERLAPPING_NAMES = (
     "produce",
@@ -36,4 +118,4 @@ def module_of(api_key: int) -> ModuleType:
     return importlib.import_module(f"chronik.api.{APIS[api_key].name}")
 
 
-__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "module_of"]
+__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "PLACES", "Place", "at", "module_of"]

@@ -45,11 +45,12 @@ class Slot:
 class Peer:
     """Who is at the other end."""
 
-    __slots__ = ("connection_id", "host")
+    __slots__ = ("connection_id", "host", "is_node")
 
     def __init__(self, connection_id: int, host: str) -> None:
         self.connection_id = connection_id
         self.host = host
+        self.is_node = False  # another node of this cluster has said that it is one
 
 
 class Starter(Protocol):
@@ -74,8 +75,10 @@ class Connections:
         under_way_max: int,
         send_now: SendNow = lambda _, pieces: pieces,
         open_max: Callable[[], int] = lambda: UNLIMITED,
+        on_closed: Callable[[int], None] = lambda connection_id: None,
     ) -> None:
         self.starter = starter
+        self.on_closed = on_closed  # told of each connection that has ended
         self.send_now = send_now
         self.open_max = open_max
         self.frame_bytes_max = frame_bytes_max
@@ -156,6 +159,7 @@ class Connection(asyncio.BufferedProtocol):
         self._abandon()
         self._outbox.clear()
         self._all.open.pop(self._peer.connection_id, None)
+        self._all.on_closed(self._peer.connection_id)
 
     # --- requests
 

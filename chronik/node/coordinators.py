@@ -124,6 +124,12 @@ class Coordinators:
                 self._unread.remove(host)
             host.close()
 
+    def role_changed(self, replica: Replica) -> None:
+        if replica.is_leader:
+            self.leadership_gained(replica)
+        else:
+            self.leadership_lost(replica)
+
     def _read(self) -> None:
         """Replay as much as this turn allows; the next turn goes on."""
         while self._unread and self._replayed < REPLAYED_AT_ONCE:

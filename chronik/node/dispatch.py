@@ -3,6 +3,9 @@
 What a handler raises decides the answer: Refused becomes an error code in the response; anything else is a fault,
 answered UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end
 the connection.
+
+What does not belong on this node is given to `forwarding`. Other nodes say in their first request who they are: theirs
+is answered here or refused, never sent on.
 """
 
 from __future__ import annotations
@@ -17,10 +20,14 @@ from chronik.api.desk import Caller, Desk
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
 from chronik.core.errors import Code, Refused
 from chronik.node.connection import Peer, Slot
+from chronik.node.forwarding import CONTROLLER_BOUND, Forwarding
+from chronik.node.one_address import Relayed
+from chronik.node.peers import NODE_SOFTWARE
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
+from chronik.wire.versions import PRODUCE
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +35,10 @@ log = logging.getLogger(__name__)
 class Dispatch:
     """Begins requests and sees that each gets its answer."""
 
-    def __init__(self, desk: Desk, metrics: Metrics) -> None:
+    def __init__(self, desk: Desk, metrics: Metrics, forwarding: Forwarding | None = None) -> None:
         self._desk = desk
         self._metrics = metrics
+        self._forwarding = forwarding
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they began
 
     def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
@@ -39,13 +47,18 @@ class Dispatch:
         if api is None or not api.lowest <= header.version <= api.highest:
             return self._unknown(header, answer)
         self._metrics.requests[header.api_key] += 1
-        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id)
+        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
+        forwarding = self._forwarding
         try:
             module = module_of(header.api_key)
-            if header.api_key in DIRECT:
+            if forwarding is not None and header.api_key in forwarding.taken:
+                self._forward(forwarding, module, frame, header, caller, answer)
+            elif header.api_key in DIRECT:
                 answer.on_abandoned = module.start(frame, header, caller, self._desk, answer)
             else:
                 request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
+                if header.api_key == API_VERSIONS and request.client_software_name == NODE_SOFTWARE:
+                    peer.is_node = True
                 self._handle(module, request, header, caller, answer)
         except Malformed:
             raise
@@ -61,6 +74,30 @@ class Dispatch:
         response = module_of(API_VERSIONS).answer(Code.UNSUPPORTED_VERSION)
         answer((encode_response(API_VERSIONS, 0, header.correlation_id, response),))
         return True
+
+    def _forward(
+        self,
+        forwarding: Forwarding,
+        module: ModuleType,
+        frame: memoryview,
+        header: RequestHeader,
+        caller: Caller,
+        answer: Slot,
+    ) -> None:
+        """Answer what may belong elsewhere."""
+        if header.api_key in DIRECT:
+            start = module.start if caller.is_node or header.api_key == PRODUCE else forwarding.fetch
+            answer.on_abandoned = start(frame, header, caller, self._desk, answer)
+            return
+        request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
+        if not caller.is_node:
+            handling = forwarding.handle(module, request, frame, header, caller, self._desk)
+            self.watch(self._wait_for_response(module, request, header, caller, answer, handling))
+        elif header.api_key in CONTROLLER_BOUND and not forwarding.is_controller:
+            refusal = Refused(Code.NOT_CONTROLLER)
+            self._answer_problem(module, request, header, caller, answer, refusal)
+        else:
+            self._handle(module, request, header, caller, answer)
 
     def _handle(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot) -> None:
         try:
@@ -92,6 +129,9 @@ class Dispatch:
     def _answer(
         self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, response: Any
     ) -> None:
+        if isinstance(response, Relayed):
+            answer(response.buffers)
+            return
         try:
             frame = encode_response(header.api_key, header.version, header.correlation_id, response)
         except Exception as problem:

@@ -31,6 +31,7 @@ from chronik.wire.versions import API_VERSIONS, APIS
 log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024  # memory is taken as the bytes come in, so this only bounds nonsense
+NODE_SOFTWARE = "chronik"  # what a node calls itself: its requests are answered where they arrive, never sent on
 CONNECT_MS = 1000  # until the versions of the other side are known
 BACKOFF_MS = 20  # after the first failure; twice that after each further one
 BACKOFF_MAX_MS = 500
@@ -259,7 +260,7 @@ class Link:
             raise Unreachable("its address is not known")
         wire = self._wire = _Wire(self)
         await self._peers.network.connect(*address, wire)
-        message = ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
+        message = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version=__version__)
         asked = _Asked(self._loop.create_future(), API_VERSIONS, API_VERSIONS_SPOKEN, message=message)
         self._send(asked)
         response = await asked.answer

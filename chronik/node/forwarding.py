@@ -1,0 +1,302 @@
+"""Requests that reached a node where they do not belong: sent on, and the answer brought back.
+
+Three kinds. Batches for partitions that are led elsewhere go to their leaders. What changes the cluster goes to the
+controller. And where all nodes have one address, so that a client cannot choose, everything goes where it belongs
+(`one_address`). A request that comes from a node is never sent on: two nodes that each take the other for the leader
+would send it to and fro. It is refused, and whoever sent it on looks again.
+
+While a partition has no leader, or its leader has just died, a batch waits for a moment until the metadata names
+another: an election takes less time than a client's refusal, its new look at the metadata and its second try, and
+clients of some makers have few tries. Batches that wait go in the order in which they came, before any that come later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import fields, is_dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple, Protocol
+
+from chronik.api.desk import Caller, Desk, Elsewhere, ProduceUnderWay
+from chronik.api.table import Place, at
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.image import MetadataImage, Topic
+from chronik.core.machines.metadata.partition import Partition
+from chronik.node.coordinators import Coordinators
+from chronik.node.deadlines import Deadline, Deadlines
+from chronik.node.here import here
+from chronik.node.one_address import OneAddress, Relayed
+from chronik.node.peers import NotSent, Peers, Unreachable
+from chronik.node.routes import Route, Routes
+from chronik.trace.metrics import Metrics
+from chronik.wire import forwarded_produce as wire
+from chronik.wire.codec import decode_response
+from chronik.wire.framing import RequestHeader
+from chronik.wire.produce import PartitionAnswer
+
+log = logging.getLogger(__name__)
+
+LEADER_WAIT_MS = 1000
+# A leader that is given as long as its client gives it answers in that time; this is for the way there and back. An
+# answer of ours that came sooner than the leader's would make a batch that is safe look as if it had failed (F24).
+SLACK_MS = 10_000
+CONTROLLER_WAIT_MS = 20_000
+CONTROLLER_RETRY_MS = 20
+CATCH_UP_MS = 5000
+
+CONTROLLER_BOUND = at(Place.CONTROLLER)
+NOWHERE_ELSE = at(Place.ANYWHERE)
+
+
+class Cluster(Protocol):
+    """What forwarding needs to know of the metadata (node/metadata.py)."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    @property
+    def is_controller(self) -> bool: ...
+
+    @property
+    def controller_id(self) -> int | None: ...
+
+    async def wait_until_caught_up(self, timeout_ms: int) -> bool:
+        """Until the image has all that the controller had committed when this was asked; False when time is up."""
+
+
+class _Parked(NamedTuple):
+    """A batch that waits for another leader than the one there was."""
+
+    produce: ProduceUnderWay
+    part: Elsewhere
+    seen: Partition | None
+    deadline: Deadline
+
+
+class Forwarding:
+    """Sends on what belongs elsewhere."""
+
+    def __init__(
+        self,
+        node_id: int,
+        cluster: Cluster,
+        coordinators: Coordinators,
+        peers: Peers,
+        deadlines: Deadlines,
+        metrics: Metrics,
+    ) -> None:
+        self._node_id = node_id
+        self._cluster = cluster
+        self._deadlines = deadlines
+        self._metrics = metrics
+        self._routes = Routes(peers)
+        self._parked: dict[int, _Parked] = {}  # in the order in which they came
+        self._parked_total = 0
+        self._one_address = OneAddress(node_id, cluster.image, coordinators)
+        self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
+
+    # --- what the house tells
+
+    def metadata_applied(self, facts: list[Any]) -> None:
+        """The image changed; the replicas have been told before."""
+        image = self._cluster.image
+        is_shared = self._one_address.is_in_use
+        self.taken = at(*Place) - NOWHERE_ELSE if is_shared else CONTROLLER_BOUND
+        if len(self._routes):
+            # A node that is out will not answer: waiting for it would only make the client wait.
+            self._routes.drop_where(lambda node_id: node_id not in image.brokers or image.brokers[node_id].is_fenced)
+        for ticket, parked in list(self._parked.items()):
+            now = self._placed(parked.part)
+            if now is None or (now.has_leader and _leadership(now) != _leadership(parked.seen)):
+                self._unpark(ticket)
+                parked.produce.again(parked.part)
+
+    def connection_closed(self, connection_id: int) -> None:
+        self._routes.connection_closed(connection_id)
+        for ticket, parked in list(self._parked.items()):
+            if parked.produce.caller.connection_id == connection_id:
+                self._unpark(ticket)
+
+    @property
+    def is_controller(self) -> bool:
+        return self._cluster.is_controller
+
+    # --- batches
+
+    def produce(self, produce: ProduceUnderWay, parts: list[Elsewhere]) -> None:
+        """Send each partition's batch to its leader. Every part is settled once, or tried again."""
+        by_leader: dict[int, list[Elsewhere]] = {}
+        for part in parts:
+            placed = self._placed(part)
+            if placed is None:
+                self._refuse(produce, part, Code.UNKNOWN_TOPIC_OR_PARTITION)
+            elif not placed.has_leader:
+                self._park(produce, part, placed)
+            elif placed.leader == self._node_id:  # it is not ready to lead
+                self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER)
+            else:
+                by_leader.setdefault(placed.leader, []).append(part)
+        for leader, theirs in by_leader.items():
+            self._send(produce, leader, theirs)
+
+    def _send(self, produce: ProduceUnderWay, leader: int, parts: list[Elsewhere]) -> None:
+        request, header = produce.request, produce.header
+        topics: dict[str | bytes, list[Elsewhere]] = {}
+        for part in parts:
+            topics.setdefault(part.topic, []).append(part)
+        ordered = [part for own in topics.values() for part in own]
+        sent = request._replace(
+            topics=[(topic, [(part.partition, part.records) for part in own]) for topic, own in topics.items()]
+        )
+        pieces = wire.encode(header.version, header.correlation_id, header.client_id, sent)
+        seen = [self._placed(part) for part in ordered]
+        route = self._routes.of(produce.caller.connection_id)
+        timeout_ms = max(request.timeout_ms, 0) + SLACK_MS
+        answer = route.write(leader, pieces, timeout_ms, is_answered=request.acks != 0)
+        answer.add_done_callback(partial(self._answered, produce, ordered, seen, route))
+
+    def _answered(
+        self,
+        produce: ProduceUnderWay,
+        parts: list[Elsewhere],
+        seen: list[Partition | None],
+        route: Route,
+        answer: asyncio.Future[memoryview],
+    ) -> None:
+        unsettled = list(parts)
+        try:
+            problem = answer.exception()
+            if isinstance(problem, NotSent) and not route.is_closed:
+                for part, placed in zip(parts, seen, strict=True):
+                    unsettled.pop(0)
+                    self._park(produce, part, placed)
+            elif isinstance(problem, Unreachable):
+                for part in parts:
+                    unsettled.pop(0)
+                    self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER)
+            elif problem is not None:
+                raise problem
+            else:
+                for part, told in zip(parts, self._told(produce, parts, answer.result()), strict=True):
+                    unsettled.pop(0)
+                    produce.settle(part, told)
+        except Exception:
+            self._metrics.faults += 1
+            log.exception("fault in the answer to batches that were sent on")
+            for part in unsettled:
+                self._refuse(produce, part, Code.UNKNOWN_SERVER_ERROR)
+
+    @staticmethod
+    def _told(produce: ProduceUnderWay, parts: list[Elsewhere], frame: memoryview) -> list[PartitionAnswer]:
+        if produce.request.acks == 0:
+            return [PartitionAnswer(part.partition, 0, -1, -1, -1) for part in parts]
+        topics = wire.parse(frame, produce.header.version).topics
+        return [told for _, answers in topics for told in answers]
+
+    @staticmethod
+    def _refuse(produce: ProduceUnderWay, part: Elsewhere, code: Code) -> None:
+        produce.settle(part, PartitionAnswer(part.partition, code, -1, -1, -1))
+
+    def _park(self, produce: ProduceUnderWay, part: Elsewhere, seen: Partition | None) -> None:
+        """Until the metadata names another leader, or time is up."""
+        loop = asyncio.get_running_loop()
+        if part.until is None:
+            part.until = loop.time() + min(LEADER_WAIT_MS, max(produce.request.timeout_ms, 0)) / 1000
+        now = self._placed(part)
+        if now is not None and now.has_leader and _leadership(now) != _leadership(seen):
+            produce.again(part)  # it was named while the batch was on its way to the one before
+            return
+        left_ms = int((part.until - loop.time()) * 1000)
+        if left_ms <= 0:
+            self._late(produce, part)
+            return
+        ticket = self._parked_total = self._parked_total + 1
+        deadline = self._deadlines.after_ms(left_ms, lambda: self._give_up(ticket))
+        self._parked[ticket] = _Parked(produce, part, seen, deadline)
+
+    def _unpark(self, ticket: int) -> None:
+        self._deadlines.cancel(self._parked.pop(ticket).deadline)
+
+    def _give_up(self, ticket: int) -> None:
+        parked = self._parked.pop(ticket)
+        self._late(parked.produce, parked.part)
+
+    def _late(self, produce: ProduceUnderWay, part: Elsewhere) -> None:
+        placed = self._placed(part)
+        is_led = placed is not None and placed.has_leader
+        self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER if is_led else Code.LEADER_NOT_AVAILABLE)
+
+    def _placed(self, part: Elsewhere) -> Partition | None:
+        image = self._cluster.image
+        topic: Topic | None
+        topic = image.topic_by_id(part.topic) if isinstance(part.topic, bytes) else image.topic(part.topic)
+        if topic is None or not 0 <= part.partition < len(topic.partitions):
+            return None
+        return topic.partitions[part.partition]
+
+    # --- everything else
+
+    def handle(
+        self, module: ModuleType, request: Any, frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk
+    ) -> Coroutine[Any, Any, Any]:
+        """The response of the module, or a `Relayed` one. Raises Refused."""
+        route = self._routes.of(caller.connection_id)  # now: later, the connection may be gone
+        if header.api_key in CONTROLLER_BOUND:
+            return self._by_controller(module, request, frame, header, caller, desk, route)
+        return self._one_address.handle(module, request, frame, header, caller, desk, route)
+
+    def fetch(self, frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Any) -> Any:
+        return self._one_address.fetch(frame, header, caller, desk, answer, self._routes.of(caller.connection_id))
+
+    async def _by_controller(
+        self,
+        module: ModuleType,
+        request: Any,
+        frame: memoryview,
+        header: RequestHeader,
+        caller: Caller,
+        desk: Desk,
+        route: Route,
+    ) -> Any:
+        """Whoever that is now or will be in a moment. A controller that is lost half-way is asked again elsewhere, as
+        Kafka does: a client may then be told that its topic exists already."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + CONTROLLER_WAIT_MS / 1000
+        while True:
+            try:
+                if self._cluster.is_controller:
+                    return await here(module, request, caller, desk)
+                controller_id = self._cluster.controller_id
+                if controller_id is not None and controller_id != self._node_id:
+                    left_ms = max(1, int((until - loop.time()) * 1000))
+                    answer = await route.ask(controller_id, (frame,), left_ms)
+                    if not _says(decode_response(header.api_key, header.version, answer), Code.NOT_CONTROLLER):
+                        # So that the client sees here what it has changed there.
+                        await self._cluster.wait_until_caught_up(CATCH_UP_MS)
+                        return Relayed(answer)
+            except Unreachable as problem:
+                log.debug("%s", problem)
+            except Refused as refusal:
+                if refusal.code is not Code.NOT_CONTROLLER:
+                    raise
+            if route.is_closed or loop.time() >= until:
+                raise Refused(Code.NOT_CONTROLLER, "there is no controller at the moment")
+            await asyncio.sleep(CONTROLLER_RETRY_MS / 1000)
+
+
+def _leadership(placed: Partition | None) -> tuple[int, int] | None:
+    return None if placed is None else (placed.leader, placed.leader_epoch)
+
+
+def _says(message: Any, code: Code) -> bool:
+    """Whether the code stands anywhere in a response."""
+    if isinstance(message, tuple):
+        return any(_says(one, code) for one in message)
+    if not is_dataclass(message):
+        return False
+    if getattr(message, "error_code", Code.NONE) == code:
+        return True
+    return any(_says(getattr(message, field.name), code) for field in fields(message))
