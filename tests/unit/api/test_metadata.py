@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import uuid
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from chronik.api import metadata
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics
+from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, RegisterBroker
 from chronik.core.machines.metadata.records import (
     NO_LEADER,
     BrokerEndpoint,
@@ -61,6 +62,35 @@ def test_all_live_brokers_and_the_cluster_are_named() -> None:
         (2, "host-2", 9092),
     ]
     assert (response.cluster_id, response.controller_id) == (CLUSTER_ID, 1)
+
+
+def test_each_node_is_named_with_the_address_it_registered() -> None:
+    # F16: ports and node ids were hard-coded.
+    desk = fake_desk(brokers=())
+    for broker_id, host, port in ((7, "seven", 19_001), (8, "eight", 19_002)):
+        metadata_of(desk).tell(RegisterBroker(broker_id, bytes(16), host, port))
+
+    response = ask(metadata, Request(topics=()), desk, NEWEST)
+
+    found = [(broker.node_id, broker.host, broker.port) for broker in response.brokers]
+    assert found == [(7, "seven", 19_001), (8, "eight", 19_002)]
+
+
+def test_a_node_that_knows_no_controller_names_itself_whatever_its_number() -> None:
+    desk = dataclasses.replace(fake_desk(brokers=(1, 2)), node_id=2)
+    metadata_of(desk).controller_id = None
+
+    assert ask(metadata, Request(topics=None), desk, NEWEST).controller_id == 2
+
+
+def test_the_leader_of_a_partition_is_not_the_controller() -> None:
+    # F13: the leader of the quorum was taken for the leader of the partition.
+    desk = fake_desk(topics={"a": 3}, brokers=(1, 2, 3))
+    metadata_of(desk).controller_id = 2
+
+    [topic] = ask(metadata, by_name("a"), desk, NEWEST).topics
+
+    assert sorted(one.leader_id for one in topic.partitions) == [1, 2, 3]
 
 
 @pytest.mark.parametrize(("controller_id", "shown"), [(1, 1), (2, 2), (3, 1), (9, 1), (None, 1)])
