@@ -1,4 +1,4 @@
-"""What a row is: cases that return figures, and the figures' units and goals. Each module in rows/ has one, ROW, or a few of a kind."""
+"""What a row is: cases that return figures, and the figures' units and goals. rows/ has them, a module for each kind."""
 
 from __future__ import annotations
 
