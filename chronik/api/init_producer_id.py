@@ -18,7 +18,7 @@ from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import AllocateProducerIds
+from chronik.core.machines.metadata.commands import AllocateProducerIds, ProducerIdBlock
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID
 
 REQUEST = InitProducerIdRequest
@@ -34,9 +34,20 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         raise Refused(Code.INVALID_REQUEST, "A producer id without its epoch, or the other way round.")
     producer_id = desk.producer_ids.take()
     while producer_id is None:
-        desk.producer_ids.add(await desk.metadata.ask(AllocateProducerIds(desk.node_id)))
+        desk.producer_ids.add(await _block(desk))
         producer_id = desk.producer_ids.take()
     return _response(Code.NONE, producer_id, 0)
+
+
+async def _block(desk: Desk) -> ProducerIdBlock:
+    """Ids for this node. While there is no controller to give it some, a producer is to ask again, as in Kafka."""
+    try:
+        block: ProducerIdBlock = await desk.metadata.ask(AllocateProducerIds(desk.node_id))
+    except Refused as refused:
+        if refused.code in (Code.NOT_CONTROLLER, Code.STALE_BROKER_EPOCH):
+            raise Refused(Code.COORDINATOR_LOAD_IN_PROGRESS, refused.message) from refused
+        raise
+    return block
 
 
 def _response(code: Code, producer_id: int, epoch: int) -> Any:

@@ -97,7 +97,9 @@ async def _create_missing(request: Any, desk: Desk) -> dict[str, Code]:
         if OFFSETS_TOPIC in missing:
             await desk.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid()))
     except Refused as refused:
-        problems |= dict.fromkeys(missing, refused.code)
+        # Without a controller nothing is created: all clients ask again when a leader is missing, and few otherwise.
+        is_controller_missing = refused.code == Code.NOT_CONTROLLER
+        problems |= dict.fromkeys(missing, Code.LEADER_NOT_AVAILABLE if is_controller_missing else refused.code)
     return problems
 
 

@@ -216,7 +216,10 @@ class Coordinators:
     async def _offsets_topic(self) -> Topic:
         topic = self._image.topic(OFFSETS_TOPIC)
         if topic is None:
-            await self._ask_metadata(CreateInternalTopic(OFFSETS_TOPIC, self._chance.uuid()))
+            try:
+                await self._ask_metadata(CreateInternalTopic(OFFSETS_TOPIC, self._chance.uuid()))
+            except Refused as refused:  # no controller, or nobody to have it: clients ask again
+                raise Refused(Code.COORDINATOR_NOT_AVAILABLE, refused.message) from refused
             topic = self._image.topic(OFFSETS_TOPIC)
         if topic is None:
             raise Refused(Code.COORDINATOR_NOT_AVAILABLE)

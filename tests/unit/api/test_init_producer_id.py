@@ -77,10 +77,19 @@ def test_a_transactional_producer_is_refused_for_good() -> None:
     assert ask(init_producer_id, request(""), fake_desk(), version=4).error_code is Code.INVALID_REQUEST
 
 
-def test_when_no_block_can_be_had_the_producer_is_told() -> None:
+@pytest.mark.parametrize(
+    ("reason", "code"),
+    [
+        (Code.NOT_CONTROLLER, Code.COORDINATOR_LOAD_IN_PROGRESS),
+        (Code.STALE_BROKER_EPOCH, Code.COORDINATOR_LOAD_IN_PROGRESS),
+        (Code.KAFKA_STORAGE_ERROR, Code.KAFKA_STORAGE_ERROR),
+    ],
+)
+def test_when_no_block_can_be_had_the_producer_is_told(reason: Code, code: Code) -> None:
+    """In words that it knows: it asks again as long as there is no controller."""
     desk = fake_desk()
-    metadata_of(desk).refusing = Refused(Code.NOT_CONTROLLER)
+    metadata_of(desk).refusing = Refused(reason)
 
     answer = ask(init_producer_id, request(), desk, version=4)
 
-    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (Code.NOT_CONTROLLER, -1, -1)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)

@@ -46,6 +46,10 @@ class Living:
         return [command for command in self.cluster.asked if isinstance(command, BrokerHeartbeat)]
 
 
+def fenced(living: Living) -> bool:
+    return living.liveness.is_fenced
+
+
 def with_a_leader_elsewhere(cluster: Controlled) -> None:
     """Node 2 is there, and a topic that node 1 leads and node 2 can take over."""
     epoch = cluster.tell(RegisterBroker(2, b"2" * 16, "h2", 1))
@@ -63,7 +67,7 @@ async def test_a_node_registers_with_what_clients_and_nodes_need_and_is_unfenced
     assert (own.host, own.port, own.rack) == ("public", 19092, "r1")
     assert (own.internal_host, own.internal_port) == ("node1", 9092)
     assert not own.is_fenced
-    assert not living.liveness.is_fenced
+    assert not fenced(living)
     assert living.liveness.broker_epoch == own.epoch
     await living.liveness.shut_down()
 
@@ -74,14 +78,14 @@ async def test_a_node_that_sees_its_registration_late_is_unfenced_when_it_does(w
     living.cluster.is_held_back = True
     await living.start()
     await asyncio.sleep(0.01)
-    assert living.liveness.is_fenced
+    assert fenced(living)
     beats = len(living.beats())
 
     living.cluster.is_held_back = False
     living.cluster.let_go()
     await asyncio.sleep(0.05)
 
-    assert not living.liveness.is_fenced, "it need not wait for the next heartbeat"
+    assert not fenced(living), "it need not wait for the next heartbeat"
     assert len(living.beats()) > beats
     await living.liveness.shut_down()
 
@@ -194,7 +198,7 @@ async def test_a_node_registers_when_there_is_a_controller_at_last(world: World)
     cluster.is_known = True
     await starting
 
-    assert not living.liveness.is_fenced
+    assert not fenced(living)
     await living.liveness.shut_down()
 
 
@@ -221,11 +225,11 @@ async def test_a_node_that_was_unregistered_registers_again(world: World) -> Non
     living = Living(cluster)
     await living.start()
     cluster.tell(UnregisterBroker(1))
-    assert living.liveness.is_fenced
+    assert fenced(living)
 
     await asyncio.sleep(1)
 
-    assert not living.liveness.is_fenced
+    assert not fenced(living)
     last = [one for one in cluster.asked if isinstance(one, RegisterBroker)][-1]
     assert not last.has_lost_its_log
     await living.liveness.shut_down()
@@ -317,7 +321,7 @@ async def test_a_node_that_is_alone_serves_from_the_start_and_reports_to_nobody(
     assert isinstance(register, RegisterBroker)
     assert not register.has_lost_its_log
     assert (register.host, register.port, register.internal_host) == ("127.0.0.1", 9092, "127.0.0.1")
-    assert not living.liveness.is_fenced
+    assert not fenced(living)
     assert settle(cast(Any, living.files), 1, FakeChance()).was_registered
 
 
