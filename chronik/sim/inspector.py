@@ -73,8 +73,13 @@ class Inspector:
         for header in tail.grown(sight.end_offset):
             if len(self._hosts) > 1:  # a node alone may write something else in the place of what a power cut took
                 self.copies.batch(host.node_id, str(name), key, header)
-        for header in tail.passed(sight.watermark):
+        for header, is_durable in tail.passed(sight.watermark):
             self.copies.safe_batch(host.node_id, str(name), key, header)
+            if replica.is_synced and not is_durable:
+                raise self._story.break_promise(
+                    f"{host.name}: the watermark of {name} is {sight.watermark}, and its disk has not synced the batch"
+                    f" at {header.base_offset}"
+                )
         if tail.offset < sight.end_offset:
             raise self._story.break_promise(
                 f"{host.name}: {name} ends at {sight.end_offset}, and its files at {tail.offset}"

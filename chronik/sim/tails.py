@@ -57,12 +57,16 @@ class Tail:
             self._unsafe.append(standing)
             yield standing.header
 
-    def passed(self, watermark: int) -> Iterator[BatchHeader]:
-        """The batches that the watermark has passed."""
+    def passed(self, watermark: int) -> Iterator[tuple[BatchHeader, bool]]:
+        """The batches that the watermark has passed, and whether a power cut would leave them."""
         while self._unsafe and self._unsafe[0].header.next_offset <= watermark:
             standing = self._unsafe.popleft()
             self._safe = standing.after
-            yield standing.header
+            yield standing.header, self._is_durable(standing.after)
+
+    def _is_durable(self, end: Place) -> bool:
+        durable = self._disk.contents[end.path].durable
+        return durable is not None and len(durable) >= end.position
 
     def _stands(self, standing: Standing, end_offset: int) -> bool:
         """Whether it is still there, and not another in its place."""

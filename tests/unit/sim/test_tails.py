@@ -28,10 +28,10 @@ def test_each_batch_is_told_once_when_it_comes_and_once_when_it_is_safe() -> Non
     write(disk, FIRST, batch(0), batch(1))
 
     assert offsets(tail.grown(2)) == [0, 1]
-    assert offsets(tail.passed(1)) == [0]
+    assert offsets(header for header, _ in tail.passed(1)) == [0]
     write(disk, FIRST, batch(2))
     assert offsets(tail.grown(3)) == [2]
-    assert offsets(tail.passed(3)) == [1, 2]
+    assert offsets(header for header, _ in tail.passed(3)) == [1, 2]
     assert offsets(tail.grown(3)) == []
     assert tail.offset == 3
 
@@ -75,3 +75,15 @@ def test_a_log_that_says_it_is_longer_than_its_files_is_not_read_to_its_end() ->
 
     assert offsets(tail.grown(5)) == [0]
     assert tail.offset == 1
+
+
+def test_it_tells_what_a_power_cut_would_leave() -> None:
+    disk = MemoryFiles()
+    tail = Tail(disk, "topic-0")
+    write(disk, FIRST, batch(0))
+    disk.open(FIRST).sync()
+    write(disk, FIRST, batch(1))
+
+    list(tail.grown(2))
+
+    assert [is_durable for _, is_durable in tail.passed(2)] == [True, False]
