@@ -1,4 +1,4 @@
-"""What a row is: cases that return figures, and the figures' units and goals. rows/ has them, a module for each kind."""
+"""What a row is: cases that return figures, and the figures' units and goals. rows/ has them, a module a kind."""
 
 from __future__ import annotations
 
