@@ -135,7 +135,7 @@ def in_world(test: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[],
             await world.two.start()
             await test(world)
             world.peers.close()
-            await asyncio.sleep(5)
+            await pass_time(5)
             left = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
             assert left == []
             assert [ours for ours, _ in world.wires.connections if not ours.is_closing()] == []
@@ -163,6 +163,14 @@ def a_response(api_key: int = HEARTBEAT) -> Any:
 def echo(other: Other, header: RequestHeader, frame: bytes) -> None:
     """Answers anything with a response full of values."""
     other.say(encode_response(header.api_key, header.version, header.correlation_id, a_response(header.api_key)))
+
+
+async def pass_time(seconds: float) -> None:
+    """Simulated time."""
+    loop = asyncio.get_running_loop()
+    passed = loop.create_future()
+    loop.call_later(seconds, passed.set_result, None)
+    await passed
 
 
 async def problem_of(answer: asyncio.Future[Any]) -> str:

@@ -23,6 +23,7 @@ from tests.unit.node.peer_world import (
     a_response,
     echo,
     in_world,
+    pass_time,
     problem_of,
 )
 from tests.unit.wire.messages import request_type, response_type
@@ -56,7 +57,7 @@ async def test_requests_arrive_in_the_order_in_which_they_were_asked_and_each_ge
     answers = []
     for number in range(40):
         if number % 3 == 0:
-            await asyncio.sleep(0.0005)
+            await pass_time(0.0005)
         request = request_type(LIST_GROUPS, 5)(states_filter=(str(number),), types_filter=())
         answers.append(link.ask(LIST_GROUPS, request, timeout_ms=1000))
 
@@ -104,7 +105,7 @@ async def test_a_request_without_an_answer_is_done_when_it_is_written(world: Wor
     frame = encode_request(HEARTBEAT, 4, 1, "", a_request())[4:]
 
     assert bytes(await link.ask_frame((frame,), timeout_ms=1000, is_answered=False)) == b""
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
     world.two.hear = echo
     assert await link.ask(HEARTBEAT, a_request(), timeout_ms=1000) == a_response()
 
@@ -121,7 +122,7 @@ async def test_a_request_without_an_answer_waits_for_an_end_that_does_not_read(w
     frame = encode_request(HEARTBEAT, 4, 1, "x" * 30_000, a_request())[4:]
 
     answers = [link.ask_frame((frame,), timeout_ms=9000, is_answered=False) for _ in range(5)]
-    await asyncio.sleep(1)
+    await pass_time(1)
     assert [answer.done() for answer in answers] == [True, True, False, False, False]
     world.wires.heal()
     assert [bytes(content) for content in await asyncio.gather(*answers)] == [b""] * 5
@@ -214,7 +215,7 @@ async def test_a_node_that_accepts_and_says_nothing_is_unreachable(world: World)
 async def test_a_cancelled_request_keeps_its_place_and_its_answer_is_nobodys(world: World) -> None:
     link = world.peers.link(2, "quorum")
     first, second = (link.ask(key, a_request(key), timeout_ms=500) for key in (HEARTBEAT, LIST_GROUPS))
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
     first.cancel()
 
     for header, frame in world.two.heard:
@@ -243,7 +244,7 @@ def test_closing_fails_what_is_under_way_and_leaves_nothing_behind(after_s: floa
     async def test(world: World) -> None:
         link = world.peers.link(2, "quorum")
         answers = [link.ask(HEARTBEAT, a_request(), timeout_ms=60_000) for _ in range(3)]
-        await asyncio.sleep(after_s)
+        await pass_time(after_s)
 
         link.close()
 
@@ -262,7 +263,7 @@ async def test_closing_while_it_is_held_back_leaves_nothing_behind(world: World)
     for _ in range(5):
         await problem_of(link.ask(HEARTBEAT, a_request(), timeout_ms=5000))
     answer = link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
-    await asyncio.sleep(0.01)
+    await pass_time(0.01)
 
     world.peers.close()
 
@@ -283,7 +284,7 @@ async def test_what_was_written_before_a_link_is_closed_still_arrives(world: Wor
     await link.ask_frame((frame,), timeout_ms=500, is_answered=False)
 
     link.close()
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     assert len(world.two.heard) == 1
 
@@ -343,7 +344,7 @@ async def test_whoever_asks_is_told_whether_the_request_left_at_all(world: World
     await world.two.start()
 
     asked = link.ask(HEARTBEAT, a_request(), timeout_ms=-1)
-    await asyncio.sleep(1)
+    await pass_time(1)
     world.two.last.hang_up()
 
     with pytest.raises(Unreachable) as caught:

@@ -24,6 +24,7 @@ from tests.unit.node.peer_world import (
     a_response,
     echo,
     in_world,
+    pass_time,
     problem_of,
 )
 from tests.unit.wire.messages import response_type
@@ -40,7 +41,7 @@ async def test_a_request_that_is_not_answered_in_time_ends_the_connection_and_al
     assert problem == "node 2 at node2:9092: no answer to list_groups in 300 ms"
     assert await problem_of(patient) == problem
     assert 0.3 <= world.loop.time() < 0.31
-    await asyncio.sleep(1)
+    await pass_time(1)
     assert world.two.last.transport is not None
     assert world.two.last.transport.is_closing()
 
@@ -76,7 +77,7 @@ async def test_a_request_that_waits_for_a_connection_times_out_alone(world: Worl
 async def test_a_hang_up_fails_everything_under_way_and_the_next_request_connects_again(world: World) -> None:
     link = world.peers.link(2, "quorum")
     answers = [link.ask(HEARTBEAT, a_request(), timeout_ms=5000) for _ in range(3)]
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
     hung_up_at = world.loop.time()
 
     world.two.last.hang_up()
@@ -107,10 +108,10 @@ async def test_a_connection_that_was_given_up_is_not_lost_a_second_time(world: W
 async def test_a_loss_that_nobody_waits_to_hear_of_is_no_fault(world: World) -> None:
     link = world.peers.link(2, "quorum")
     link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     world.two.last.hang_up()
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     assert world.metrics.faults == 0  # and the event loop had nothing to complain about, as the end of the world checks
 
@@ -119,7 +120,7 @@ async def test_a_loss_that_nobody_waits_to_hear_of_is_no_fault(world: World) -> 
 async def test_a_reset_is_told_as_what_it_is(world: World) -> None:
     link = world.peers.link(2, "quorum")
     answer = link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     world.wires.connections[0][0].reset()
 
@@ -217,7 +218,7 @@ async def test_a_link_that_was_reached_begins_with_short_pauses_again(world: Wor
     world.two.hear = echo
     await link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
     world.two.last.hang_up()
-    await asyncio.sleep(0.01)
+    await pass_time(0.01)
     begun_at = world.loop.time()
 
     await link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
@@ -275,7 +276,7 @@ def test_nonsense_ends_the_connection_and_fails_what_is_under_way(content: bytes
 async def test_answers_in_another_order_end_the_connection(world: World) -> None:
     link = world.peers.link(2, "quorum")
     answers = [link.ask(HEARTBEAT, a_request(), timeout_ms=5000) for _ in range(2)]
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     for header, frame in reversed(world.two.heard):
         echo(world.two.last, header, frame)
@@ -304,7 +305,7 @@ async def test_an_answer_nobody_asked_for_ends_the_connection(world: World) -> N
     await link.ask(HEARTBEAT, a_request(), timeout_ms=5000)
 
     world.two.last.say(struct.pack(">ii", 4, 2))
-    await asyncio.sleep(0.1)
+    await pass_time(0.1)
 
     assert world.two.last.transport is not None
     assert world.two.last.transport.is_closing()
