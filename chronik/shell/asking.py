@@ -13,6 +13,7 @@ import time
 from typing import Any
 
 from chronik.wire.errors import Malformed
+from chronik.wire.versions import API_VERSIONS
 
 CORRELATION_ID = 1
 CLIENT_ID = b"chronik-cli"
@@ -25,6 +26,10 @@ class NoAnswer(Exception):
     """Nobody there, no answer in time, or one that makes no sense; the message says which."""
 
 
+class NotKafka(NoAnswer):
+    """Something else listens there."""
+
+
 def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
     """The response to a kio request, in the request's own version. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
@@ -33,10 +38,10 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
             connection.sendall(_frame(request))
             (size,) = struct.unpack(">i", _read(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
-                raise NoAnswer(f"{_written(address)} does not speak Kafka's protocol")
+                raise NotKafka(f"{_written(address)} does not speak Kafka's protocol")
             return _response(request, _read(connection, size, deadline))
     except Malformed as problem:
-        raise NoAnswer(f"{_written(address)} answered what cannot be read: {problem}") from problem
+        raise NotKafka(f"{_written(address)} answered what cannot be read: {problem}") from problem
     except TimeoutError as problem:
         raise NoAnswer(f"{_written(address)} does not answer in {timeout_s:g} s") from problem
     except OSError as problem:
@@ -77,7 +82,9 @@ def _response(request: Any, frame: bytes) -> Any:
     kind = type(request)
     if int.from_bytes(frame[:4], "big", signed=True) != CORRELATION_ID:
         raise Malformed("it is the answer to another question")
-    position = skip_tags(frame, 4) if kind.__flexible__ else 4
+    # The answer to ApiVersions has the old header in every version: who asks does not know yet what is spoken.
+    has_tags = kind.__flexible__ and kind.__api_key__ != API_VERSIONS
+    position = skip_tags(frame, 4) if has_tags else 4
     return decode(load_response_schema(kind.__api_key__, kind.__version__), frame, position)
 
 

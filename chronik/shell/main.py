@@ -18,6 +18,7 @@ from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
 from chronik.node.identity import CannotStart, WrongDirectory, settle
 from chronik.node.node import Node
+from chronik.shell import company
 from chronik.shell.chance import RealChance
 from chronik.shell.clock import RealClock
 from chronik.shell.data_dir import DataDirLock
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOOK_AT_OTHERS_EVERY_S = 2.0
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
@@ -89,7 +91,7 @@ class House:
             )
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
-            self.address = await self.node.start()
+            self.address = await self._start(self.node)
         except WrongDirectory as problem:
             raise StartError(
                 f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir"
@@ -106,6 +108,19 @@ class House:
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         return self.node
+
+    async def _start(self, node: Node) -> tuple[str, int]:
+        """In a cluster it waits for others. If that takes long, they are looked at: some never come."""
+        starting = asyncio.get_running_loop().create_task(node.start(), name="start")
+        try:
+            while not self._config.is_alone:
+                await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
+                if starting.done():
+                    break
+                await company.refuse_strangers(self._config)
+            return await starting
+        finally:
+            starting.cancel()
 
     async def _open_http(self) -> None:
         where = self._config.http_host_and_port
@@ -151,6 +166,7 @@ def written(address: tuple[str, int]) -> str:
 
 
 async def _serve(config: NodeConfig) -> int:
+    company.refuse_own_address(config)
     house = House(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

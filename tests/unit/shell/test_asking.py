@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
-import socket
-import threading
-from collections.abc import Callable, Iterator
 
 import pytest
 from kio.schema.metadata.v12.response import (
@@ -20,33 +16,9 @@ from chronik.core.errors import Code
 from chronik.shell.asking import NoAnswer
 from chronik.shell.cluster_view import ClusterView, view_of
 from chronik.wire.codec import encode_response
+from tests.unit.shell.answering import Answer, answering
 
-Answer = Callable[[bytes], bytes]
 METADATA = 3
-
-
-@contextlib.contextmanager
-def answering(answer: Answer | None) -> Iterator[tuple[str, int]]:
-    """Something that listens, and answers one request with these bytes; with None it says nothing at all."""
-    over = threading.Event()
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                request = connection.recv(65_536)
-                if answer is None:
-                    over.wait(10)
-                else:
-                    connection.sendall(answer(request))
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[:2]
-        finally:
-            over.set()
-            thread.join()
 
 
 def metadata(request: bytes, is_answer_to_another: bool = False) -> bytes:

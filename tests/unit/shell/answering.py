@@ -1,0 +1,34 @@
+"""Something that listens on a port and answers one request, in whatever way a test wants."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Callable, Iterator
+
+Answer = Callable[[bytes], bytes]
+
+
+@contextlib.contextmanager
+def answering(answer: Answer | None) -> Iterator[tuple[str, int]]:
+    """Something that listens, and answers one request with these bytes; with None it says nothing at all."""
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                request = connection.recv(65_536)
+                if answer is None:
+                    over.wait(10)
+                else:
+                    connection.sendall(answer(request))
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield server.getsockname()[:2]
+        finally:
+            over.set()
+            thread.join()

@@ -1,0 +1,109 @@
+"""The other nodes of a cluster that never will be: this node itself, strangers, another version."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Mapping
+
+import pytest
+from kio.schema.api_versions.v3.response import ApiVersion, ApiVersionsResponse
+
+from chronik.core.config.node import NodeConfig
+from chronik.core.errors import Code
+from chronik.shell.asking import Address
+from chronik.shell.company import refuse_own_address, refuse_strangers
+from chronik.shell.errors import StartError
+from chronik.shell.ports import free_ports
+from chronik.wire.codec import encode_response
+from chronik.wire.versions import API_VERSIONS, APIS, FETCH
+from tests.unit.shell.answering import Answer, answering
+
+OURS = {api.key: (api.lowest, api.highest) for api in APIS.values()}
+
+
+def config(voters: str, listen: str = "127.0.0.1:9092", node_id: int = 1) -> NodeConfig:
+    return NodeConfig.from_settings(
+        {
+            "node.id": str(node_id),
+            "cluster.id": "a-cluster",
+            "listeners": listen,
+            "controller.quorum.voters": voters,
+        }
+    )
+
+
+def speaking(ranges: Mapping[int, tuple[int, int]]) -> Answer:
+    """Answers ApiVersions with these."""
+    keys = tuple(ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items())
+    response = ApiVersionsResponse(error_code=Code.NONE, api_keys=keys, throttle_time=datetime.timedelta(0))
+    return lambda request: encode_response(API_VERSIONS, 3, int.from_bytes(request[8:12], "big"), response)
+
+
+def look_at(address: Address) -> None:
+    asyncio.run(refuse_strangers(config(f"1@127.0.0.1:9092,2@{address[0]}:{address[1]}")))
+
+
+@pytest.mark.parametrize(
+    ("listen", "voters"),
+    [
+        ("127.0.0.1:9092", "1@127.0.0.1:9092,2@127.0.0.2:9092"),
+        ("localhost:9092", "1@127.0.0.1:9092,2@127.0.0.2:9092"),
+        ("0.0.0.0:9092", "1@localhost:9092,2@127.0.0.2:9092"),
+    ],
+)
+def test_a_voter_whose_address_is_this_nodes_own_is_refused(listen: str, voters: str) -> None:
+    with pytest.raises(
+        StartError, match=r"but that is this node, which is node 2: one of the two, or node\.id, is wrong"
+    ):
+        refuse_own_address(config(voters, listen, node_id=2))
+
+
+@pytest.mark.parametrize(
+    ("listen", "voters"),
+    [
+        ("127.0.0.1:9092", "1@127.0.0.1:9092,2@127.0.0.1:9093"),
+        ("127.0.0.1:9092", "1@127.0.0.1:9092,2@127.0.0.2:9092"),
+        ("0.0.0.0:9092", "1@127.0.0.1:9092,2@192.0.2.1:9092"),
+        ("0.0.0.0:9092", "1@127.0.0.1:9092,2@no-such-host.invalid:9092"),
+    ],
+    ids=["another port", "another address", "another machine", "an unknown name"],
+)
+def test_other_addresses_are_others(listen: str, voters: str) -> None:
+    refuse_own_address(config(voters, listen))
+
+
+def test_a_node_of_the_same_version_is_company() -> None:
+    with answering(speaking(OURS)) as address:
+        look_at(address)
+
+
+def test_a_node_that_lacks_a_version_this_one_needs_is_refused() -> None:
+    newer = OURS | {FETCH: (99, 100)}
+    with answering(speaking(newer)) as address, pytest.raises(StartError) as refused:
+        look_at(address)
+
+    assert (
+        f"the node at 127.0.0.1:{address[1]} speaks another version: of fetch this node knows" in refused.value.message
+    )
+    assert refused.value.message.endswith("and it knows 99 to 100")
+
+
+def test_a_node_that_does_not_know_what_nodes_ask_each_other_is_refused() -> None:
+    a_client_only_broker = {key: span for key, span in OURS.items() if APIS[key].name != "broker_heartbeat"}
+    words = r"of broker_heartbeat this node knows .* and it does not know it"
+    with answering(speaking(a_client_only_broker)) as address, pytest.raises(StartError, match=words):
+        look_at(address)
+
+
+def test_what_is_no_kafka_node_at_all_is_refused() -> None:
+    words = r"there is no node of this cluster at .* does not speak Kafka's protocol"
+    page = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with answering(lambda request: page) as address, pytest.raises(StartError, match=words):
+        look_at(address)
+
+
+def test_who_does_not_answer_may_come_yet() -> None:
+    look_at(("127.0.0.1", free_ports(1)[0]))
+    with answering(lambda request: b"") as address:
+        look_at(address)
