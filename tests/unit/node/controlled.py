@@ -127,8 +127,3 @@ class Controlled:
 
     def times_asked(self, kind: type) -> int:
         return sum(isinstance(command, kind) for command in self.asked)
-
-
-async def time_passes(seconds: float) -> None:
-    """On the simulated loop: nobody waits."""
-    await asyncio.sleep(seconds)

@@ -9,8 +9,8 @@ import pytest
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
-from tests.unit.node.controlled import Controlled, time_passes
-from tests.unit.node.peer_world import World, in_world
+from tests.unit.node.controlled import Controlled
+from tests.unit.node.peer_world import World, in_world, pass_time
 
 REGISTER = RegisterBroker(1, bytes(16), "h", 9092, is_fenced=True)
 
@@ -40,7 +40,7 @@ async def test_a_question_waits_for_the_next_controller(world: World) -> None:
     cluster = Controlled(world)
     cluster.is_known = False
     asked = asyncio.create_task(cluster.link.ask(REGISTER))
-    await time_passes(2)
+    await pass_time(2)
     assert not asked.done()
 
     cluster.is_known = True
@@ -53,7 +53,7 @@ async def test_a_node_that_is_not_the_controller_any_longer_is_asked_until_the_n
     cluster = Controlled(world)
     cluster.controller_id = 3  # and this node believes it; nobody is there
     asked = asyncio.create_task(cluster.link.ask(REGISTER))
-    await time_passes(0.5)
+    await pass_time(0.5)
 
     cluster.controller_id = 2
 
@@ -66,7 +66,7 @@ async def test_a_controller_that_dies_before_it_answers_has_the_next_asked_again
     cluster = await ready(world)
     world.two.hear = lambda other, header, frame: other.hang_up()
     asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))
-    await time_passes(0.2)
+    await pass_time(0.2)
     assert not asked.done()
 
     cluster.controller_id = 1
@@ -80,7 +80,7 @@ async def test_what_was_created_is_in_the_image_of_this_node_when_it_is_answered
     cluster = await ready(world)
     cluster.is_held_back = True
     asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))
-    await time_passes(1)
+    await pass_time(1)
     assert not asked.done()
     assert cluster.image.topic("a") is None
 
@@ -96,7 +96,7 @@ async def test_a_topic_that_was_there_already_is_waited_for_as_well(world: World
     cluster.is_held_back = True
     cluster.tell(CreateTopics((NewTopic("a", bytes(16), 1, 1),)))
     asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))
-    await time_passes(1)
+    await pass_time(1)
     assert not asked.done()
 
     cluster.let_go()

@@ -15,9 +15,9 @@ from chronik.node.identity import Identity, settle
 from chronik.node.liveness import SHUT_DOWN_MS_MAX, Liveness, NotTakenIn
 from tests.unit.api.fake_desk import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
-from tests.unit.node.controlled import Controlled, time_passes
+from tests.unit.node.controlled import Controlled
 from tests.unit.node.fakes import FakeChance
-from tests.unit.node.peer_world import World, in_world
+from tests.unit.node.peer_world import World, in_world, pass_time
 
 
 class Living:
@@ -40,7 +40,7 @@ class Living:
     async def start(self) -> None:
         await self.liveness.register("127.0.0.1", 9092)
         self.liveness.start()
-        await time_passes(0.05)
+        await pass_time(0.05)
 
     def beats(self) -> list[BrokerHeartbeat]:
         return [command for command in self.cluster.asked if isinstance(command, BrokerHeartbeat)]
@@ -77,13 +77,13 @@ async def test_a_node_that_sees_its_registration_late_is_unfenced_when_it_does(w
     living = Living(Controlled(world))
     living.cluster.is_held_back = True
     await living.start()
-    await time_passes(0.01)
+    await pass_time(0.01)
     assert fenced(living)
     beats = len(living.beats())
 
     living.cluster.is_held_back = False
     living.cluster.let_go()
-    await time_passes(0.05)
+    await pass_time(0.05)
 
     assert not fenced(living), "it need not wait for the next heartbeat"
     assert len(living.beats()) > beats
@@ -96,7 +96,7 @@ async def test_heartbeats_go_on_at_their_interval(world: World) -> None:
     await living.start()
     before = len(living.beats())
 
-    await time_passes(5)
+    await pass_time(5)
 
     assert 9 <= len(living.beats()) - before <= 10
     await living.liveness.shut_down()
@@ -128,7 +128,7 @@ async def test_what_only_a_lost_disk_had_is_said_in_the_log(world: World) -> Non
     await first.start()
     cluster.tell(CreateTopics((NewTopic("t", b"t" * 16, assignments=((0, (1,)),)),)))
     await first.liveness.shut_down()
-    await time_passes(3)
+    await pass_time(3)
     cluster.take(cluster.machine.expire(round(world.loop.time() * 1000)).facts)
     said: list[str] = []
     handler = logging.Handler()
@@ -192,7 +192,7 @@ async def test_a_node_registers_when_there_is_a_controller_at_last(world: World)
     cluster.is_known = False
     living = Living(cluster)
     starting = asyncio.create_task(living.start())
-    await time_passes(20)
+    await pass_time(20)
     assert not starting.done()
 
     cluster.is_known = True
@@ -208,11 +208,11 @@ async def test_a_node_goes_on_reporting_when_the_controller_changes(world: World
     living = Living(cluster)
     await living.start()
     cluster.is_known = False
-    await time_passes(5)
+    await pass_time(5)
 
     cluster.controller_id, cluster.is_known = 1, True
     cluster.asked.clear()
-    await time_passes(2)
+    await pass_time(2)
 
     assert len(living.beats()) >= 3
     assert world.metrics.faults == 0
@@ -227,7 +227,7 @@ async def test_a_node_that_was_unregistered_registers_again(world: World) -> Non
     cluster.tell(UnregisterBroker(1))
     assert fenced(living)
 
-    await time_passes(1)
+    await pass_time(1)
 
     assert not fenced(living)
     last = [one for one in cluster.asked if isinstance(one, RegisterBroker)][-1]
@@ -302,7 +302,7 @@ async def test_another_that_leaves_need_not_wait_for_the_next_heartbeat_of_this_
     before = len(living.beats())
 
     cluster.tell(BrokerHeartbeat(2, epoch, 10**9, wants_shut_down=True))
-    await time_passes(0.02)
+    await pass_time(0.02)
 
     assert [beat.seen_version for beat in living.beats()[before + 1 :]] == [cluster.image.version]
     await living.liveness.shut_down()
@@ -314,7 +314,7 @@ async def test_a_node_that_is_alone_serves_from_the_start_and_reports_to_nobody(
     living = Living(cluster)
 
     await living.start()
-    await time_passes(5)
+    await pass_time(5)
     await living.liveness.shut_down()
 
     [register] = cluster.asked

@@ -7,8 +7,8 @@ import asyncio
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerGone, BrokerHeartbeat
 from chronik.node.watch import Watch
-from tests.unit.node.controlled import Controlled, time_passes
-from tests.unit.node.peer_world import World, in_world
+from tests.unit.node.controlled import Controlled
+from tests.unit.node.peer_world import World, in_world, pass_time
 
 INTERVAL_MS = 500
 
@@ -47,11 +47,11 @@ def leader(cluster: Controlled) -> int:
 async def test_a_killed_broker_is_replaced_in_well_under_a_second(world: World) -> None:
     cluster, watch = await watched(world)
     for _ in range(3):
-        await time_passes(INTERVAL_MS / 1000)
+        await pass_time(INTERVAL_MS / 1000)
         beat(cluster)
 
     await kill_two(world)
-    await time_passes(0.7)
+    await pass_time(0.7)
 
     assert cluster.image.brokers[2].is_fenced
     assert leader(cluster) == 1
@@ -65,7 +65,7 @@ async def test_a_broker_that_reports_is_not_replaced_though_it_refuses_connectio
     await kill_two(world)
 
     for _ in range(10):
-        await time_passes(INTERVAL_MS / 1000)
+        await pass_time(INTERVAL_MS / 1000)
         beat(cluster)
 
     assert cluster.times_asked(BrokerGone) > 0
@@ -78,7 +78,7 @@ async def test_a_broker_that_is_there_is_left_alone_however_silent(world: World)
     """That is for the session to decide."""
     cluster, watch = await watched(world)
 
-    await time_passes(1.9)
+    await pass_time(1.9)
 
     assert cluster.times_asked(BrokerGone) == 0
     assert len(world.two.connections) == 1, "one link, kept"
@@ -90,12 +90,12 @@ async def test_a_new_controller_replaces_the_old_one_that_was_killed_at_once(wor
     cluster, watch = await watched(world)
     cluster.controller_id = 2
     beat(cluster)
-    await time_passes(0.3)
+    await pass_time(0.3)
     cluster.machine.sessions = type(cluster.machine.sessions)()  # a new controller has heard of nobody
     await kill_two(world)
 
     cluster.controller_id = 1
-    await time_passes(0.2)
+    await pass_time(0.2)
 
     assert leader(cluster) == 1
     watch.stop()
@@ -108,7 +108,7 @@ async def test_only_the_controller_looks(world: World) -> None:
     await kill_two(world)
 
     watch.refused(2)
-    await time_passes(5)
+    await pass_time(5)
 
     assert cluster.times_asked(BrokerGone) == 0
     assert world.two.connections == []
@@ -120,7 +120,7 @@ async def test_any_link_that_is_refused_tells_it(world: World) -> None:
     cluster, watch = await watched(world)
     beat(cluster)
     await kill_two(world)
-    await time_passes(0.01)
+    await pass_time(0.01)
 
     watch.refused(2)
     watch.refused(2)
@@ -129,7 +129,7 @@ async def test_any_link_that_is_refused_tells_it(world: World) -> None:
     watch.refused(2)
 
     assert cluster.times_asked(BrokerGone) == 2, "it is looked at again when the answer can be another"
-    await time_passes(0.75)
+    await pass_time(0.75)
     assert leader(cluster) == 1
     watch.stop()
 
@@ -141,7 +141,7 @@ async def test_a_node_without_company_hardly_looks(world: World) -> None:
     watch = Watch(cluster.metadata, world.peers, world.deadlines, 1, INTERVAL_MS)
     watch.start()
 
-    await time_passes(10)
+    await pass_time(10)
 
     assert world.two.connections == []
     watch.stop()
