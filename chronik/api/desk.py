@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock, Outgoing
+    from chronik.core.raft.messages import LogPoint
+    from chronik.core.raft.view import QuorumView
     from chronik.core.replica.replica import Replica
     from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
@@ -84,6 +86,12 @@ class ReplicaDesk(Protocol):
         """The replica that leads here. Raises Refused (UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER,
         KAFKA_STORAGE_ERROR when it is offline)."""
 
+    def readable(self, topic: str, partition: int) -> Replica:
+        """As `leader`, or one that follows here: consumers may read from either (KIP-392)."""
+
+    def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
+        """A follower has everything below this offset."""
+
     def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
@@ -117,6 +125,12 @@ class Reader(Protocol):
     def wake(self) -> None: ...
 
 
+class Watcher(Protocol):
+    """Someone who wants to know of everything that happens to a partition."""
+
+    def changed(self, replica: Replica) -> None: ...
+
+
 class WaitingDesk(Protocol):
     """Answers that are not due yet (node/waiting.py)."""
 
@@ -127,6 +141,10 @@ class WaitingDesk(Protocol):
     def when_readable(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
 
     def stop_reading(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
+
+    def watch(self, replica: Replica, watcher: Watcher) -> None: ...
+
+    def unwatch(self, replica: Replica, watcher: Watcher) -> None: ...
 
     def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Any: ...
 
@@ -175,6 +193,37 @@ class ForwardingDesk(Protocol):
         """Send each partition's batch to its leader; the request is told what became of each."""
 
 
+class QuorumDesk(Protocol):
+    """This node's part in the quorum (node/quorum.py)."""
+
+    @property
+    def replica(self) -> Replica: ...
+
+    @property
+    def leader_id(self) -> int | None: ...
+
+    @property
+    def epoch(self) -> int: ...
+
+    def step(self, request: Any) -> Any:
+        """What this node answers to another's request (core/raft/messages.py). Raises Refused."""
+
+    def describe(self) -> QuorumView:
+        """Raises Refused: only the leader knows."""
+
+    def address_of(self, node_id: int) -> tuple[str, int] | None: ...
+
+    def read_snapshot_part(self, point: LogPoint, position: int, length: int) -> bytes: ...
+
+    def when_news(self, reader: Callable[[], None]) -> None: ...
+
+    def stop_reading(self, reader: Callable[[], None]) -> None: ...
+
+    async def add_voter(self, node_id: int, address: tuple[str, int] | None, *, is_waited_for: bool = True) -> None: ...
+
+    async def remove_voter(self, node_id: int) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Desk:
     """Everything within a handler's reach."""
@@ -193,3 +242,4 @@ class Desk:
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
+    quorum: QuorumDesk | None = None

@@ -1,4 +1,5 @@
-"""Fetch (1), versions 4-18. From 7 with incremental sessions (KIP-227), from 13 by topic id.
+"""Fetch (1), versions 4-18. From 7 with incremental sessions (KIP-227), from 11 from followers too (KIP-392), from 13
+by topic id. Followers' own fetches are answered by `follower_fetch`, those of the metadata log by `quorum_fetch`.
 
 Three steps: *plan* which bytes of which files each partition gives, within the limits and in turn; *park* when that
 is less than the client wants to wait for; *read* and answer. A waiting fetch is planned anew when a watermark of its
@@ -11,10 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
+from chronik.api import follower_fetch, quorum_fetch
 from chronik.api.desk import Caller, Desk
+from chronik.api.follower_fetch import MISLED, endpoints_of, leader_of
+from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
 from chronik.core.log.segment import Slice
+from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing
 from chronik.core.replica.replica import Replica
 from chronik.wire import fetch as wire
@@ -24,8 +29,10 @@ from chronik.wire.versions import FETCH
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
-CONSUMER = -1
+FOLLOWERS_FROM = 11  # consumers of this version know where else to go when a follower cannot help them
 SESSION_IDS = 2**31 - 1
+METADATA = (METADATA_TOPIC_ID, METADATA_TOPIC)
+RACK_AWARE = ("org.apache.kafka.common.replica.RackAwareReplicaSelector",)
 
 
 class Part(NamedTuple):
@@ -35,6 +42,7 @@ class Part(NamedTuple):
     code: Code
     replica: Replica | None
     slice: Slice | None
+    preferred: int = -1  # the replica to read from instead
 
 
 class Plan(NamedTuple):
@@ -50,6 +58,11 @@ def start(
 ) -> Callable[[], None] | None:
     """Answer with what there is, now or when there is enough. Returns what to do if nobody waits for it any more."""
     request = wire.parse(frame, header.body, header.version)
+    if request.replica_id >= 0 or request.cluster_id is not None:
+        if any(asked.topic in METADATA for asked in request.partitions):
+            return quorum_fetch.start(request, header, caller, desk, answer)
+        if request.replica_id >= 0:
+            return follower_fetch.start(request, header, desk, answer)
     try:
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:
@@ -163,11 +176,15 @@ class _Fetch:
         for asked in self._partitions:
             replica: Replica | None = None
             part_slice: Slice | None = None
-            code = Code.NONE
+            code, preferred = Code.NONE, -1
             try:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
-                if room > 0 or size_bytes == 0:
+                if request.rack_id and replica.in_sync is not None:
+                    preferred = preferred_replica(self._desk, replica, asked.fetch_offset, request.rack_id)
+                if preferred >= 0:
+                    is_final = True
+                elif room > 0 or size_bytes == 0:
                     part_slice = replica.read(
                         asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0
                     )
@@ -180,7 +197,7 @@ class _Fetch:
                 code, is_final = self._desk.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
-            parts.append(Part(asked.key, code, replica, part_slice))
+            parts.append(Part(asked.key, code, replica, part_slice, preferred))
         return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> Replica:
@@ -190,7 +207,9 @@ class _Fetch:
             if known is None:
                 raise Refused(Code.UNKNOWN_TOPIC_ID)
             topic = known.name
-        replica = self._desk.replicas.leader(topic, partition)
+        replicas = self._desk.replicas
+        is_patient = self._header.version >= FOLLOWERS_FROM
+        replica = replicas.readable(topic, partition) if is_patient else replicas.leader(topic, partition)
         replica.check_epoch(asked.leader_epoch)
         return replica
 
@@ -231,7 +250,9 @@ class _Fetch:
             ):
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
-        self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers))
+        leaders = [answer.leader for answer in answers if answer.leader is not None]
+        nodes = endpoints_of(self._desk, leaders) if leaders else ()
+        self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers, nodes))
 
     def _partition_answer(self, part: Part, content: Outgoing) -> FetchAnswer:
         topic, partition = part.key
@@ -242,7 +263,8 @@ class _Fetch:
         if code:
             self._desk.metrics.refused(FETCH, code)
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
-            return FetchAnswer(topic, partition, code, -1, -1, -1)
+            leader = leader_of(self._desk, topic, partition) if code in MISLED else None
+            return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
         records: Outgoing = b"" if code else content
         if part.slice is not None and len(records) >= SENT_UNREAD_BYTES:
             # What was read to be checked is let go again: a client that takes its time is not to keep it in memory.
@@ -255,4 +277,25 @@ class _Fetch:
             replica.last_stable_offset,
             replica.log.start_offset,
             records,
+            part.preferred,
         )
+
+
+def preferred_replica(desk: Desk, replica: Replica, fetch_offset: int, rack: str) -> int:
+    """Which follower a consumer of this rack should read from, as Kafka's RackAwareReplicaSelector has it; -1: here."""
+    if desk.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
+        return -1
+    brokers = desk.metadata.image.brokers
+    own = brokers.get(replica.node_id)
+    if own is not None and own.rack == rack:
+        return -1
+    near = [
+        (follower.safe_end, -node_id)
+        for node_id, follower in replica.in_sync.followers.items()
+        if node_id in replica.in_sync.in_sync
+        and replica.log.start_offset <= fetch_offset <= follower.safe_end
+        and node_id in brokers
+        and brokers[node_id].rack == rack
+        and not brokers[node_id].is_fenced
+    ]
+    return -max(near)[1] if near else -1

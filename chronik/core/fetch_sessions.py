@@ -79,6 +79,7 @@ class FetchSessions:
     def __init__(self, slots_max: int) -> None:
         self._slots_max = slots_max
         self._sessions: OrderedDict[int, FetchSession] = OrderedDict()  # least recently used first
+        self.followers: dict[int, object] = {}  # what is remembered of each follower that fetches here, by node
 
     def __len__(self) -> int:
         return len(self._sessions)

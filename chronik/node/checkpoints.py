@@ -136,12 +136,14 @@ class Checkpoints:
         synced, watermarks, starts = dict(self.synced), dict(self.watermarks), dict(self.starts)
         for replica in replicas:
             key = TopicPartition(replica.topic, replica.partition)
-            if replica.log.end_offset == 0:
+            if replica.log.end_offset == 0 and key not in synced:
                 continue
             synced[key] = replica.log.synced_offset
             watermarks[key] = replica.high_watermark
             if replica.log.start_offset > 0:
                 starts[key] = replica.log.start_offset
+            else:  # a follower may have begun anew, further down
+                starts.pop(key, None)
         contents = ((SYNCED, encode(synced)), (WATERMARKS, encode(watermarks)), (STARTS, encode(starts)))
         return [(name, content) for name, content in contents if self._written.get(name) != content]
 

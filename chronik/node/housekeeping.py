@@ -48,7 +48,8 @@ class Housekeeping:
 
     async def once(self) -> None:
         """Each by itself: on a full disk no checkpoint can be written, and retention is what makes room again."""
-        for step in (self._flush_aged, self._write_checkpoints, self._close_idle, self._clean_if_due):
+        steps = (self._flush_aged, self._write_checkpoints, self._close_idle, self._clean_if_due, self._repair_damaged)
+        for step in steps:
             try:
                 await step()
             except OSError as problem:  # it is tried again in a few seconds
@@ -70,6 +71,9 @@ class Housekeeping:
 
     async def _write_checkpoints(self) -> None:
         await self._checkpoints.write_later(self._node.replicas.held)
+
+    async def _repair_damaged(self) -> None:
+        self._node.replicas.repair_damaged()
 
     async def _close_idle(self) -> None:
         idle_ms = self._node.image.node_config.connections_max_idle_ms

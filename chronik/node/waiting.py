@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from chronik.api.desk import Reader
+from chronik.api.desk import Reader, Watcher
 from chronik.core.errors import Code
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.deadlines import Deadline, Deadlines
@@ -39,6 +39,7 @@ class Waiting:
         self._for_leader: dict[Replica, deque[SafeWait]] = {}
         self._for_all: dict[Replica, deque[SafeWait]] = {}
         self._readers: dict[Replica, dict[Reader, None]] = {}
+        self._watchers: dict[Replica, dict[Watcher, None]] = {}
 
     def when_safe(
         self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
@@ -46,7 +47,7 @@ class Waiting:
         """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
         reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
         if end_offset <= reached:
-            done(Code.NONE)
+            done(replica.code_when_safe() if acks == ACKS_ALL else Code.NONE)
             return
         if replica.offline is not None:  # it was lost already, and nobody will come by again
             done(Code.KAFKA_STORAGE_ERROR)
@@ -87,11 +88,33 @@ class Waiting:
     def cancel(self, deadline: Deadline) -> None:
         self._deadlines.cancel(deadline)
 
+    def watch(self, replica: Replica, watcher: Watcher) -> None:
+        """Tell the watcher of every append, every move of a watermark or of the leadership, until `unwatch`."""
+        self._watchers.setdefault(replica, {})[watcher] = None
+
+    def unwatch(self, replica: Replica, watcher: Watcher) -> None:
+        watchers = self._watchers.get(replica)
+        if watchers is not None:
+            watchers.pop(watcher, None)
+            if not watchers:
+                del self._watchers[replica]
+
+    def appended(self, replica: Replica) -> None:
+        """There is more in the log, safe or not."""
+        for watcher in list(self._watchers.get(replica, ())):
+            try:
+                watcher.changed(replica)
+            except Exception:
+                self._metrics.faults += 1
+                log.exception("fault in a watcher")
+
     def moved(self, replica: Replica) -> None:
         """The replica is safe further than before: let go whom that concerns."""
         self._release(self._for_leader, replica, replica.safe_end)
-        self._release(self._for_all, replica, replica.high_watermark)
+        self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
         self._wake_readers(replica)
+        if replica in self._watchers:
+            self.appended(replica)
 
     def lost(self, replica: Replica, code: Code) -> None:
         """The replica is no longer served here: nobody can be told that his batch is safe."""
@@ -99,13 +122,20 @@ class Waiting:
             for wait in lines.pop(replica, ()):
                 self._finish(wait, code)
         self._wake_readers(replica)
+        self.appended(replica)
 
-    def _release(self, lines: dict[Replica, deque[SafeWait]], replica: Replica, reached: int) -> None:
+    def _release(
+        self,
+        lines: dict[Replica, deque[SafeWait]],
+        replica: Replica,
+        reached: int,
+        code: Callable[[], Code] = lambda: Code.NONE,
+    ) -> None:
         line = lines.get(replica)
         if line is None:
             return
         while line and line[0].end_offset <= reached:
-            self._finish(line.popleft(), Code.NONE)
+            self._finish(line.popleft(), code())
         if not line and lines.get(replica) is line:
             del lines[replica]
 

@@ -48,7 +48,7 @@ async def test_what_a_restart_shows_to_consumers_survives_a_power_cut(desk: Hous
     """It was written before a kill and never synced: shown, it must not be lost later."""
     files = desk.house.files
     replica = replica_of(desk)
-    desk.house.replicas._mark_directory(replica)
+    desk.house.replicas._directories.mark(replica)
     replica.append(batch_of(4), 1, desk.house.clock.now_ms())  # and the process dies before the sync
     files.kill()
 

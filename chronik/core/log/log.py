@@ -370,6 +370,11 @@ class Log:
         """The first of the records with the latest time below `bound_offset`."""
         return newest_record(self._segments, self.start_offset, bound_offset)
 
+    @property
+    def is_begun(self) -> bool:
+        """Whether it has a file."""
+        return bool(self._segments)
+
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
@@ -434,6 +439,7 @@ class Log:
         """What lies above is soon to go. Whoever keeps `synced_offset` on disk must have written that before the cut:
         a log that ends below it would be taken for damaged."""
         self.synced_offset = min(self.synced_offset, end_offset)
+        self.start_offset = min(self.start_offset, end_offset)
         self.cuts += 1
 
     def truncate_to(self, end_offset: int) -> None:
@@ -449,9 +455,7 @@ class Log:
         active = self._segments[-1]
         active.truncate(end_offset)
         self.end_offset = active.end_offset
-        # The batch it lies in may begin below the log start: the log is empty then, and must not end before it starts.
-        self.start_offset = min(self.start_offset, self.end_offset)
-        self.expect_cut(self.end_offset)
+        self.expect_cut(self.end_offset)  # which may be below the start, in the middle of a batch: then all is gone
         self._clean_offset = min(self._clean_offset, self.end_offset)
         self._stored_end_offset = UNKNOWN_OFFSET
         self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
@@ -462,12 +466,9 @@ class Log:
     def reset_to(self, offset: int, now_ms: int = 0) -> None:
         """Give up everything and begin anew at `offset`: a follower whose leader's log starts there does."""
         self._begin_at(offset, now_ms)
-        self.start_offset = offset
-        self._clean_offset = 0
-        self._stored_end_offset = UNKNOWN_OFFSET
+        self.start_offset, self._clean_offset, self._stored_end_offset = offset, 0, UNKNOWN_OFFSET
         self._snapshots.drop_above(UNKNOWN_OFFSET)
-        self.producers = Producers()
-        self.epochs = Epochs()
+        self.producers, self.epochs = Producers(), Epochs()
         self._store_epochs(offset, sync=True)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:

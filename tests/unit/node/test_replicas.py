@@ -12,7 +12,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
-from chronik.node.replicas import NAME_BYTES_MAX, encode_id, renamed
+from chronik.node.directories import NAME_BYTES_MAX, encode_id, renamed
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import House

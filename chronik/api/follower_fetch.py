@@ -1,0 +1,343 @@
+"""Fetch (1) as followers send it: what a leader remembers of each of them, and how it answers.
+
+A follower names its partitions once and then those that moved; its session knows which of them have something new to
+tell (`_news`), so a round costs what happened in it, however many partitions lie idle. Naming an offset is the
+follower's word that it has everything below. It is answered at once when there are records (synced here or not), a
+watermark or a log start that it has not been told, or an error; else it waits. When it has more to say meanwhile, its
+next request comes before the last is answered: that one then gets its empty answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
+
+from chronik.api.desk import Desk
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
+from chronik.core.log.segment import Slice
+from chronik.core.ports import Outgoing
+from chronik.core.replica.divergence import Diverging, diverging
+from chronik.core.replica.replica import Replica
+from chronik.wire import fetch as wire
+from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
+from chronik.wire.framing import RequestHeader
+from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.versions import FETCH
+
+Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
+
+SESSION_IDS = 2**31 - 1
+# Refusals that come with who leads instead (KIP-951).
+MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+
+
+def start(request: FetchRequest, header: RequestHeader, desk: Desk, answer: Answer) -> Callable[[], None] | None:
+    """Answer a follower, now or when there is something new. Returns what to do if it is gone before that."""
+    session = _session(request, desk)
+    if isinstance(session, Code):
+        desk.metrics.refused(FETCH, session)
+        answer(wire.encode(header.version, header.correlation_id, session, NO_SESSION, []))
+        return None
+    if session.session_id == NO_SESSION:
+        session.asked(request._replace(max_wait_ms=0), header, answer)
+        session.close()
+        return None
+    return session.asked(request, header, answer)
+
+
+def _session(request: FetchRequest, desk: Desk) -> FollowerSession | Code:
+    followers = desk.sessions.followers
+    known = followers.get(request.replica_id)
+    if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+        # A follower has one stream to each leader: whatever was before this is over.
+        if isinstance(known, FollowerSession):
+            known.close()
+            del followers[request.replica_id]
+        if request.session_epoch == FINAL_EPOCH:
+            return FollowerSession(NO_SESSION, request.replica_id, desk)
+        session = FollowerSession(1 + desk.chance.below(SESSION_IDS), request.replica_id, desk)
+        followers[request.replica_id] = session
+        return session
+    if not isinstance(known, FollowerSession) or known.session_id != request.session_id:
+        return Code.FETCH_SESSION_ID_NOT_FOUND
+    return known if known.advance(request.session_epoch) else Code.INVALID_FETCH_SESSION_EPOCH
+
+
+class _Entry:
+    """A partition of a follower."""
+
+    __slots__ = ("asked", "is_out", "replica", "told")
+
+    def __init__(self, asked: FetchPartition) -> None:
+        self.asked = asked
+        self.replica: Replica | None = None  # the one that is watched for it
+        self.told: tuple[int, int] | None = None  # watermark and log start of the last answer
+        self.is_out = False  # it was given records, and has not said since how far it is
+
+
+class _Part(NamedTuple):
+    """What one partition gives."""
+
+    key: Key
+    code: Code
+    replica: Replica | None
+    given: Slice | Diverging | None
+
+
+class _Parked(NamedTuple):
+    header: RequestHeader
+    request: FetchRequest
+    answer: Answer
+
+
+class FollowerSession:
+    """What a leader remembers of one follower."""
+
+    def __init__(self, session_id: int, follower_id: int, desk: Desk) -> None:
+        self.session_id = session_id
+        self._follower_id = follower_id
+        self._broker_epoch = -1
+        self._desk = desk
+        self._epoch = 1  # the one the next request must carry
+        self._entries: dict[Key, _Entry] = {}
+        self._keys: dict[Replica, Key] = {}
+        self._news: dict[Key, None] = {}  # partitions that may have something to tell
+        self._parked: _Parked | None = None
+        self._deadline: object | None = None
+        self._is_look_due = False
+
+    def advance(self, epoch: int) -> bool:
+        if epoch != self._epoch:
+            return False
+        self._epoch = 1 if epoch == SESSION_IDS else epoch + 1
+        return True
+
+    def asked(self, request: FetchRequest, header: RequestHeader, answer: Answer) -> Callable[[], None] | None:
+        if self._parked is not None:
+            self._answer([])  # the follower did not want to wait for it
+        self._broker_epoch = request.replica_epoch
+        for key in request.forgotten:
+            self._forget(key)
+        for asked in request.partitions:
+            key = (asked.topic, asked.partition)
+            entry = self._entries.get(key)
+            if entry is None:
+                entry = self._entries[key] = _Entry(asked)
+            entry.asked, entry.is_out = asked, False
+            self._news.pop(key, None)
+            self._news[key] = None
+        self._parked = parked = _Parked(header, request, answer)
+        for asked in request.partitions:  # all of them first: the answer then has the watermarks that follow
+            self._note((asked.topic, asked.partition))
+        if self._parked is parked:
+            self._look(is_first=True)
+        return lambda: self._abandoned(parked)
+
+    def _abandoned(self, parked: _Parked) -> None:
+        """The follower hung up."""
+        if self._parked is parked:
+            self._unpark()
+
+    def close(self) -> None:
+        """Forget it all."""
+        if self._parked is not None:
+            self._answer([])
+        for key in list(self._entries):
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        self._news.pop(key, None)
+        entry = self._entries.pop(key, None)
+        if entry is not None and entry.replica is not None:
+            self._keys.pop(entry.replica, None)
+            self._desk.waiting.unwatch(entry.replica, self)
+
+    # --- what happens meanwhile
+
+    def changed(self, replica: Replica) -> None:
+        """As a watcher: there is more in the log, or its watermark, start or leader is another."""
+        key = self._keys.get(replica)
+        if key is None:
+            return
+        self._news[key] = None
+        if self._parked is not None and not self._is_look_due:
+            # Whatever else happens in this turn goes into the same answer.
+            self._is_look_due = True
+            self._desk.waiting.after_ms(0, self._look_again)
+
+    def _look_again(self) -> None:
+        self._is_look_due = False
+        if self._parked is not None:
+            self._look()
+
+    # --- answering
+
+    def _look(self, *, is_first: bool = False) -> None:
+        """Answer if there is anything to tell; else wait, if that has not begun yet."""
+        parked = self._parked
+        assert parked is not None  # only then there is somebody to answer
+        try:
+            parts = self._plan(parked.request)
+        except Exception:
+            self._unpark()
+            parked.answer(None)
+            raise
+        if parts or parked.request.max_wait_ms <= 0:
+            self._read(parts)
+        elif is_first:
+            self._deadline = self._desk.waiting.after_ms(parked.request.max_wait_ms, lambda: self._time_is_up(parked))
+
+    def _time_is_up(self, parked: _Parked) -> None:
+        if self._parked is parked:
+            self._answer([])
+
+    def _unpark(self) -> _Parked:
+        parked, self._parked = self._parked, None
+        assert parked is not None
+        if self._deadline is not None:
+            self._desk.waiting.cancel(self._deadline)
+            self._deadline = None
+        return parked
+
+    def _replica(self, key: Key, entry: _Entry) -> Replica:
+        """The replica that is fetched from, if it leads here and this is one of its followers. Raises Refused."""
+        topic, partition = key
+        if isinstance(topic, bytes):
+            known = self._desk.metadata.image.topic_by_id(topic)
+            if known is None:
+                raise Refused(Code.UNKNOWN_TOPIC_ID)
+            topic = known.name
+        replica = self._desk.replicas.leader(topic, partition)
+        replica.check_epoch(entry.asked.leader_epoch)
+        if replica.in_sync is None or self._follower_id not in replica.in_sync.followers:
+            # It is one in metadata that this node has not seen yet, or was one in metadata it has not seen.
+            raise Refused(Code.UNKNOWN_LEADER_EPOCH, f"node {self._follower_id} is no replica of it")
+        if replica is not entry.replica:
+            if entry.replica is not None:
+                self._keys.pop(entry.replica, None)
+                self._desk.waiting.unwatch(entry.replica, self)
+            entry.replica = replica
+            self._keys[replica] = key
+            self._desk.waiting.watch(replica, self)
+        return replica
+
+    def _note(self, key: Key) -> None:
+        """Take the follower's word for how far it is, if its log is no other than this one."""
+        entry = self._entries[key]
+        asked = entry.asked
+        try:
+            replica = self._replica(key, entry)
+            parting = diverging(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
+        except Refused:
+            return  # it is told when its answer is planned
+        if parting is None:
+            self._desk.replicas.follower_fetched(replica, self._follower_id, asked.fetch_offset, self._broker_epoch)
+
+    def _plan(self, request: FetchRequest) -> list[_Part]:
+        """What an answer would hold now."""
+        parts: list[_Part] = []
+        room = min(request.max_bytes, self._desk.config.fetch_max_bytes)
+        is_first = True
+        for key in list(self._news):
+            entry = self._entries[key]
+            given: Slice | Diverging | None = None
+            replica: Replica | None = None
+            code = Code.NONE
+            try:
+                replica = self._replica(key, entry)
+                if not entry.is_out and (room > 0 or is_first):
+                    asked = entry.asked
+                    given = replica.read_for_follower(
+                        asked.fetch_offset,
+                        asked.last_fetched_epoch,
+                        min(asked.max_bytes, room),
+                        at_least_one=is_first,
+                    )
+            except Refused as refusal:
+                code = refusal.code
+            except (Corrupt, OSError) as problem:
+                assert replica is not None  # finding it raises neither
+                code = self._desk.replicas.read_failed(replica, problem)
+            if isinstance(given, Slice):
+                room -= given.length
+                is_first = False
+            if given is not None or code or self._is_news(entry, replica):
+                parts.append(_Part(key, code, replica, given))
+            elif room > 0 or entry.is_out or replica is None or entry.asked.fetch_offset >= replica.log.end_offset:
+                del self._news[key]  # else there was no room for it in this answer
+        return parts
+
+    def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:
+        return replica is not None and entry.told != (replica.high_watermark, replica.log.start_offset)
+
+    def _read(self, parts: list[_Part]) -> None:
+        contents: list[Outgoing | None] = [
+            self._desk.replicas.read_cached(part.given) if isinstance(part.given, Slice) else b"" for part in parts
+        ]
+        for part in parts:
+            self._news.pop(part.key, None)
+            entry = self._entries[part.key]
+            entry.is_out = isinstance(part.given, Slice)
+        if None in contents:
+            self._desk.start(self._read_cold(self._unpark(), parts, contents))
+        else:
+            self._answer([self._part(*pair) for pair in zip(parts, contents, strict=True)])
+
+    async def _read_cold(self, parked: _Parked, parts: list[_Part], contents: list[Outgoing | None]) -> None:
+        """Some of it is not in memory: wait for the disk without holding up anyone else."""
+        try:
+            for index, part in enumerate(parts):
+                if contents[index] is None and isinstance(part.given, Slice):
+                    contents[index] = await self._desk.replicas.wait_for_read(part.given)
+            answers = [self._part(*pair) for pair in zip(parts, contents, strict=True)]
+        except Exception:
+            parked.answer(None)
+            raise
+        self._send(parked, answers)
+
+    def _answer(self, answers: list[FetchAnswer]) -> None:
+        self._send(self._unpark(), answers)
+
+    def _send(self, parked: _Parked, answers: list[FetchAnswer]) -> None:
+        header = parked.header
+        nodes = endpoints_of(self._desk, [answer.leader for answer in answers if answer.leader is not None])
+        parked.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
+
+    def _part(self, part: _Part, content: Outgoing | None) -> FetchAnswer:
+        (topic, partition), code, replica, given = part
+        records: Outgoing = content or b""
+        entry = self._entries.get(part.key)
+        if replica is not None and isinstance(given, Slice):
+            code = self._desk.replicas.check_read(replica, given, records)
+        if code:
+            self._desk.metrics.refused(FETCH, code)
+            if entry is not None:
+                entry.told, entry.is_out = None, False
+            start_offset = -1 if replica is None else replica.log.start_offset
+            leader = leader_of(self._desk, topic, partition) if code in MISLED else None
+            return FetchAnswer(topic, partition, code, -1, -1, start_offset, leader=leader)
+        assert replica is not None  # or there would be a code
+        told = (replica.high_watermark, replica.log.start_offset)
+        if entry is not None:
+            entry.told = told
+            if entry.is_out and not records:  # compacted while it was being read: looked at again
+                entry.is_out = False
+                self._news[part.key] = None
+        parting = EpochEnd(*given) if isinstance(given, Diverging) else None
+        return FetchAnswer(topic, partition, 0, told[0], told[0], told[1], records, diverging=parting)
+
+
+def leader_of(desk: Desk, topic: str | bytes, partition: int) -> Leader | None:
+    """Who leads a partition, as far as this node knows."""
+    image = desk.metadata.image
+    known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
+    placed = image.partition(known.name, partition) if known is not None else None
+    return Leader(placed.leader, placed.leader_epoch) if placed is not None else None
+
+
+def endpoints_of(desk: Desk, leaders: Sequence[Leader]) -> list[NodeEndpoint]:
+    """Where clients reach the leaders that an answer names."""
+    brokers = desk.metadata.image.brokers
+    ids = dict.fromkeys(leader.leader_id for leader in leaders)
+    return [NodeEndpoint(b.id, b.host, b.port, b.rack) for b in (brokers[i] for i in ids if i in brokers)]

@@ -1,0 +1,74 @@
+"""How a follower goes on: from where it fetches, and what an answer of its leader means to it.
+
+answer                              what follows
+records                             they are appended
+a diverging epoch                   the log is cut where it parts from the leader's (KIP-101, KIP-279)
+out of range, leader starts later   everything is given up, the log begins where the leader's does
+out of range, log is empty          the same: the leader's ends before it
+any other error                     asked again a little later: one of the two has not heard of the other's metadata
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from chronik.core.errors import Code
+from chronik.core.log.log import Log
+from chronik.core.replica.divergence import Diverging, cut_at
+from chronik.core.types import NO_EPOCH, Buffer
+
+
+class Position(NamedTuple):
+    """Where a log ends, and the epoch of its last batch (-1: it has none)."""
+
+    fetch_offset: int
+    last_epoch: int
+
+
+class Told(NamedTuple):
+    """What a leader answers of one partition. Offsets are -1 where it does not say."""
+
+    error: Code
+    start_offset: int
+    diverging: Diverging | None
+    records: Buffer
+
+
+class Append(NamedTuple):
+    records: Buffer
+
+
+class Cut(NamedTuple):
+    """Give up everything from `offset` on, or all of it (`is_reset`) to begin anew there."""
+
+    offset: int
+    is_reset: bool
+
+
+class Nothing(NamedTuple):
+    """There is nothing new but perhaps the watermark."""
+
+
+class AskAgain(NamedTuple):
+    """It did not work: ask again, a little later."""
+
+    code: Code
+
+
+def position_of(log: Log) -> Position:
+    """What the next fetch says."""
+    is_empty = log.end_offset == log.start_offset
+    return Position(log.end_offset, NO_EPOCH if is_empty else log.epochs.at(log.end_offset - 1))
+
+
+def step(log: Log, told: Told) -> Append | Cut | Nothing | AskAgain:
+    """What a leader's answer to `position_of(log)` means."""
+    if told.error is Code.OFFSET_OUT_OF_RANGE and told.start_offset >= 0:
+        is_empty = log.end_offset == log.start_offset
+        if log.end_offset < told.start_offset or (is_empty and log.end_offset != told.start_offset):
+            return Cut(told.start_offset, is_reset=True)
+    if told.error:
+        return AskAgain(told.error)
+    if told.diverging is not None:
+        return Cut(cut_at(log, told.diverging), is_reset=False)
+    return Append(told.records) if len(told.records) else Nothing()

@@ -1,0 +1,438 @@
+"""Which partitions this node has, and in which role: opened from disk or on first use, led or followed as the metadata
+says, taken out of service when they fail, dropped when they are not this node's any more.
+
+What it leads and nobody asked for stays closed; what it follows is open, for its leader to be asked for more. A copy
+that is damaged is fetched anew from its leader, once nobody counts on it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from chronik.core.config.topic import TopicConfig
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.log.log import Log
+from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
+from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
+from chronik.core.machines.metadata.records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+)
+from chronik.core.ports import Clock, Files
+from chronik.core.raft.quorum_replica import QuorumReplica
+from chronik.core.replica.replica import NO_LEADER, Replica
+from chronik.core.types import TopicPartition
+from chronik.node.checkpoints import Checkpoints
+from chronik.node.directories import Directories
+from chronik.node.group_commit import GroupCommit
+from chronik.node.waiting import Waiting
+from chronik.trace.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class Held:
+    """This node's replicas by topic and partition: which there are, and in which role."""
+
+    def __init__(
+        self,
+        files: Files,
+        checkpoints: Checkpoints,
+        waiting: Waiting,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        node_id: int,
+        is_synced: bool,
+        data_dir: str,
+    ) -> None:
+        self._files = files
+        self._checkpoints = checkpoints
+        self.waiting = waiting
+        self._clock = clock
+        self._metrics = metrics
+        self._node_id = node_id
+        self._is_synced = is_synced
+        self._data_dir = data_dir
+        self._directories = Directories(files, checkpoints)
+        self._held: dict[tuple[str, int], Replica] = {}
+        self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
+        self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
+        self._damaged: dict[tuple[str, int], None] = {}  # what others may still have whole
+        self._image: MetadataImage | None = None
+        self._is_caught_up = False  # what the image says holds now, and is no history being read
+        self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
+        self.is_disk_full = False  # the last batch was refused for it
+        self.on_offline: list[Callable[[Replica], None]] = []
+        self.on_role: list[Callable[[Replica], None]] = []  # it leads, or follows another leader or epoch than before
+        self.on_gone: list[Callable[[Replica], None]] = []  # it is not this node's any more
+        self.on_progress: list[Callable[[Replica], None]] = []  # a follower's, which may change the in-sync set
+
+    # --- which there are
+
+    def follow(self, image: MetadataImage, *, is_caught_up: bool = True) -> None:
+        """From now on the image says which partitions there are. If it is history still, `metadata_changed` with None
+        says when it is not any more."""
+        self._image = image
+        self._is_caught_up = is_caught_up
+        if is_caught_up:
+            checkpoints = self._checkpoints
+            gone = [key for key in checkpoints.synced if image.topic(key.topic) is None and key.topic != METADATA_TOPIC]
+            checkpoints.forget(gone)  # deleted just before a crash
+
+    def leader(self, topic: str, partition: int) -> Replica:
+        replica = self._held.get((topic, partition))
+        if (
+            replica is None or topic == METADATA_TOPIC
+        ):  # the metadata log is nobody's to read or write but its machine's
+            return self._open_known(topic, partition)
+        if replica.offline is not None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
+        if not replica.is_leader:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+        return replica
+
+    def readable(self, topic: str, partition: int) -> Replica:
+        """As `leader`, or a follower: consumers may read from either (KIP-392)."""
+        replica = self._held.get((topic, partition))
+        if replica is None or topic == METADATA_TOPIC:
+            return self._open_known(topic, partition)
+        if replica.offline is not None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
+        if replica.leader_id < 0:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+        return replica
+
+    def placed(self, replica: Replica) -> Partition | None:
+        """What the metadata says of it now."""
+        return self._image.partition(replica.topic, replica.partition) if self._image is not None else None
+
+    def _open_known(self, topic: str, partition: int) -> Replica:
+        image = self._image
+        known = image.topic(topic) if image is not None else None
+        if image is None or known is None or not 0 <= partition < len(known.partitions):
+            raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
+        if (topic, partition) in self._failed and (topic, partition) not in self._wants_room:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
+        placed = known.partitions[partition]
+        if placed.leader != self._node_id:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+        replica = self.open(topic, partition, known.id, image.topic_config(topic), placed)
+        if replica is None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
+        return replica
+
+    def open(
+        self, topic: str, partition: int, topic_id: bytes, config: TopicConfig, placed: Partition | None = None
+    ) -> Replica | None:
+        """Open (and recover) a partition's log, to lead or follow as `placed` says; without it, to lead it alone. None
+        when it cannot be opened: it is then offline, with the reason kept."""
+        name = TopicPartition(topic, partition)
+        checkpoints = self._checkpoints
+        try:
+            self._directories.move_stray_aside(name, topic_id)
+            opened = Log.open(
+                self._files,
+                str(name),
+                config,
+                self._clock.now_ms(),
+                was_clean=checkpoints.was_clean,
+                synced_offset=checkpoints.synced.get(name, 0),
+                log_start_offset=checkpoints.starts.get(name, 0),
+            )
+            self._sync_recovered(opened)
+        except (Corrupt, OSError) as problem:
+            self._not_opened(name, problem)
+            return None
+        self._failed.pop(name, None)
+        if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
+            log.warning("%s was recovered: %s", name, opened.recovery)
+        # The metadata log is led by whom the quorum elects, and safe as far as the quorum says.
+        kind = QuorumReplica if topic == METADATA_TOPIC else Replica
+        replica = kind(
+            topic,
+            partition,
+            topic_id,
+            opened,
+            node_id=self._node_id,
+            is_synced=self._is_synced,
+            high_watermark=checkpoints.watermarks.get(name, 0),
+        )
+        self._held[topic, partition] = replica
+        if placed is None:
+            replica.lead_alone()
+        else:
+            self._take_role(replica, placed)
+        return replica
+
+    def _not_opened(self, name: TopicPartition, problem: Corrupt | OSError) -> None:
+        """Recovery may have to write: what a full disk keeps from being opened is tried again when it is asked for."""
+        if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
+            self._wants_room.add(name)
+        else:
+            self._wants_room.discard(name)
+        if isinstance(problem, Corrupt):
+            self._damaged[name] = None
+        if self._failed.get(name) != str(problem):
+            log.error("%s is offline: %s", name, problem)
+        self._failed[name] = str(problem)
+
+    def wants_room(self, topic: str, partition: int) -> bool:
+        """Whether it is not served only because the disk is full."""
+        return (topic, partition) in self._wants_room and (topic, partition) in self._failed
+
+    def _sync_recovered(self, opened: Log) -> None:
+        """What was found after a crash may be in memory only; it counts as safe once it has been synced."""
+        files, end_offset = opened.unsynced()
+        for file in files:
+            file.sync()
+        opened.mark_synced(end_offset)
+
+    def on_disk(self) -> list[TopicPartition]:
+        """The partitions of the image that have something on disk here, our own topics first."""
+        assert self._image is not None  # follow() comes first
+        names = set(self._files.names(""))
+        found = [
+            TopicPartition(topic.name, partition)
+            for topic in self._image.topics.values()
+            for partition, placed in enumerate(topic.partitions)
+            if placed.leader == self._node_id and f"{topic.name}-{partition}" in names
+        ]
+        return sorted(found, key=lambda name: not is_internal(name.topic))
+
+    def ensure_open(self, name: TopicPartition) -> None:
+        """Open it if that has not been done; what is wrong with it is kept and answered to whoever asks for it."""
+        with contextlib.suppress(Refused):
+            self.leader(name.topic, name.partition)
+
+    def remove_deleted(self) -> None:
+        """What a crash left of topics that were being deleted."""
+        assert self._image is not None  # follow() comes first
+        self._directories.remove_deleted(self._image, self._node_id)
+
+    def held(self) -> Iterator[Replica]:
+        for _, replica in sorted(self._held.items()):
+            yield replica
+
+    def log_directory(self) -> str:
+        return self._data_dir
+
+    def disk_bytes(self) -> tuple[int, int]:
+        return self._files.disk_bytes()
+
+    def offline(self) -> dict[tuple[str, int], str]:
+        """What is not served, and why."""
+        reasons = dict(self._failed)
+        reasons.update({key: replica.offline for key, replica in self._held.items() if replica.offline is not None})
+        return reasons
+
+    # --- out of service
+
+    def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
+        if isinstance(problem, Corrupt):
+            self._damaged[replica.topic, replica.partition] = None
+        self.take_offline(replica, f"read failed: {problem}")
+        return Code.KAFKA_STORAGE_ERROR
+
+    def _sync_failed(self, replica: Replica, problem: Exception) -> None:
+        if not isinstance(problem, OSError):
+            self._metrics.faults += 1
+        self.take_offline(replica, f"sync failed: {problem}")
+
+    def take_offline(self, replica: Replica, reason: str) -> None:
+        if replica.offline is not None:
+            return
+        log.error("%s-%d is offline: %s", replica.topic, replica.partition, reason)
+        replica.take_offline(reason)
+        self.waiting.lost(replica, Code.KAFKA_STORAGE_ERROR)
+        for told in self.on_offline:
+            told(replica)
+
+    # --- what the metadata says
+
+    def metadata_changed(self, facts: Iterable[Any] | None = None) -> list[str]:
+        """These facts were applied to the image (None: any may have been; it holds what holds now). Lead, follow and
+        drop as it says. Returns directories to be deleted."""
+        image = self._image
+        assert image is not None  # follow() comes first
+        if facts is None:
+            self._is_caught_up = True
+            return [*self._drop_gone(image), *self._place_all(image)]
+        if not self._is_caught_up:
+            return []
+        removed: list[str] = []
+        is_widespread = False
+        for fact in facts:
+            if isinstance(fact, PartitionRecord | PartitionChangeRecord):
+                topic = image.topic_by_id(fact.topic_id)
+                if topic is not None:
+                    removed += self._place(image, topic, fact.partition_id)
+            elif isinstance(fact, RemoveTopicRecord | ConfigRecord):
+                is_widespread = True
+        if is_widespread:
+            removed += self._drop_gone(image)
+        return removed
+
+    def _place_all(self, image: MetadataImage) -> list[str]:
+        removed: list[str] = []
+        for topic in list(image.topics.values()):
+            for partition in range(len(topic.partitions)):
+                removed += self._place(image, topic, partition)
+        return removed
+
+    def _place(self, image: MetadataImage, topic: Topic, partition: int) -> list[str]:
+        """Have a partition as the image places it. Returns directories to be deleted."""
+        placed = topic.partitions[partition]
+        key = (topic.name, partition)
+        replica = self._held.get(key)
+        if self._node_id not in placed.replicas:
+            return self._drop(TopicPartition(*key), replica)
+        if replica is not None and replica.topic_id != topic.id:
+            return []  # of an earlier topic of that name: `_drop_gone` sees to it
+        if key in self._damaged and self._others_have(placed):
+            self._begin_anew(TopicPartition(*key), topic.id, replica)
+            replica = None
+        if replica is not None:
+            self._take_role(replica, placed)
+        elif key not in self._failed and (placed.leader not in (self._node_id, NO_LEADER) or topic.is_internal):
+            self.open(topic.name, partition, topic.id, image.topic_config(topic.name), placed)
+        return []
+
+    def _take_role(self, replica: Replica, placed: Partition) -> None:
+        was_leader, before = replica.is_leader, (replica.leader_id, replica.leader_epoch)
+        has_moved = False
+        if placed.leader == self._node_id:
+            has_moved = replica.lead(
+                placed.leader_epoch,
+                placed.partition_epoch,
+                placed.replicas,
+                placed.in_sync,
+                self._clock.monotonic_ms(),
+            )
+        else:
+            replica.follow(placed.leader, placed.leader_epoch, placed.partition_epoch)
+        is_new = (replica.leader_id, replica.leader_epoch) != before
+        if was_leader and not replica.is_leader:
+            self.waiting.lost(replica, Code.NOT_LEADER_OR_FOLLOWER)
+        elif has_moved or is_new:
+            self.waiting.moved(replica)
+        if is_new:
+            for told in self.on_role:
+                told(replica)
+
+    def _others_have(self, placed: Partition) -> bool:
+        """Whether nobody counts on this node's copy, and somebody else leads."""
+        is_led = placed.leader not in (self._node_id, NO_LEADER)
+        return is_led and self._node_id not in placed.in_sync and self._node_id not in placed.eligible
+
+    def _begin_anew(self, name: TopicPartition, topic_id: bytes, replica: Replica | None) -> None:
+        if replica is not None:
+            self._let_go(replica, Code.KAFKA_STORAGE_ERROR)
+        try:
+            self._directories.move_damaged_aside(name, topic_id)
+        except OSError as problem:  # tried again with the next change of the metadata
+            log.error("%s is damaged, and cannot be moved aside: %s", name, problem)
+            self._failed[name] = str(problem)
+            return
+        self._damaged.pop(name, None)
+        self._failed.pop(name, None)
+
+    def repair_damaged(self) -> None:
+        """Fetch anew what was found damaged, where others have it."""
+        image = self._image
+        for name in list(self._damaged):
+            topic = image.topic(name[0]) if image is not None else None
+            if image is None or topic is None or name[1] >= len(topic.partitions):
+                del self._damaged[name]
+            else:
+                self._place(image, topic, name[1])
+
+    def _drop(self, name: TopicPartition, replica: Replica | None) -> list[str]:
+        """It was moved to other nodes."""
+        if replica is None and name not in self._failed and name not in self._checkpoints.synced:
+            return []
+        log.info("%s is on other nodes now", name)
+        self._failed.pop(name, None)
+        self._damaged.pop(name, None)
+        if replica is not None:
+            removed = self._remove(replica, Code.NOT_LEADER_OR_FOLLOWER)
+        else:
+            removed = self._directories.rename_away(str(name), "moved")
+        self._forget([name])
+        return removed
+
+    def _drop_gone(self, image: MetadataImage) -> list[str]:
+        """Drop the partitions of topics that are gone, give the others their settings."""
+        removed: list[str] = []
+        forgotten: list[TopicPartition] = []
+        for (topic, partition), replica in list(self._held.items()):
+            known = image.topic(topic)
+            if topic == METADATA_TOPIC:
+                continue
+            if known is None or known.id != replica.topic_id:
+                removed += self._remove(replica, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                forgotten.append(TopicPartition(topic, partition))
+                continue
+            config = image.topic_config(topic)
+            if replica.log.config is not config:
+                replica.log.config = config
+                if replica.recount():  # fewer may have to be in sync than before
+                    self.waiting.moved(replica)
+        for name in self._unopened():
+            if image.topic(name.topic) is None:
+                self._failed.pop(name, None)
+                self._damaged.pop(name, None)
+                removed += self._directories.rename_away(str(name), "unopened")
+                forgotten.append(name)
+        if forgotten:
+            self._forget(forgotten)
+        return removed
+
+    def _unopened(self) -> Iterable[TopicPartition]:
+        """Partitions that are on disk as far as we know, and not open: not asked for yet, or broken."""
+        names = dict.fromkeys(TopicPartition(topic, partition) for topic, partition in self._failed)
+        names.update(dict.fromkeys(self._checkpoints.synced))
+        return [name for name in names if (name.topic, name.partition) not in self._held]
+
+    def _forget(self, gone: list[TopicPartition]) -> None:
+        """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old had."""
+        self._checkpoints.forget(gone)
+        try:
+            self._checkpoints.write(self.held())
+        except OSError as problem:  # housekeeping tries again in a few seconds
+            log.warning("checkpoints: %s", problem)
+
+    def _remove(self, replica: Replica, code: Code) -> list[str]:
+        """Close it and rename its directory: a new topic may have its name. Returns what is left to delete, once the
+        deletion is safe (`remove_deleted`)."""
+        self._let_go(replica, code)
+        return self._directories.rename_away(replica.log.directory, replica.topic_id.hex())
+
+    def _let_go(self, replica: Replica, code: Code) -> None:
+        self._held.pop((replica.topic, replica.partition), None)
+        replica.take_offline("it is not on this node any more")
+        self.waiting.lost(replica, code)
+        replica.log.abandon()
+        for told in self.on_gone:
+            told(replica)
+
+    def close(self) -> None:
+        """After the last append: sync and close every log. Raises OSError if one cannot be, after trying the others."""
+        problems: list[OSError] = []
+        for replica in self._held.values():
+            if replica.offline is None:
+                try:
+                    self._sync_recovered(replica.log)
+                    replica.log.close()
+                except OSError as problem:
+                    problems.append(problem)
+        if problems:
+            raise problems[0]
