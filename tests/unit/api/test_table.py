@@ -9,7 +9,7 @@ import pathlib
 import pytest
 
 import chronik.api
-from chronik.api.table import DIRECT, OVERLAPS, module_of
+from chronik.api.table import DIRECT, OVERLAPS, PLACES, Place, at, module_of
 from chronik.core.errors import Code
 from chronik.wire.lift import convert
 from chronik.wire.versions import APIS, ApiVersion
@@ -70,3 +70,14 @@ def test_the_requests_behind_which_the_next_may_start_are_those_that_wait_for_ot
 
     assert {"produce", "fetch", "join_group", "sync_group", "heartbeat", "offset_commit"} <= names
     assert names.isdisjoint({"create_topics", "delete_topics", "metadata", "api_versions", "init_producer_id"})
+
+
+@EACH
+def test_every_request_has_its_place(api: ApiVersion) -> None:
+    assert isinstance(PLACES[api.key], Place)
+
+
+def test_a_request_has_one_place() -> None:
+    keys = [key for place in Place for key in at(place)]
+
+    assert sorted(keys) == sorted(APIS)

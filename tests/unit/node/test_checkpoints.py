@@ -15,7 +15,7 @@ from chronik.core.types import Buffer, TopicPartition
 from chronik.node.checkpoints import CLEAN, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
-from tests.unit.node.fakes import NODE_ID, NOW_MS, memory_replica
+from tests.unit.node.fakes import NOW_MS, memory_replica
 
 names = st.text("abcXYZ019._-", min_size=1, max_size=20)
 offsets = st.dictionaries(

@@ -467,3 +467,16 @@ async def test_every_connection_has_a_number_of_its_own(client: Client) -> None:
 
     assert len(client.all.open) == 4
     assert list(itertools.islice(client.all.open.values(), 1, None)) == others
+
+
+@with_client()
+async def test_the_house_is_told_of_each_connection_that_ends(client: Client) -> None:
+    ended: list[int] = []
+    client.all.on_closed = ended.append
+    client.send(b"o1")
+    client.connection.close()
+    assert ended == []
+
+    client.connection.connection_lost(None)
+
+    assert ended == [client.requests.peers[0].connection_id]

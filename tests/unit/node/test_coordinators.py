@@ -236,6 +236,20 @@ async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place_and_kno
 
 
 @run
+async def test_a_replica_that_changes_its_role_takes_its_machine_along(place: Place) -> None:
+    await place.commit("g", 1)
+    replica = place.log_of("g")
+
+    replica.follow(2, 1, 1)
+    place.coordinators.role_changed(replica)
+    assert place.committed("g") is None
+    replica.lead(2, 2, (1,), (1,), 0)
+    place.coordinators.role_changed(replica)
+
+    assert place.committed("g") == 1
+
+
+@run
 async def test_another_partitions_loss_or_another_topics_is_no_loss(place: Place) -> None:
     await place.commit("g", 1)
 

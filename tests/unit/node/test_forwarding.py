@@ -18,7 +18,7 @@ from chronik.wire import produce as wire
 from chronik.wire.leaders import Leader
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from tests.unit.core.log.logs import batch_of
-from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Sent, Town, in_town, response_in
+from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Sent, Town, in_time, in_town, response_in, until
 from tests.unit.wire.hot_requests import Topics, produce_request
 
 PRODUCE = 0
@@ -285,6 +285,21 @@ async def test_a_batch_that_never_left_goes_to_the_next_leader(town: Town) -> No
     await town.settle()
 
     assert outcomes(slot) == [(1, 0, 101)]
+
+
+@in_time
+async def test_leaders_that_change_all_the_time_do_not_make_a_batch_wait_for_ever(town: Town) -> None:
+    slot = send(town, orders(1))
+    town.peers.sent[0].fail(NotSent("connection refused"))
+    await town.settle()
+    town.lead("orders", 1, THIRD)
+    begun = asyncio.get_running_loop().time()
+    await until(lambda: asyncio.get_running_loop().time() > begun + LEADER_WAIT_MS / 1000)
+
+    town.peers.to(THIRD)[0].fail(NotSent("connection refused"))
+    await town.settle()
+
+    assert [code for _, code, _ in outcomes(slot)] == [Code.NOT_LEADER_OR_FOLLOWER]
 
 
 @in_town()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
@@ -16,11 +17,13 @@ from chronik.node.connection import Peer, Slot
 from chronik.node.coordinators import partition_of
 from chronik.node.dispatch import Dispatch
 from chronik.node.forwarding import Forwarding
+from chronik.sim.loop import SimLoop
 from chronik.wire.codec import decode_request, encode_request, encode_response
 from chronik.wire.framing import RequestHeader, read_header
 from tests.unit.api.fake_desk import FakeGroups
 from tests.unit.api.house_desk import HouseDesk
-from tests.unit.wire.messages import read, response_type
+from tests.unit.node.fakes import House
+from tests.unit.wire.messages import read, response_type, write
 
 HERE, SECOND, THIRD = 1, 2, 3
 CORRELATION_ID = 4711
@@ -90,14 +93,22 @@ class FakePeers:
 class FakeCluster:
     """Who is the controller is up to the test."""
 
-    def __init__(self, image: MetadataImage) -> None:
-        self.image = image
+    def __init__(self, house: House) -> None:
+        self.image = house.image
         self.controller_id: int | None = SECOND
         self.caught_up = 0
+        self.asked: list[Any] = []
+        self._house = house
 
     @property
     def is_controller(self) -> bool:
         return self.controller_id == HERE
+
+    async def ask(self, command: Any) -> Any:
+        self.asked.append(command)
+        return self._house.tell(command)
+
+    ask_here = ask
 
     async def wait_until_caught_up(self, timeout_ms: int) -> bool:
         self.caught_up += 1
@@ -135,7 +146,7 @@ class Town:
             host = "localhost" if one_address else f"host-{node_id}"
             self.house.tell(RegisterBroker(node_id, bytes([node_id]) * 16, host, 9092))
         self.peers = FakePeers()
-        self.cluster = FakeCluster(self.house.image)
+        self.cluster = FakeCluster(self.house)
         self.groups = TownGroups(self.house.image)
         self.forwarding = Forwarding(
             HERE,
@@ -146,7 +157,10 @@ class Town:
             self.house.metrics,
         )
         self.desk: Desk = dataclasses.replace(
-            self.desk_in_house.desk, forwarding=self.forwarding, groups=cast(Any, self.groups)
+            self.desk_in_house.desk,
+            forwarding=self.forwarding,
+            groups=cast(Any, self.groups),
+            metadata=self.cluster,
         )
         self.dispatch = Dispatch(self.desk, self.house.metrics, self.forwarding)
         self.lead("orders", 1, SECOND)
@@ -199,14 +213,8 @@ def response_in(slot: Slot, api_key: int, version: int) -> Any:
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
     assert int.from_bytes(frame[4:8], "big") == CORRELATION_ID
     kind = response_type(api_key, version)
-    head = 4 + len(_head(kind))
-    return read(kind, frame[head:])
-
-
-def _head(kind: Any) -> bytes:
-    from tests.unit.wire.messages import write
-
-    return write(kind.__header_schema__(correlation_id=CORRELATION_ID))
+    head = write(kind.__header_schema__(correlation_id=CORRELATION_ID))
+    return read(kind, frame[4 + len(head) :])
 
 
 def in_town(**options: Any) -> Callable[[Callable[[Town], Coroutine[Any, Any, None]]], Callable[[], None]]:
@@ -227,3 +235,35 @@ def in_town(**options: Any) -> Callable[[Callable[[Town], Coroutine[Any, Any, No
         return wrapped
 
     return decorate
+
+
+def in_time(test: Callable[[Town], Coroutine[Any, Any, None]]) -> Callable[[], None]:
+    """On a simulated loop: hours pass in no time."""
+
+    def wrapped() -> None:
+        loop = SimLoop()
+
+        async def through() -> None:
+            town = Town()
+            await test(town)
+            assert town.house.metrics.faults == 0
+            await town.dispatch.close()
+
+        try:
+            loop.run_until_complete(through())
+        finally:
+            loop.close()
+
+    wrapped.__name__ = test.__name__
+    return wrapped
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """In simulated time, a millisecond at a time."""
+    for _ in range(60_000):
+        if condition():
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+    raise AssertionError("it never happened")
