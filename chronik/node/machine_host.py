@@ -141,13 +141,13 @@ class MachineHost:
                     future.set_exception(self._told(refusal))
             self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
 
-    def close(self) -> None:
+    def close(self, code: Code = Code.NOT_COORDINATOR) -> None:
         """Stop: whoever still waits is told that this is no longer the place to ask."""
         if self._deadline is not None:
             self._waiting.cancel(self._deadline)
         for future in self._asked.values():
             if not future.done():
-                future.set_exception(Refused(Code.NOT_COORDINATOR))
+                future.set_exception(Refused(code))
         self._asked.clear()
 
 

@@ -63,7 +63,12 @@ _ALL = (
     _api(45, "alter_partition_reassignments", 0, 1, 0),
     _api(46, "list_partition_reassignments", 0, 0, 0),
     _api(47, "offset_delete", 0, 0, 99),
+    _api(52, "vote", 0, 2, 0),
+    _api(53, "begin_quorum_epoch", 1, 1, 1),
+    _api(54, "end_quorum_epoch", 1, 1, 1),
+    _api(55, "describe_quorum", 0, 2, 0),
     _api(56, "alter_partition", 3, 3, 0),
+    _api(59, "fetch_snapshot", 0, 1, 0),
     _api(60, "describe_cluster", 0, 2, 0),
     _api(61, "describe_producers", 0, 0, 0),
     _api(62, "broker_registration", 0, 4, 0),
@@ -73,6 +78,8 @@ _ALL = (
     _api(68, "consumer_group_heartbeat", 0, 1, 0),
     _api(69, "consumer_group_describe", 0, 1, 0),
     _api(75, "describe_topic_partitions", 0, 0, 0),
+    _api(80, "add_raft_voter", 0, 1, 0),
+    _api(81, "remove_raft_voter", 0, 0, 0),
 )
 
 APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}

@@ -111,7 +111,7 @@ class Running:
         return await self.ask(METADATA, 4, write(kind(topics=wanted, allow_auto_topic_creation=True)))
 
     async def delete(self, topic: str) -> None:
-        await self.node.metadata.ask(DeleteTopics((TopicToDelete(name=topic),)))
+        await self.node.metadata.ask_here(DeleteTopics((TopicToDelete(name=topic),)))
         for _ in range(5):
             await asyncio.sleep(0)
 
@@ -233,7 +233,7 @@ async def test_a_topic_made_anew_after_a_restart_begins_at_0_and_the_old_files_g
 async def test_a_deletion_that_is_lost_in_a_power_cut_has_deleted_nothing(files: MemoryFiles) -> None:
     running = await made_with_orders(files)
     assert await running.produce(bytes(batch_of())) == (0, 0)
-    running.node.metadata.ask(DeleteTopics((TopicToDelete(name="orders"),)))  # and nobody is told that it is safe
+    running.node.metadata.ask_here(DeleteTopics((TopicToDelete(name="orders"),)))  # and nobody is told that it is safe
 
     files.crash()
     again = await Running(files).start()

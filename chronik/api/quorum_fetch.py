@@ -1,0 +1,185 @@
+"""Fetch (1) of the metadata log by another node of the quorum (KIP-595).
+
+A follower's fetch says how far its log is on disk; the leader answers with records, or where the logs part, or which
+snapshot to fetch instead. When there is nothing to say it waits, and is stepped again when the log grows, the watermark
+moves or somebody else leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from chronik.api.desk import Caller, Desk, QuorumDesk
+from chronik.api.quorum_topic import METADATA_TOPIC_ID, PARTITION, check_cluster, id_of, leader_of, quorum_of
+from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.ports import Outgoing
+from chronik.core.raft.messages import Fetch, FetchAnswer, LogPoint
+from chronik.wire import fetch as wire
+from chronik.wire import follower_fetch
+from chronik.wire.fetch import EpochEnd, FetchPartition, FetchRequest
+from chronik.wire.framing import RequestHeader
+from chronik.wire.leaders import Leader
+from chronik.wire.versions import FETCH
+
+Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
+
+FETCH_BYTES_MAX = 1024 * 1024
+NO_SESSION, NO_SESSION_EPOCH = 0, -1
+
+
+def start(
+    request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+) -> Callable[[], None] | None:
+    """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""
+    try:
+        check_cluster(request.cluster_id, desk)
+        fetch = _QuorumFetch(request, header, desk, quorum_of(desk), answer)
+        return fetch.begin()
+    except Refused as refused:
+        desk.metrics.refused(FETCH, refused.code)
+        answer(wire.encode(header.version, header.correlation_id, refused.code, NO_SESSION, []))
+        return None
+
+
+class _QuorumFetch:
+    """One fetch, from its first step to its answer."""
+
+    def __init__(
+        self, request: FetchRequest, header: RequestHeader, desk: Desk, quorum: QuorumDesk, answer: Answer
+    ) -> None:
+        if len(request.partitions) != 1 or request.partitions[0].partition != PARTITION:
+            raise Refused(Code.INVALID_REQUEST, "a fetch of the metadata log is of its one partition and nothing else")
+        self._request = request
+        self._asked = request.partitions[0]
+        self._header = header
+        self._desk = desk
+        self._quorum = quorum
+        self._answer = answer
+        self._deadline: object | None = None
+        self._known_watermark: int | None = None  # what the follower was last told, as far as this fetch knows
+        self._is_done = False
+        last_epoch = max(self._asked.last_fetched_epoch, 0)
+        point = LogPoint(last_epoch, self._asked.fetch_offset)
+        self._fetch = Fetch(request.replica_id, self._asked.leader_epoch, point)
+
+    def begin(self) -> Callable[[], None]:
+        self._step(is_late=self._request.max_wait_ms <= 0)
+        if not self._is_done:
+            self._quorum.when_news(self._wake)
+            self._deadline = self._desk.waiting.after_ms(self._request.max_wait_ms, self._time_is_up)
+        return self.leave
+
+    def leave(self) -> None:
+        """Wait no longer."""
+        self._is_done = True
+        self._quorum.stop_reading(self._wake)
+        if self._deadline is not None:
+            self._desk.waiting.cancel(self._deadline)
+            self._deadline = None
+
+    def _wake(self) -> None:
+        if not self._is_done:
+            try:
+                self._step(is_late=False)
+            except Refused:  # this node takes no part any more: let the follower ask another
+                self.leave()
+                self._answer(None)
+
+    def _time_is_up(self) -> None:
+        self._deadline = None
+        if not self._is_done:
+            self._step(is_late=True)
+
+    def _step(self, *, is_late: bool) -> None:
+        answer = self._quorum.step(self._fetch)
+        records: Outgoing = b""
+        if answer.is_sound:
+            if self._known_watermark is None:
+                self._known_watermark = answer.high_watermark
+            has_more = self._quorum.replica.log.end_offset > self._fetch.log_end.end_offset
+            if not (is_late or has_more or answer.high_watermark > self._known_watermark):
+                return
+            if has_more:
+                records = self._records()
+        self.leave()
+        self._send(answer, records)
+
+    def _records(self) -> bytes:
+        """What follows in the log, safe or not."""
+        log = self._quorum.replica.log
+        bytes_max = min(self._asked.max_bytes, FETCH_BYTES_MAX)
+        try:
+            plan = log.read(self._fetch.log_end.end_offset, log.end_offset, bytes_max, at_least_one=True)
+            if plan is None:
+                return b""
+            content = plan.file.read(plan.position, plan.length)
+            log.check_slice(plan, content)
+        except (Corrupt, OSError) as problem:
+            self._desk.replicas.read_failed(self._quorum.replica, problem)
+            raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
+        return content
+
+    def _send(self, answer: FetchAnswer, records: Outgoing) -> None:
+        part = wire.FetchAnswer(
+            self._asked.topic,
+            PARTITION,
+            answer.code,
+            answer.high_watermark,
+            answer.high_watermark,
+            self._quorum.replica.log.start_offset,
+            records,
+            diverging=None if answer.diverging is None else EpochEnd(*answer.diverging),
+            leader=Leader(id_of(answer.leader), answer.epoch),
+            snapshot=None if answer.snapshot is None else EpochEnd(*answer.snapshot),
+        )
+        self._answer(wire.encode(self._header.version, self._header.correlation_id, Code.NONE, NO_SESSION, [part]))
+
+
+# --- the asking side
+
+
+def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int) -> bytes:
+    part = FetchPartition(
+        METADATA_TOPIC_ID,
+        PARTITION,
+        fetch.log_end.end_offset,
+        FETCH_BYTES_MAX,
+        fetch.epoch,
+        fetch.log_end.epoch,
+    )
+    request = FetchRequest(
+        replica_id=fetch.sender,
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=FETCH_BYTES_MAX,
+        isolation_level=0,
+        session_id=NO_SESSION,
+        session_epoch=NO_SESSION_EPOCH,
+        partitions=[part],
+        forgotten=[],
+        cluster_id=cluster_id,
+    )
+    return follower_fetch.encode(0, f"node-{fetch.sender}", request)
+
+
+def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer, memoryview]:
+    """The answer, and the records that came with it. Raises Refused, Malformed."""
+    fetched = follower_fetch.parse(frame)
+    if fetched.error is not Code.NONE:
+        raise Refused(fetched.error)
+    if len(fetched.partitions) != 1 or fetched.partitions[0].leader is None:
+        raise Refused(Code.INVALID_REQUEST, "an answer without the partition that was asked for")
+    part = fetched.partitions[0]
+    assert part.leader is not None  # just looked
+    answer = FetchAnswer(
+        sender,
+        part.leader.leader_epoch,
+        leader_of(part.leader.leader_id),
+        fetch.log_end,
+        part.error,
+        part.high_watermark,
+        None if part.diverging is None else LogPoint(*part.diverging),
+        None if part.snapshot is None else LogPoint(*part.snapshot),
+    )
+    return answer, part.records

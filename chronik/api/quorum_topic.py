@@ -1,0 +1,51 @@
+"""What the requests of the quorum share: each is about one partition, that of the metadata log, in one cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from chronik.api.desk import Desk, QuorumDesk
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.names import METADATA_TOPIC
+
+METADATA_TOPIC_ID = bytes(15) + b"\x01"
+PARTITION = 0
+NOBODY = -1
+
+
+def check_cluster(cluster_id: str | None, desk: Desk) -> None:
+    """Refuse a node of another cluster: what it says of epochs and votes has nothing to do with us."""
+    if cluster_id is not None and cluster_id != desk.cluster_id:
+        message = f"this is cluster {desk.cluster_id}, and not {cluster_id}"
+        raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
+
+
+def quorum_of(desk: Desk) -> QuorumDesk:
+    if desk.quorum is None:
+        raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "this node takes no part in a quorum")
+    return desk.quorum
+
+
+def only_partition(topics: Sequence[Any], number_field: str = "partition_index", name_field: str = "topic_name") -> Any:
+    """The partition that a request is about. Raises Refused."""
+    if len(topics) == 1 and getattr(topics[0], name_field) == METADATA_TOPIC and len(topics[0].partitions) == 1:
+        partition = topics[0].partitions[0]
+        if getattr(partition, number_field) == PARTITION:
+            return partition
+    raise Refused(Code.INVALID_REQUEST, f"such a request is about {METADATA_TOPIC}-{PARTITION} and nothing else")
+
+
+def answered(response: Any, number_field: str = "partition_index", name_field: str = "topic_name") -> Any:
+    """The partition in a response of another node. Raises Refused when it is an error."""
+    if response.error_code != Code.NONE:
+        raise Refused(Code(response.error_code))
+    return only_partition(response.topics, number_field, name_field)
+
+
+def leader_of(leader_id: int) -> int | None:
+    return None if leader_id == NOBODY else leader_id
+
+
+def id_of(leader: int | None) -> int:
+    return NOBODY if leader is None else leader

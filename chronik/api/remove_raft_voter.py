@@ -1,0 +1,33 @@
+"""RemoveRaftVoter (81), version 0. A voter loses its vote (KIP-853)."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from typing import Any
+
+from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
+from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
+
+from chronik.api.desk import Caller, Desk
+from chronik.api.quorum_topic import check_cluster, quorum_of
+from chronik.core.errors import Code, Refused
+
+REQUEST = RemoveRaftVoterRequest
+RESPONSE = RemoveRaftVoterResponse
+NO_TIME = datetime.timedelta(0)
+SAFE_S_MAX = 10.0
+
+
+async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    check_cluster(request.cluster_id, desk)
+    try:
+        async with asyncio.timeout(SAFE_S_MAX):
+            await quorum_of(desk).remove_voter(request.voter_id)
+    except TimeoutError as problem:
+        raise Refused(Code.REQUEST_TIMED_OUT, "the change of voters is not safe yet") from problem
+    return RemoveRaftVoterResponse(throttle_time=NO_TIME, error_code=Code.NONE, error_message=None)
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    return RemoveRaftVoterResponse(throttle_time=NO_TIME, error_code=code, error_message=message)

@@ -1,0 +1,530 @@
+"""The quorum of the metadata log as this node takes part in it: carries out what the Raft machine says.
+
+Every `Ready` is carried out in the order that `core/raft` demands, at once and without waiting; only the sync of the
+log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
+to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash.
+
+Votes and announcements go over one link to each voter; fetches, which wait at the leader for news, have their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from chronik.api import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, vote
+from chronik.api.quorum_fetch import answer_of as fetch_answer_of
+from chronik.api.quorum_fetch import frame_of as fetch_frame_of
+from chronik.core.config.node import NodeConfig
+from chronik.core.errors import Code, Refused
+from chronik.core.ports import Chance, Files
+from chronik.core.raft import control_records, state_file
+from chronik.core.raft import messages as m
+from chronik.core.raft.control_records import Endpoint, Voter, VotersRecord
+from chronik.core.raft.core import Raft
+from chronik.core.raft.messages import LogPoint
+from chronik.core.raft.quorum import Voters
+from chronik.core.raft.quorum_log import QuorumLog
+from chronik.core.raft.quorum_replica import QuorumReplica
+from chronik.core.raft.ready import Election, LeaderChange, Ready, Timeouts, VotersChange
+from chronik.core.raft.view import QuorumView, describe
+from chronik.core.replica.replica import Replica
+from chronik.core.types import Buffer
+from chronik.node.checkpoints import Checkpoints
+from chronik.node.deadlines import Deadline
+from chronik.node.peers import Peers, Unreachable
+from chronik.node.replicas import Replicas
+from chronik.node.steady_time import SteadyTime
+from chronik.node.waiting import Waiting
+from chronik.trace.metrics import Metrics
+from chronik.wire.errors import Malformed
+
+log = logging.getLogger(__name__)
+
+PURPOSE = "quorum"
+FETCH_PURPOSE = "quorum-fetch"
+LISTENER = "CONTROLLER"
+ASK_AGAIN_MS = 50
+FETCH_PAUSE_MS = 30  # after a fetch that came to nothing
+RESIGN_MS_MAX = 500  # how long a leader that stops waits for the others to know
+KRAFT_VERSIONS = (0, 1)
+
+_MODULES: dict[type, Any] = {m.Vote: vote, m.BeginEpoch: begin_quorum_epoch, m.EndEpoch: end_quorum_epoch}
+
+
+class Cargo(NamedTuple):
+    """What came with an answer: records, or bytes of a snapshot."""
+
+    content: Buffer
+    snapshot: LogPoint | None = None
+    position: int = 0
+
+
+class Follower(Protocol):
+    """Whoever lives by the quorum's log (node/metadata.py)."""
+
+    def committed(self, end_offset: int) -> None:
+        """Everything below is safe."""
+
+    def refill(self, point: LogPoint) -> None:
+        """A snapshot has taken the place of the log."""
+
+    def office_lost(self) -> None:
+        """This node led the quorum, and does not any more."""
+
+
+class Quorum:
+    """This node as a voter or observer."""
+
+    def __init__(
+        self,
+        replica: QuorumReplica,
+        replicas: Replicas,
+        checkpoints: Checkpoints,
+        files: Files,
+        waiting: Waiting,
+        peers: Peers,
+        time: SteadyTime,
+        chance: Chance,
+        metrics: Metrics,
+        config: NodeConfig,
+        cluster_id: str,
+    ) -> None:
+        """Raises Corrupt, OSError."""
+        self.node_id = config.node_id
+        self.cluster_id = cluster_id
+        self.replica = replica
+        self._replicas = replicas
+        self._checkpoints = checkpoints
+        self._files = files
+        self._waiting = waiting
+        self._peers = peers
+        self._time = time
+        self._chance = chance
+        self._metrics = metrics
+        self._state_path = f"{replica.log.directory}/{state_file.FILE_NAME}"
+        self._timeouts = Timeouts(
+            config.controller_quorum_election_timeout_ms,
+            config.controller_quorum_fetch_timeout_ms,
+            config.controller_quorum_election_backoff_max_ms,
+            ASK_AGAIN_MS,
+        )
+        voters = Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
+        self.log = QuorumLog(replica.log, files, voters)
+        self.follower: Follower | None = None
+        self._saved = self._read_election()
+        self.high_watermark = -1
+        self.raft = self._new_raft()
+        self._was_leader = False
+        self._is_acting = False
+        self._is_running = False
+        self._has_log_changed = False
+        self._news = 0  # counts whatever a waiting fetch may want to know
+        self._is_wake_planned = False
+        self._readers: dict[Callable[[], None], None] = {}
+        self._fetching: object | None = None  # the fetch under way
+        self._fetching_from: tuple[int | None, int] = (None, -1)
+        self._fetch_pause: Deadline | None = None
+        self._deadline: Deadline | None = None
+        self._deadline_ms: int | None = None
+        self._asked: dict[tuple[int, m.Message], asyncio.Future[Any]] = {}
+        self._when_safe: list[tuple[int, asyncio.Future[None]]] = []
+        replica.on_synced = self.log_grew
+        replicas.on_offline.append(self._replica_offline)
+
+    # --- what others see
+
+    @property
+    def leader_id(self) -> int | None:
+        return self.node_id if self.is_leader else _other(self.raft.leader, self.node_id)
+
+    @property
+    def epoch(self) -> int:
+        return self.raft.epoch
+
+    @property
+    def is_leader(self) -> bool:
+        return self._is_running and self.raft.is_leader
+
+    @property
+    def news(self) -> int:
+        """Another number whenever the log, the watermark or the leader is another."""
+        return self._news
+
+    def describe(self) -> QuorumView:
+        """Raises Refused: only the leader knows."""
+        return describe(self.raft, self._time.now_ms())
+
+    def address_of(self, node_id: int) -> tuple[str, int] | None:
+        """Where another node is reached."""
+        return self.log.voter_addresses.get(node_id) or self._peers.address_of(node_id)
+
+    def read_snapshot_part(self, point: LogPoint, position: int, length: int) -> bytes:
+        return self.log.snapshot_at(point).read(position, length)
+
+    async def ask_high_watermark(self, timeout_ms: int) -> int:
+        """How far the leader has it safe. Raises Unreachable, Refused."""
+        leader = self.leader_id
+        if leader is None or leader == self.node_id:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "no leader of the quorum is known")
+        link = self._peers.link(leader, PURPOSE)
+        response = await link.ask(describe_quorum.KEY, describe_quorum.REQUEST_OF_ALL, timeout_ms=timeout_ms)
+        return describe_quorum.high_watermark_of(response)
+
+    def start(self) -> None:
+        """Take part from now on. A node alone leads when this returns."""
+        self._is_running = True
+        self._peers.on_refused.append(self._refused)
+        self._act(self.raft.tick)
+
+    async def stop(self) -> None:
+        """In good order: a leader tells the others, and waits a little until one of them knows."""
+        if not self._is_running:
+            return
+        if self.raft.is_leader:
+            self._act(self.raft.resign)
+            if self._asked:
+                await asyncio.wait(list(self._asked.values()), timeout=RESIGN_MS_MAX / 1000)
+        self._end()
+
+    def _end(self) -> None:
+        self._is_running = False
+        if self._refused in self._peers.on_refused:
+            self._peers.on_refused.remove(self._refused)
+        for deadline in (self._deadline, self._fetch_pause):
+            if deadline is not None:
+                self._waiting.cancel(deadline)
+        self._deadline = self._fetch_pause = None
+        self._fail_waiting()
+        self._plan_wake()
+
+    def step(self, request: m.Request) -> Any:
+        """What this node answers to another. Raises Refused while it takes no part."""
+        (answer,) = self._act(lambda now_ms: self.raft.step(request, now_ms))
+        return answer
+
+    def log_grew(self) -> None:
+        """More was written, or more of it is on disk."""
+        if self._is_acting:
+            self._has_log_changed = True
+        elif self._is_running:
+            self._act(self.raft.log_grew)
+            self._tell()
+
+    async def add_voter(self, node_id: int, address: tuple[str, int] | None, *, is_waited_for: bool = True) -> None:
+        """Raises Refused."""
+        known = {node_id: address} if address is not None else {}
+        await self._change_voters(lambda now_ms: self.raft.add_voter(node_id, now_ms), known, is_waited_for)
+
+    async def remove_voter(self, node_id: int) -> None:
+        """Raises Refused."""
+        await self._change_voters(lambda now_ms: self.raft.remove_voter(node_id, now_ms), {}, True)
+
+    async def _change_voters(
+        self, change: Callable[[int], Ready], known: dict[int, tuple[str, int]], is_waited_for: bool
+    ) -> None:
+        self.log.voter_addresses.update(known)
+        self._act(change)
+        if is_waited_for:
+            await self._wait_until_safe(self.log.end_offset)
+
+    async def _wait_until_safe(self, end_offset: int) -> None:
+        if self.high_watermark < end_offset:
+            future = asyncio.get_running_loop().create_future()
+            self._when_safe.append((end_offset, future))
+            await future
+
+    def when_news(self, reader: Callable[[], None]) -> None:
+        """Call the reader (soon) when something has changed, until `stop_reading`."""
+        self._readers[reader] = None
+
+    def stop_reading(self, reader: Callable[[], None]) -> None:
+        self._readers.pop(reader, None)
+
+    # --- the machine
+
+    def _read_election(self) -> Election:
+        try:
+            return state_file.decode(self._files.read_all(self._state_path))
+        except FileNotFoundError:
+            return Election(is_new=True)
+
+    def _new_raft(self) -> Raft:
+        now_ms = self._time.now_ms()
+        raft = Raft(self.node_id, self._saved, self.log, self._timeouts, self._chance, now_ms)
+        raft.high_watermark = max(raft.high_watermark, self.high_watermark)
+        return raft
+
+    def _act(self, act: Callable[[int], Ready], cargo: Cargo | None = None) -> list[m.Message]:
+        """Let the machine do something, and do what follows from it. Returns its answers. Raises Refused."""
+        if not self._is_running or self.replica.offline is not None:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, "this node takes no part in the quorum now")
+        before = self.raft.leader, self.raft.epoch, self.high_watermark
+        self._is_acting = True
+        try:
+            answers = self._carry_out(act(self._time.now_ms()), cargo)
+            while self._has_log_changed:
+                self._has_log_changed = False
+                self._tell()
+                self._carry_out(self.raft.log_grew(self._time.now_ms()), None)
+        except OSError as problem:  # nothing of it was said to anyone
+            log.error("the quorum's state cannot be written: %s", problem)
+            self.raft = self._new_raft()
+            self._set_office()
+            raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
+        finally:
+            self._is_acting = False
+            if (self.raft.leader, self.raft.epoch, self.high_watermark) != before:
+                self._tell()
+            self._set_deadline()
+        self._fetch()
+        return answers
+
+    def _carry_out(self, ready: Ready, cargo: Cargo | None) -> list[m.Message]:
+        if ready.election is not None:
+            self._files.replace(self._state_path, state_file.encode(ready.election))
+            self._saved = ready.election
+        self._set_office()
+        if ready.truncate_to is not None:
+            self._truncate(ready.truncate_to)
+        for record in ready.append:
+            self._append(record)
+        if ready.take and cargo is not None and cargo.content:
+            self._take(cargo)
+        if ready.install is not None:
+            self._install(ready.install)
+        answers: list[m.Message] = []
+        for to, message in ready.send:
+            if isinstance(message, m.Request):
+                self._ask(to, message)
+            else:
+                answers.append(message)
+        if ready.high_watermark is not None:
+            self._safe(ready.high_watermark)
+        return answers
+
+    def _set_office(self) -> None:
+        """The replica is led by whom the quorum elected; whoever lost the office is told before anything is cut."""
+        raft = self.raft
+        self.replica.set_office(raft.epoch, self.node_id if raft.is_leader else _other(raft.leader, self.node_id))
+        if self._was_leader and not raft.is_leader:
+            log.info("this node does not lead the quorum any more: epoch %d, leader %s", raft.epoch, raft.leader)
+            if self.follower is not None:
+                self.follower.office_lost()
+            self._fail_waiting()
+        elif raft.is_leader and not self._was_leader:
+            log.info("this node leads the quorum in epoch %d", raft.epoch)
+        self._was_leader = raft.is_leader
+
+    def _fail_waiting(self) -> None:
+        waiting, self._when_safe = self._when_safe, []
+        for _, future in waiting:
+            if not future.done():
+                future.set_exception(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the leader of the quorum has changed"))
+
+    def _truncate(self, end_offset: int) -> None:
+        self._replicas.cut([(self.replica, end_offset, False)])
+        if self.replica.log.end_offset > end_offset:
+            raise OSError(f"the metadata log cannot be cut at {end_offset}")
+        self.log.truncated()
+        self._has_log_changed = True
+
+    def _append(self, record: LeaderChange | VotersChange) -> None:
+        replica = self.replica
+        written = (
+            control_records.leader_change(record) if isinstance(record, LeaderChange) else self.voters_record(record)
+        )
+        batch = control_records.build(
+            [written], self._time.wall_ms(), base_offset=replica.log.end_offset, leader_epoch=self.raft.epoch
+        )
+        if not self._replicas.append_as_follower(replica, batch):
+            raise OSError("the metadata log cannot be written")
+        self.log.appended(batch)
+        self._has_log_changed = True
+
+    def voters_record(self, change: VotersChange) -> VotersRecord:
+        """With the addresses of the voters, as far as they are known."""
+        voters: list[Voter] = []
+        for voter_id in change.voters:
+            address = self.address_of(voter_id)
+            endpoints = () if address is None else (Endpoint(LISTENER, *address),)
+            voters.append(Voter(voter_id, control_records.NO_DIRECTORY, endpoints, KRAFT_VERSIONS))
+        return VotersRecord(0, tuple(voters))
+
+    def _take(self, cargo: Cargo) -> None:
+        """Records that cannot be written are fetched again."""
+        if cargo.snapshot is not None:
+            self.log.take_part(cargo.snapshot, cargo.position, cargo.content)
+        elif self._replicas.append_as_follower(self.replica, cargo.content):
+            self.log.appended(cargo.content)
+            self._has_log_changed = True
+
+    def _install(self, point: LogPoint) -> None:
+        log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
+        self.replica.log.expect_cut(0)
+        self._checkpoints.write(self._replicas.held())
+        self.log.install(point)
+        self.replica.cut()
+        if self.follower is not None:
+            self.follower.refill(point)
+        self._has_log_changed = True
+
+    def _safe(self, end_offset: int) -> None:
+        self.high_watermark = max(self.high_watermark, end_offset)
+        if self.follower is not None:
+            self.follower.committed(end_offset)
+        self.replica.set_watermark(end_offset)
+        self._waiting.moved(self.replica)
+        due = [future for offset, future in self._when_safe if offset <= end_offset and not future.done()]
+        self._when_safe = [(offset, future) for offset, future in self._when_safe if offset > end_offset]
+        for future in due:
+            future.set_result(None)
+
+    # --- time
+
+    def _set_deadline(self) -> None:
+        due_ms = self.raft.next_deadline_ms() if self._is_running else None
+        if due_ms == self._deadline_ms:
+            return
+        if self._deadline is not None:
+            self._waiting.cancel(self._deadline)
+            self._deadline = None
+        self._deadline_ms = due_ms
+        if due_ms is not None:
+            self._deadline = self._waiting.after_ms(due_ms - self._time.now_ms(), self._tick)
+
+    def _tick(self) -> None:
+        self._deadline = self._deadline_ms = None
+        self._act_quietly(self.raft.tick)
+
+    def _act_quietly(self, act: Callable[[int], Ready], cargo: Cargo | None = None) -> None:
+        """For what nobody asked for: a disk that refuses is said in the log, and the machine tries again."""
+        try:
+            self._act(act, cargo)
+        except Refused:
+            self._set_deadline()
+
+    # --- the other nodes
+
+    def _ask(self, to: int, message: m.Request) -> None:
+        if (to, message) in self._asked:
+            return  # under way already
+        module = _MODULES[type(message)]
+        request = module.request_of(message, to, self.cluster_id)
+        link = self._peers.link(to, PURPOSE)
+        future = self._asked[to, message] = link.ask(module.KEY, request, timeout_ms=self._timeouts.election_ms)
+        future.add_done_callback(partial(self._answered, to, message))
+
+    def _answered(self, to: int, message: m.Request, future: asyncio.Future[Any]) -> None:
+        self._asked.pop((to, message), None)
+        if future.cancelled() or not self._is_running:
+            return
+        try:
+            answer = _MODULES[type(message)].answer_of(future.result(), message, to)
+        except Unreachable:
+            return
+        except Refused as refused:
+            log.warning("node %d answers %s: %s", to, refused.code.name, refused.message)
+            return
+        self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms))
+
+    def _refused(self, node_id: int) -> None:
+        """Nobody listens there: the leader's process is gone."""
+        if self._is_running and node_id == self.raft.leader and node_id != self.node_id:
+            self._act_quietly(self.raft.leader_gone)
+
+    def _fetch(self) -> None:
+        """Ask for more, if there is somebody to ask and nothing is under way."""
+        if not self._is_running or self._fetch_pause is not None:
+            return
+        source = self.raft.leader, self.raft.epoch
+        if self._fetching is not None and self._fetching_from == source:
+            return
+        envelope = self.raft.next_fetch()
+        if envelope is None:
+            return
+        token = self._fetching = object()
+        self._fetching_from = source
+        to, message = envelope
+        link = self._peers.link(to, FETCH_PURPOSE)
+        wait_ms = self._timeouts.fetch_ms * 3 // 10
+        future: asyncio.Future[Any]
+        if isinstance(message, m.FetchSnapshot):
+            request = fetch_snapshot.request_of(message, to, self.cluster_id)
+            future = link.ask(fetch_snapshot.KEY, request, timeout_ms=self._timeouts.fetch_ms)
+        else:
+            assert isinstance(message, m.Fetch)  # there are no others
+            frame = fetch_frame_of(message, self.cluster_id, wait_ms)
+            future = link.ask_frame((frame,), timeout_ms=wait_ms + self._timeouts.fetch_ms)
+        future.add_done_callback(partial(self._fetched, token, to, message))
+
+    def _fetched(self, token: object, to: int, message: m.Fetch | m.FetchSnapshot, future: asyncio.Future[Any]) -> None:
+        if token is not self._fetching or not self._is_running:
+            return
+        self._fetching = None
+        if future.cancelled():
+            return
+        answer: m.FetchAnswer | m.FetchSnapshotAnswer
+        try:
+            if isinstance(message, m.FetchSnapshot):
+                answer, content = fetch_snapshot.answer_of(future.result(), message, to)
+                cargo = Cargo(content, message.snapshot, message.position)
+            else:
+                answer, records = fetch_answer_of(future.result(), message, to)
+                cargo = Cargo(records)
+        except (Unreachable, Refused, Malformed) as problem:
+            if not isinstance(problem, Unreachable):
+                log.warning("node %d answers a fetch of the metadata: %s", to, problem)
+            self._pause_fetches()
+            return
+        if answer.code is not Code.NONE:
+            self._pause_fetches()
+        self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms), cargo)
+
+    def _pause_fetches(self) -> None:
+        if self._fetch_pause is None:
+            self._fetch_pause = self._waiting.after_ms(FETCH_PAUSE_MS, self._resume_fetches)
+
+    def _resume_fetches(self) -> None:
+        self._fetch_pause = None
+        self._fetch()
+
+    # --- fetches that wait here for news
+
+    def _tell(self) -> None:
+        self._news += 1
+        self._plan_wake()
+
+    def _plan_wake(self) -> None:
+        if self._readers and not self._is_wake_planned:
+            self._is_wake_planned = True
+            asyncio.get_running_loop().call_soon(self._wake)
+
+    def _wake(self) -> None:
+        self._is_wake_planned = False
+        for reader in list(self._readers):
+            try:
+                reader()
+            except Exception:
+                self._metrics.faults += 1
+                log.exception("fault in a fetch that waited")
+
+    def _replica_offline(self, replica: Replica) -> None:
+        """The disk failed. Of several, another is to lead; one alone keeps its office, and refuses everything."""
+        if replica is not self.replica or not self._is_running:
+            return
+        if self.raft.voters.ids != (self.node_id,):
+            ready = self.raft.resign(self._time.now_ms())
+            for to, message in ready.send:
+                if isinstance(message, m.EndEpoch):
+                    self._ask(to, message)
+            self._set_office()
+            self._end()
+
+
+def _other(leader: int | None, node_id: int) -> int | None:
+    """The leader as a follower names it: it is not itself, though it may have resigned in this epoch."""
+    return None if leader == node_id else leader
