@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
+from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Clock
 from chronik.core.replica.divergence import Diverging
 from chronik.core.replica.follower import Append, AskAgain, Cut, Told, position_of, step
@@ -95,7 +96,7 @@ class Fetchers:
 
     def role_changed(self, replica: Replica) -> None:
         """It leads or follows anew, is offline or gone: fetch from whoever leads now, if anybody."""
-        if not self._is_started:
+        if not self._is_started or replica.topic == METADATA_TOPIC:  # that one is the quorum's
             return
         before = self._stream_of.pop(replica, None)
         if before is not None:
