@@ -127,7 +127,7 @@ class RunningNode:
         """SIGTERM, without waiting for the end; `stop` waits for it."""
         if self._process is not None:
             self._process.send_signal(signal.SIGTERM)
-            self.resume()  # a paused process would not hear it
+            self._process.send_signal(signal.SIGCONT)  # a paused process would not hear it
 
     def pause(self) -> None:
         """SIGSTOP: it hangs, and its connections stay open."""
