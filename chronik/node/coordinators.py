@@ -155,7 +155,8 @@ class Coordinators:
     def _loaded(self, host: MachineHost, code: Code) -> None:
         """What was read is safe, or will never be: then leadership goes as well, and that is told in its own way."""
         partition = host.replica.partition
-        if not code and self._loading.get(partition) is host:
+        is_safe = code in (Code.NONE, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # by as many as there are
+        if is_safe and self._loading.get(partition) is host:
             del self._loading[partition]
             host.begin()
             self._forget_deleted_topics(host)

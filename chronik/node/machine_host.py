@@ -103,10 +103,13 @@ class MachineHost:
         if decision.replies:
             # Even a mere reading waits for what it may have read to be safe.
             end_offset = self.replica.log.end_offset
-            self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, -1, partial(self._release, decision.replies))
+            released = partial(self._release, decision.replies, bool(durable))
+            self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, -1, released)
         self._set_deadline()
 
-    def _release(self, replies: list[Reply], code: Code) -> None:
+    def _release(self, replies: list[Reply], is_written: bool, code: Code) -> None:
+        if code is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND and not is_written:
+            code = Code.NONE  # what was read is on all that are in sync; too few of them hold up writing only
         for ticket, answer in replies:
             future = self._asked.pop(ticket, None)
             if future is None or future.done():

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
+from chronik.core.machines.groups.commands import CommitOffsets, FetchOffsets, OffsetToCommit
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
@@ -280,6 +280,24 @@ async def test_a_coordinator_answers_nothing_until_what_it_read_is_safe(place: P
 
     assert not place.is_loading()
     assert place.committed("g") == 1
+
+
+@run
+async def test_too_few_in_sync_hold_up_commits_but_neither_loading_nor_reading(place: Place) -> None:
+    await place.commit("g", 1)
+    replica = place.log_of("g")
+    place.coordinators.leadership_lost(replica)
+    replica.log.config = dataclasses.replace(replica.log.config, min_insync_replicas=2)
+    replica.lead(1, 1, (1, 2), (1,), 0)
+
+    place.coordinators.leadership_gained(replica)
+
+    assert not place.is_loading()
+    read = await place.coordinators.ask("g", FetchOffsets("g", None, None, -1))
+    assert [one.offset for one in read.offsets] == [1]
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 2)
+    assert caught.value.code == Code.COORDINATOR_NOT_AVAILABLE
 
 
 @run
