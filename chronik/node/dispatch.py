@@ -40,6 +40,8 @@ class Dispatch:
         self._metrics = metrics
         self._forwarding = forwarding
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they began
+        # Until this node knows what the cluster is like, it could tell clients nothing that is true.
+        self.serves_clients = True
 
     def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
         header = read_header(frame)
@@ -47,6 +49,9 @@ class Dispatch:
         if api is None or not api.lowest <= header.version <= api.highest:
             return self._unknown(header, answer)
         self._metrics.requests[header.api_key] += 1
+        if not (self.serves_clients or peer.is_node or header.api_key == API_VERSIONS):
+            answer(None)
+            return True
         caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
         forwarding = self._forwarding
         try:

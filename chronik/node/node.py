@@ -5,67 +5,46 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from functools import partial
 from typing import Any
 
 from chronik.api.desk import Desk
+from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
-from chronik.core.config.topic import FOREVER_MS, UNLIMITED, TopicConfig
-from chronik.core.errors import Code, Corrupt
+from chronik.core.errors import Corrupt
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
-from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
-from chronik.core.machines.metadata.records import ConfigRecord, RemoveTopicRecord
+from chronik.core.machines.metadata.records import RemoveTopicRecord
+from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
-from chronik.core.replica.replica import ACKS_ALL
+from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
+from chronik.node.controller_link import ControllerLink
 from chronik.node.coordinators import Coordinators
 from chronik.node.deadlines import Deadlines
 from chronik.node.dispatch import Dispatch
+from chronik.node.fetchers import Fetchers
+from chronik.node.forwarding import Forwarding
 from chronik.node.housekeeping import Housekeeping
 from chronik.node.identity import Identity
-from chronik.node.machine_host import MachineHost
+from chronik.node.in_sync_upkeep import InSyncUpkeep
+from chronik.node.liveness import Liveness
+from chronik.node.metadata import METADATA_CONFIG, Metadata
+from chronik.node.peers import Peers
+from chronik.node.quorum import Quorum
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
+from chronik.node.watch import Watch
 from chronik.trace.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
-# The metadata log keeps everything, in batches as large as one command makes them (a topic of 10,000 partitions).
-METADATA_CONFIG = TopicConfig(
-    max_message_bytes=512 * 1024 * 1024,
-    retention_ms=UNLIMITED,
-    retention_bytes=UNLIMITED,
-    message_timestamp_after_max_ms=FOREVER_MS,
-)
-
-
-class MetadataHost(MachineHost):
-    """The host of the metadata machine; handlers read its image."""
-
-    machine: MetadataMachine
-
-    @property
-    def image(self) -> MetadataImage:
-        return self.machine.image
-
-    @property
-    def is_controller(self) -> bool:
-        return True
-
-    @property
-    def controller_id(self) -> int | None:
-        return self.machine.controller.own_id
-
-    def ask_here(self, command: Any) -> asyncio.Future[Any]:
-        return self.ask(command)
+LOOK_AGAIN_MS = 5_000
 
 
 class Node:
@@ -102,29 +81,91 @@ class Node:
             is_synced=config.durability == "sync",
             data_dir=data_dir,
         )
-        self.metadata = self._open_metadata()
-        self.coordinators = Coordinators(
-            self.image, self.metadata.ask, self.replicas, self.waiting, self._time, chance, group_config(config)
+        self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
+        self.quorum = self._open_quorum()
+        self.metadata = Metadata(
+            MetadataImage(identity.cluster_id, config),
+            self.quorum,
+            self.replicas,
+            self.waiting,
+            self._time,
+            files,
+            self.metrics,
+            ControllerConfig.of(config),
         )
+        self.metadata.on_applied.append(self._metadata_applied)
+        self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
+        self.coordinators = Coordinators(
+            self.image, self.controller.ask, self.replicas, self.waiting, self._time, chance, group_config(config)
+        )
+        self.replicas.on_role.append(self.coordinators.role_changed)
+        self._join_cluster(clock)
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
-        self._dispatch = Dispatch(self._desk(clock), self.metrics)
+        self._dispatch = Dispatch(self._desk(clock), self.metrics, self.forwarding)
+        self._dispatch.serves_clients = False  # until it has started
         self.connections = Connections(
             self._dispatch,
             frame_bytes_max=config.socket_request_max_bytes,
             under_way_max=config.queued_max_requests,
             send_now=network.send_now,
             open_max=lambda: self.image.node_config.max_connections,
+            on_closed=self.forwarding.connection_closed,
         )
         self._housekeeping = Housekeeping(self, self._checkpoints, clock)
         self._listener: Listener | None = None
         self.is_ready = False
 
+    def _join_cluster(self, clock: Clock) -> None:
+        """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
+        config, metrics, deadlines = self.config, self.metrics, self._deadlines
+        self.liveness = Liveness(
+            self.controller, self.metadata, config, self.identity, self._files, self._chance, metrics
+        )
+        self._watch = Watch(
+            self.metadata, self.peers, deadlines, config.node_id, interval_ms=config.broker_heartbeat_interval_ms
+        )
+
+        def broker_epoch() -> int:
+            return self.liveness.broker_epoch
+
+        self._fetchers = Fetchers(
+            self.peers,
+            self.replicas,
+            deadlines,
+            clock,
+            metrics,
+            config,
+            node_id=config.node_id,
+            broker_epoch=broker_epoch,
+        )
+        self._in_sync_upkeep = InSyncUpkeep(
+            self.image,
+            self.replicas,
+            deadlines,
+            clock,
+            config,
+            metrics,
+            node_id=config.node_id,
+            broker_epoch=broker_epoch,
+            ask=self.controller.ask,
+        )
+        self.forwarding = Forwarding(config.node_id, self.metadata, self.coordinators, self.peers, deadlines, metrics)
+        # After the replicas: batches that waited for a leader may go to this node itself.
+        self.metadata.on_applied.append(self.forwarding.metadata_applied)
+
     @property
     def image(self) -> MetadataImage:
         return self.metadata.image
 
-    def _open_metadata(self) -> MetadataHost:
-        replica = self.replicas.open(METADATA_TOPIC, 0, bytes(15) + b"\x01", METADATA_CONFIG)
+    def _address_of(self, node_id: int) -> tuple[str, int] | None:
+        """Where another node is reached by this one."""
+        broker = self.image.brokers.get(node_id)
+        if node_id in self.config.voters or broker is None:
+            return self.config.voters.get(node_id)
+        return broker.internal_host, broker.internal_port
+
+    def _open_quorum(self) -> Quorum:
+        replica = self.replicas.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         if replica is None:
             reason = self.replicas.offline()[METADATA_TOPIC, 0]
             if self.replicas.wants_room(METADATA_TOPIC, 0):  # nothing is wrong with it
@@ -132,26 +173,26 @@ class Node:
             raise Corrupt(
                 f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
             )
-        machine = MetadataMachine(MetadataImage(self.identity.cluster_id, self.config))
-        host = MetadataHost(machine, replica, self.replicas, self.waiting, self._time, self._metadata_applied)
-        host.replay()
-        self.replicas.follow(machine.image)
-        return host
+        assert isinstance(replica, QuorumReplica)  # as this topic's are
+        return Quorum(
+            replica,
+            self.replicas,
+            self._checkpoints,
+            self._files,
+            self.waiting,
+            self.peers,
+            self._time,
+            self._chance,
+            self.metrics,
+            self.config,
+            self.identity.cluster_id,
+        )
 
     def _metadata_applied(self, facts: list[Any]) -> None:
-        if any(isinstance(fact, RemoveTopicRecord | ConfigRecord) for fact in facts):
-            gone = list(self.replicas.metadata_changed())
-            if gone:
-                host = self.metadata
-                end_offset = host.replica.log.end_offset
-                self.waiting.when_safe(host.replica, end_offset, ACKS_ALL, -1, partial(self._remove, gone))
+        for directory in self.replicas.metadata_changed(facts):
+            self._dispatch.watch(self._remove_later(directory))
+        if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.coordinators.forget_deleted_topics()
-
-    def _remove(self, directories: list[str], code: Code) -> None:
-        """Only when the deletion is safe: a crash may take it back, and then the topic must have all it had."""
-        if not code:
-            for directory in directories:
-                self._dispatch.watch(self._remove_later(directory))
 
     async def _remove_later(self, directory: str) -> None:
         await self._files.remove_later(directory)
@@ -163,7 +204,7 @@ class Node:
             config=self.config,
             clock=clock,
             chance=self._chance,
-            metadata=self.metadata,
+            metadata=self.controller,
             groups=self.coordinators,
             replicas=self.replicas,
             waiting=self.waiting,
@@ -171,22 +212,42 @@ class Node:
             metrics=self.metrics,
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
+            forwarding=self.forwarding,
+            quorum=self.quorum,
         )
 
     async def start(self) -> tuple[str, int]:
-        """Recover, listen, register. Returns the address clients are listened for at."""
-        self.replicas.remove_deleted()
-        later = self._open_replicas()
-        self.coordinators.start_all_on_disk()
-        self._checkpoints.started()
+        """Listen, learn what the cluster is like, recover, register; then clients are served. Returns the address they
+        are listened for at. Raises OSError, Corrupt, CannotStart."""
         host, port = self.config.address
         self._listener = await self._network.listen(host, port, self.connections.accept)
         bound_port = self._listener.address[1]
-        await self._register(bound_port)
+        self.replicas.follow(self.image, is_caught_up=False)
+        self.quorum.start()
+        await self.metadata.wait_until_started()
+        self.replicas.follow(self.image)
+        self.replicas.remove_deleted()
+        later = self._open_replicas()
+        for directory in self.replicas.metadata_changed(None):  # what it follows, and what moved away meanwhile
+            self._dispatch.watch(self._remove_later(directory))
+        self.coordinators.start_all_on_disk()
+        self._checkpoints.started()
+        self._fetchers.start()
+        self._in_sync_upkeep.start()
+        await self.liveness.register(host, bound_port)
+        self.liveness.start()
+        self._watch.start()
         self._housekeeping.start()
         self._dispatch.watch(self._open_later(later))
+        self._dispatch.serves_clients = True
+        await self._wait_until_unfenced()
         self.is_ready = True
         return host, bound_port
+
+    async def _wait_until_unfenced(self) -> None:
+        """Until the controller lets this node lead, and this node has heard of it."""
+        while not await self.metadata.wait_for(lambda: not self.liveness.is_fenced, LOOK_AGAIN_MS):
+            log.info("waiting for the controller to let this node serve")
 
     def _open_replicas(self) -> list[TopicPartition]:
         """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but ours."""
@@ -205,25 +266,20 @@ class Node:
             self.replicas.ensure_open(name)
             await asyncio.sleep(0)
 
-    async def _register(self, bound_port: int) -> None:
-        advertised_host, advertised_port = self.config.advertised_address
-        command = RegisterBroker(
-            self.config.node_id,
-            self._chance.uuid(),
-            advertised_host,
-            advertised_port or bound_port,
-            self.config.broker_rack,
-        )
-        await self.metadata.ask(command)
-
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        await self.liveness.shut_down()  # clients are served until others lead what was led here
         if self._listener is not None:
             await self._listener.close()
         await self.connections.close_all()
         self.coordinators.close()
-        self.metadata.close()
+        self._watch.stop()
+        await self._in_sync_upkeep.stop()
+        await self._fetchers.stop()
+        await self.quorum.stop()
+        await self.metadata.stop()
+        self.peers.close()
         await self._dispatch.close()
         await self._housekeeping.stop()
         await self.replicas.commits.wait_until_idle()
