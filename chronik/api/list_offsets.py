@@ -3,7 +3,8 @@
 Special times: -1 latest, -2 earliest, -3 the largest timestamp (from 7), -4 earliest on this disk (from 8), -5 latest
 in tiered storage (from 9), -6 earliest not yet there (from 11): without tiers, -4 is -2 and the last two are unknown.
 
-A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed.
+A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed. A leader just
+elected may not know yet how far that had come, and says OFFSET_NOT_AVAILABLE rather than less than was said before.
 """
 
 from __future__ import annotations
@@ -100,6 +101,9 @@ def _find(replica: Replica, timestamp: int, request: Any) -> Found:
     log = replica.log
     is_consumer = request.replica_id == CONSUMER
     bound = replica.readable_bound(request.isolation_level) if is_consumer else log.end_offset
+    is_known = replica.is_watermark_known or not is_consumer
+    if timestamp == LATEST and not is_known:
+        raise Refused(Code.OFFSET_NOT_AVAILABLE)
     if timestamp == LATEST:
         return Found(bound, leader_epoch=replica.leader_epoch)
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
@@ -109,6 +113,8 @@ def _find(replica: Replica, timestamp: int, request: Any) -> Found:
     stamped = (
         log.offset_of_max_timestamp(bound) if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp, bound)
     )
+    if stamped is None and not is_known:
+        raise Refused(Code.OFFSET_NOT_AVAILABLE)  # there may be one between here and where it had come
     if stamped is None:
         return Found()
     return Found(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
