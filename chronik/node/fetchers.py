@@ -131,6 +131,7 @@ class _Stream:
         self._unsynced: dict[Key, Replica] = {}  # appended, and not safe yet
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
+        self._broker_epoch = fetchers.broker_epoch()  # that the session began under
         self._under_way: deque[asyncio.Future[memoryview]] = deque()
         self._is_paused = False
         self._is_closed = False
@@ -212,7 +213,12 @@ class _Stream:
         return has_news and len(self._under_way) == 1 and self._session_id != NO_SESSION
 
     def _ask(self) -> None:
-        config = self._all.config
+        config, broker_epoch = self._all.config, self._all.broker_epoch()
+        if broker_epoch != self._broker_epoch:
+            # The leader lets nobody join who fetched under another registration (KIP-903), and an idle partition is
+            # named only when a session begins.
+            self._begin_session_anew()
+            self._broker_epoch = broker_epoch
         partitions: list[FetchPartition] = []
         for key in self._to_name:
             replica = self._followed[key]
@@ -238,7 +244,7 @@ class _Stream:
             session_epoch=self._epoch,
             partitions=partitions,
             forgotten=list(self._to_forget) if self._epoch else [],
-            replica_epoch=self._all.broker_epoch(),
+            replica_epoch=broker_epoch,
         )
         self._to_name.clear()
         self._to_forget.clear()
