@@ -38,14 +38,14 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
             connection.sendall(_frame(request))
             (size,) = struct.unpack(">i", _read(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
-                raise NotKafka(f"{_written(address)} does not speak Kafka's protocol")
+                raise NotKafka(f"{written(address)} does not speak Kafka's protocol")
             return _response(request, _read(connection, size, deadline))
     except Malformed as problem:
-        raise NotKafka(f"{_written(address)} answered what cannot be read: {problem}") from problem
+        raise NotKafka(f"{written(address)} answered what cannot be read: {problem}") from problem
     except TimeoutError as problem:
-        raise NoAnswer(f"{_written(address)} does not answer in {timeout_s:g} s") from problem
+        raise NoAnswer(f"{written(address)} does not answer in {timeout_s:g} s") from problem
     except OSError as problem:
-        raise NoAnswer(f"{_written(address)} does not answer: {problem.strerror or problem}") from problem
+        raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
 
 
 def _frame(request: Any) -> bytes:
@@ -88,6 +88,6 @@ def _response(request: Any, frame: bytes) -> Any:
     return decode(load_response_schema(kind.__api_key__, kind.__version__), frame, position)
 
 
-def _written(address: Address) -> str:
+def written(address: Address) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,20 +2,33 @@
 
 A node of a cluster starts when a majority is there, so it waits for those that are not. Some will never come, and then
 it is better to say so: an address that leads to this node itself, or to something that is no node it could talk to.
+
+A node that joins a running cluster asks it who its voters are, and keeps the answer: when all nodes are started again,
+there may be nobody yet to ask. From then on the metadata log says who votes.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterable
+from dataclasses import replace
 
 from chronik import __version__
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.node import NodeConfig
-from chronik.shell.asking import Address, NoAnswer, NotKafka, ask
+from chronik.core.errors import Code
+from chronik.core.ports import Files
+from chronik.shell.asking import Address, NoAnswer, NotKafka, ask, written
 from chronik.shell.errors import StartError
 from chronik.wire.versions import API_VERSIONS, APIS, FETCH
+
+log = logging.getLogger(__name__)
+
+FOUND_VOTERS = "found-voters"  # a file beside meta.properties
+FIND_EVERY_S = 0.2
+STRANGERS_EVERY = 10  # rounds
 
 # What nodes ask of each other.
 NODE_REQUESTS = (
@@ -62,6 +75,44 @@ def _is_of_this_machine(host: str) -> bool:
         except OSError:
             return False
     return True
+
+
+async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
+    """The config with the voters of the cluster that is joined; waits until it tells them. Raises StartError."""
+    if config.voters or not config.bootstrap_servers:
+        return config
+    if files.exists(FOUND_VOTERS):
+        return replace(config, controller_quorum_voters=files.read_all(FOUND_VOTERS).decode())
+    log.info("asking %s for the voters of the cluster", config.controller_quorum_bootstrap_servers)
+    rounds = 0
+    while True:
+        for address in config.bootstrap_servers:
+            found = await asyncio.to_thread(_voters_told_at, address)
+            if found:
+                files.replace(FOUND_VOTERS, found.encode())
+                return replace(config, controller_quorum_voters=found)
+        if rounds % STRANGERS_EVERY == 0:
+            await refuse_strangers(config)
+        rounds += 1
+        await asyncio.sleep(FIND_EVERY_S)
+
+
+def _voters_told_at(address: Address) -> str:
+    """As `controller.quorum.voters` has them; empty when there is no answer now."""
+    from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
+
+    topic = TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(partition_index=0),))
+    try:
+        answer = ask(address, DescribeQuorumRequest(topics=(topic,)), LOOK_TIMEOUT_S)
+    except NoAnswer:
+        return ""
+    parts = [part for each in answer.topics for part in each.partitions if part.error_code == Code.NONE]
+    voters = {state.replica_id for part in parts for state in part.current_voters}
+    reached = {node.node_id: node.listeners[0] for node in answer.nodes if node.listeners}
+    if not voters or not voters <= reached.keys():
+        return ""
+    addresses = {voter: written((reached[voter].host, reached[voter].port)) for voter in sorted(voters)}
+    return ",".join(f"{voter}@{address}" for voter, address in addresses.items())
 
 
 async def refuse_strangers(config: NodeConfig) -> None:

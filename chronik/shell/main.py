@@ -86,6 +86,7 @@ class House:
         chance = RealChance()
         try:
             identity = settle(self._files, config.node_id, chance, config.cluster_id)
+            self._config = config = await company.with_voters(config, self._files)
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )

@@ -53,3 +53,34 @@ def test_a_paused_node_goes_on_where_it_was_and_can_be_stopped_while_it_is_pause
 def test_what_keeps_a_node_from_starting_is_in_the_exception() -> None:
     with pytest.raises(NodeDied, match=r"num\.partitions"), cluster(settings={"num.partition": "3"}):
         pytest.fail("it started with a setting that does not exist")
+
+
+def test_three_nodes_are_one_cluster_wherever_it_is_asked() -> None:
+    with cluster(nodes=3) as running:
+        for node_id, node in running.nodes.items():
+            view = running.view(node_id)
+            assert view.is_whole([1, 2, 3])
+            assert view.cluster_id == running.cluster_id
+            assert view.addresses[node_id] == (node.host, node.port)
+        assert running.controller_id() in (1, 2, 3)
+
+
+def test_a_cluster_goes_on_without_one_of_its_nodes_and_takes_it_back() -> None:
+    with cluster(nodes=3) as running:
+        running.kill(2)
+        assert list(running.running()) == [1, 3]
+        running.wait_until_ready()
+
+        running.restart(2)
+        running.wait_until_ready()
+
+        assert running.view(2).is_whole([1, 2, 3])
+
+
+def test_a_further_node_joins() -> None:
+    with cluster(nodes=3) as running:
+        added = running.add()
+        running.wait_until_ready()
+
+        assert running.nodes[4] is added
+        assert running.view(1).is_whole([1, 2, 3, 4])

@@ -12,18 +12,22 @@ Answer = Callable[[bytes], bytes]
 
 @contextlib.contextmanager
 def answering(answer: Answer | None) -> Iterator[tuple[str, int]]:
-    """Something that listens, and answers one request with these bytes; with None it says nothing at all."""
+    """Something that listens, and answers a connection's first request with these bytes; with None it says nothing."""
     over = threading.Event()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
-            connection, _ = server.accept()
-            with connection:
-                request = connection.recv(65_536)
-                if answer is None:
-                    over.wait(10)
-                else:
-                    connection.sendall(answer(request))
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                with connection:
+                    request = connection.recv(65_536)
+                    if answer is None:
+                        over.wait(10)
+                    else:
+                        connection.sendall(answer(request))
 
         thread = threading.Thread(target=serve)
         thread.start()
@@ -31,4 +35,5 @@ def answering(answer: Answer | None) -> Iterator[tuple[str, int]]:
             yield server.getsockname()[:2]
         finally:
             over.set()
+            server.shutdown(socket.SHUT_RDWR)
             thread.join()

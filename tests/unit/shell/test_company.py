@@ -5,20 +5,31 @@ from __future__ import annotations
 import asyncio
 import datetime
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from kio.schema.api_versions.v3.response import ApiVersion, ApiVersionsResponse
+from kio.schema.describe_quorum.v2.response import (
+    DescribeQuorumResponse,
+    Listener,
+    Node,
+    PartitionData,
+    ReplicaState,
+    TopicData,
+)
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.shell.asking import Address
-from chronik.shell.company import refuse_own_address, refuse_strangers
+from chronik.shell.company import refuse_own_address, refuse_strangers, with_voters
 from chronik.shell.errors import StartError
+from chronik.shell.files import RealFiles
 from chronik.shell.ports import free_ports
 from chronik.wire.codec import encode_response
 from chronik.wire.versions import API_VERSIONS, APIS, FETCH
 from tests.unit.shell.answering import Answer, answering
 
+DESCRIBE_QUORUM = 55
 OURS = {api.key: (api.lowest, api.highest) for api in APIS.values()}
 
 
@@ -107,3 +118,68 @@ def test_who_does_not_answer_may_come_yet() -> None:
     look_at(("127.0.0.1", free_ports(1)[0]))
     with answering(lambda request: b"") as address:
         look_at(address)
+
+
+def quorum_of(voters: Mapping[int, Address]) -> Answer:
+    """Answers DescribeQuorum with these."""
+    states = tuple(
+        ReplicaState(
+            replica_id=voter,
+            replica_directory_id=None,
+            log_end_offset=1,
+            last_fetch_timestamp=-1,
+            last_caught_up_timestamp=-1,
+        )
+        for voter in voters
+    )
+    part = PartitionData(
+        partition_index=0,
+        error_code=Code.NONE,
+        error_message=None,
+        leader_id=1,
+        leader_epoch=1,
+        high_watermark=1,
+        current_voters=states,
+        observers=(),
+    )
+    response = DescribeQuorumResponse(
+        error_code=Code.NONE,
+        error_message=None,
+        topics=(TopicData(topic_name="__cluster_metadata", partitions=(part,)),),
+        nodes=tuple(
+            Node(node_id=voter, listeners=(Listener(name="CONTROLLER", host=host, port=port),))
+            for voter, (host, port) in voters.items()
+        ),
+    )
+    return lambda request: encode_response(DESCRIBE_QUORUM, 2, int.from_bytes(request[8:12], "big"), response)
+
+
+def joining(*addresses: Address) -> NodeConfig:
+    servers = ",".join(f"{host}:{port}" for host, port in addresses)
+    settings = {"node.id": "4", "cluster.id": "a-cluster", "listeners": "127.0.0.1:1"}
+    return NodeConfig.from_settings(settings | {"controller.quorum.bootstrap.servers": servers})
+
+
+def test_a_node_that_joins_learns_the_voters_and_remembers_them(tmp_path: Path) -> None:
+    voters = {2: ("b.example", 9092), 1: ("::1", 9092)}
+    nobody = ("127.0.0.1", free_ports(1)[0])
+    with answering(quorum_of(voters)) as address:
+        learned = asyncio.run(with_voters(joining(nobody, address), RealFiles(str(tmp_path))))
+    again = asyncio.run(with_voters(joining(nobody), RealFiles(str(tmp_path))))  # with nobody there to ask
+
+    assert learned.voters == again.voters == {1: ("::1", 9092), 2: ("b.example", 9092)}
+
+
+def test_a_node_that_joins_strangers_is_refused(tmp_path: Path) -> None:
+    words = "there is no node of this cluster at"
+    page = b"HTTP/1.1 400 Bad Request\r\n\r\n"
+    with answering(lambda request: page) as address, pytest.raises(StartError, match=words):
+        asyncio.run(with_voters(joining(address), RealFiles(str(tmp_path))))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_that_names_its_voters_asks_nobody(tmp_path: Path) -> None:
+    named = config("1@127.0.0.1:9092,2@127.0.0.1:9093")
+
+    assert asyncio.run(with_voters(named, RealFiles(str(tmp_path)))) is named
