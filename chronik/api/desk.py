@@ -200,6 +200,10 @@ class QuorumDesk(Protocol):
     def replica(self) -> Replica: ...
 
     @property
+    def told_watermarks(self) -> dict[int, int]:
+        """By follower, the watermark in the last answer to it."""
+
+    @property
     def leader_id(self) -> int | None: ...
 
     @property

@@ -57,7 +57,8 @@ class _QuorumFetch:
         self._quorum = quorum
         self._answer = answer
         self._deadline: object | None = None
-        self._known_watermark: int | None = None  # what the follower was last told, as far as this fetch knows
+        # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
+        self._known_watermark = quorum.told_watermarks.get(request.replica_id, -1)
         self._is_done = False
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
@@ -95,8 +96,6 @@ class _QuorumFetch:
         answer = self._quorum.step(self._fetch)
         records: Outgoing = b""
         if answer.is_sound:
-            if self._known_watermark is None:
-                self._known_watermark = answer.high_watermark
             has_more = self._quorum.replica.log.end_offset > self._fetch.log_end.end_offset
             if not (is_late or has_more or answer.high_watermark > self._known_watermark):
                 return
@@ -121,6 +120,8 @@ class _QuorumFetch:
         return content
 
     def _send(self, answer: FetchAnswer, records: Outgoing) -> None:
+        if answer.is_sound:
+            self._quorum.told_watermarks[self._request.replica_id] = answer.high_watermark
         part = wire.FetchAnswer(
             self._asked.topic,
             PARTITION,

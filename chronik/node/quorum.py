@@ -125,6 +125,7 @@ class Quorum:
         self._news = 0  # counts whatever a waiting fetch may want to know
         self._is_wake_planned = False
         self._readers: dict[Callable[[], None], None] = {}
+        self.told_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
         self._fetching: object | None = None  # the fetch under way
         self._fetching_from: tuple[int | None, int] = (None, -1)
         self._fetch_pause: Deadline | None = None
