@@ -288,6 +288,8 @@ class Quorum:
         if ready.election is not None:
             self._files.replace(self._state_path, state_file.encode(ready.election))
             self._saved = ready.election
+        if ready.high_watermark is not None and self._was_leader and not self.raft.is_leader:
+            self._safe(ready.high_watermark)  # the last thing it knew as a leader: those who waited for it may know
         self._set_office()
         if ready.truncate_to is not None:
             self._truncate(ready.truncate_to)
