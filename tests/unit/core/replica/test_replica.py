@@ -282,3 +282,98 @@ def test_what_is_not_below_the_watermark_is_not_deleted(offset: int) -> None:
 
     assert caught.value.code == Code.OFFSET_OUT_OF_RANGE
     assert replica.log.start_offset == 0
+
+
+# --- following
+
+
+def follower_of(records: int = 0, *, watermark: int = 0, is_synced: bool = True) -> Replica:
+    replica = replica_of(records, is_synced=is_synced, in_sync=(HERE, 2))
+    replica.follow(2, 6, 1)
+    replica.told_by_leader(watermark, 0)
+    return replica
+
+
+def test_a_follower_takes_its_leaders_word_as_far_as_it_has_it_safely() -> None:
+    replica = follower_of(5)
+
+    assert not replica.told_by_leader(4, 0)
+    assert replica.high_watermark == 0
+    assert replica.own_safe(3)
+    assert replica.high_watermark == 3
+    assert replica.own_safe(5)
+    assert replica.high_watermark == 4
+
+
+def test_a_leader_that_knows_less_does_not_move_the_watermark_back() -> None:
+    replica = follower_of(5)
+    replica.own_safe(5)
+    replica.told_by_leader(4, 0)
+
+    assert not replica.told_by_leader(2, 0)
+
+    assert replica.high_watermark == 4
+
+
+def test_a_follower_starts_where_its_leader_does_but_never_beyond_what_is_safe() -> None:
+    replica = follower_of(5)
+    replica.own_safe(5)
+
+    replica.told_by_leader(3, 4)
+
+    assert (replica.log.start_offset, replica.high_watermark) == (3, 3)
+
+
+def test_a_follower_takes_nothing_from_producers() -> None:
+    with pytest.raises(Refused) as caught:
+        follower_of().append(batch_of(), 1, NOW_MS)
+
+    assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
+
+
+def test_what_was_cut_is_no_longer_safe_here() -> None:
+    for is_synced in (True, False):
+        replica = follower_of(5, is_synced=is_synced)
+        replica.log.mark_synced(5)
+        replica.own_safe(5)
+        replica.told_by_leader(2, 0)
+
+        assert not replica.truncate_to(3)
+
+        assert (replica.safe_end, replica.high_watermark, replica.log.end_offset) == (3, 2, 3)
+
+
+def test_a_cut_below_the_watermark_is_told_of() -> None:
+    """Only the election of a replica that was not in sync brings it about."""
+    replica = follower_of(5)
+    replica.own_safe(5)
+    replica.told_by_leader(4, 0)
+
+    assert replica.truncate_to(3)
+
+    assert replica.high_watermark == 3
+
+
+def test_the_watermark_survives_every_change_of_role() -> None:
+    replica = replica_of(5, in_sync=(HERE, 2))
+    replica.own_safe(5)
+    replica.follower_fetched(2, 4, 0)
+
+    replica.follow(2, 6, 1)
+    assert replica.high_watermark == 4
+    replica.lead(7, 2, (HERE, 2), (HERE, 2), 0)
+
+    assert (replica.high_watermark, replica.epoch_start, replica.is_watermark_known) == (4, 5, False)
+    replica.follower_fetched(2, 5, 0)
+    assert replica.is_watermark_known
+
+
+def test_what_the_controller_answered_is_not_taken_back_by_metadata_that_comes_later() -> None:
+    replica = replica_of(in_sync=(HERE, 2))
+    assert replica.in_sync is not None
+    replica.in_sync_decided((HERE,), 3)
+    replica.in_sync.asked((HERE, 2))
+
+    replica.lead(5, 3, (HERE, 2), (HERE,), 0)
+
+    assert replica.in_sync.wanted == (HERE, 2)
