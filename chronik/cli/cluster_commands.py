@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from chronik.cli import cluster_start, cluster_status, cluster_stop
+from chronik.cli import cluster_members, cluster_start, cluster_status, cluster_stop
 
 app = typer.Typer(
     name="cluster",
@@ -16,3 +16,5 @@ app.command("status", epilog=cluster_status.EXAMPLE)(cluster_status.status)
 app.command("stop", epilog=cluster_stop.STOP_EXAMPLE)(cluster_stop.stop)
 app.command("kill", epilog=cluster_stop.KILL_EXAMPLE)(cluster_stop.kill)
 app.command("restart", epilog=cluster_stop.RESTART_EXAMPLE)(cluster_stop.restart)
+app.command("add", epilog=cluster_members.ADD_EXAMPLE)(cluster_members.add)
+app.command("remove", epilog=cluster_members.REMOVE_EXAMPLE)(cluster_members.remove)

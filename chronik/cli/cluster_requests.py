@@ -19,8 +19,9 @@ from chronik.core.errors import Code
 from chronik.shell.asking import NoAnswer, ask
 from chronik.shell.cluster_view import ClusterView, Partition
 
-CONTROLLER_TIMEOUT_S = 15.0
-REQUEST_TIMEOUT_S = 10.0
+CONTROLLER_TIMEOUT_S = 30.0
+REQUEST_TIMEOUT_S = 10.0  # of the node, which then says so
+ANSWER_TIMEOUT_S = REQUEST_TIMEOUT_S + 5
 POLL_S = 0.05
 METADATA_TOPIC = "__cluster_metadata"
 # The controller has moved or is about to be elected: the next one is asked the same.
@@ -120,7 +121,7 @@ def _ask_controller(cluster: ClusterDirectory, request: Any, done_already: Code 
     while time.monotonic() < deadline:
         for address in _controller_addresses(cluster):
             try:
-                response = ask(address, request, REQUEST_TIMEOUT_S)
+                response = ask(address, request, ANSWER_TIMEOUT_S)
             except NoAnswer as problem:
                 hindrance = str(problem)
                 continue

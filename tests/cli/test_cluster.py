@@ -15,9 +15,9 @@ import pytest
 from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.shell.cluster_view import view_of
 from chronik.shell.ports import free_ports
-from tests.cli.conftest import Chronik, Result
+from tests.cli.conftest import Chronik, Result, interrupt
 
-NODES = 1
+NODES = 3
 
 
 class Local:
@@ -70,7 +70,8 @@ def test_a_cluster_starts_shows_itself_and_stops(local: Local) -> None:
         assert f"ready: Kafka clients at {node['address']}" in Path(node["log"]).read_text()
     assert [node["role"] for node in status["nodes"]].count("controller") == 1
 
-    assert local.ok("stop").out.splitlines() == [f"node {number} stopped" for number in range(1, NODES + 1)]
+    stopped = local.ok("stop").out.splitlines()
+    assert sorted(stopped) == [f"node {number} stopped" for number in range(1, NODES + 1)]
     assert not any(node["alive"] for node in local.status()["nodes"])
 
 
@@ -113,6 +114,26 @@ def test_a_node_is_killed_and_comes_back(local: Local) -> None:
     assert again["was_running"] is True
     assert again["pid"] not in (pid, back["pid"])
     assert local.status()["ready"] is True
+
+
+def test_a_cluster_in_the_foreground_shows_who_dies_and_ends_with_ctrl_c(local: Local) -> None:
+    command = ["cluster", "start", "--nodes", str(NODES), "--port", "0", "--data-dir", str(local.path)]
+    with local.chronik.running(*command) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith(b"ready: 127.0.0.1:")
+        assert process.stderr is not None
+        assert process.stderr.readline() == b"Ctrl-C stops it\n"
+        local.ok("kill", "2")
+        assert process.stderr.readline().startswith(b"node 2 died, killed by SIGKILL; `chronik cluster restart 2")
+        local.ok("restart", "2")
+        assert process.stderr.readline() == b"node 2 is back\n"
+
+        code, out, err = interrupt(process)
+
+    assert code == 0, err
+    assert "Traceback" not in err
+    assert sorted(out.splitlines()[-NODES:]) == [f"node {number} stopped" for number in range(1, NODES + 1)]
+    assert not any(node["alive"] for node in local.status()["nodes"])
 
 
 def test_a_cluster_in_the_foreground_ends_when_it_is_stopped_from_elsewhere(local: Local) -> None:
@@ -201,3 +222,43 @@ def test_what_keeps_a_node_from_starting_is_said_with_its_log(local: Local) -> N
     assert error.startswith("node 1 did not start: the data directory")
     assert "it belongs to node 3, this is node 1" in error
     assert error.endswith(f"its log is {local.path}/node-1/node.log")
+
+
+def test_a_node_is_added_gets_a_vote_and_is_removed_again_with_its_partitions_moved(local: Local) -> None:
+    started = local.started()
+    client = Chronik(started["bootstrap"])
+    added = local.ok("add", "--json").json
+    assert (added["added"], added["voter"]) == (4, True)
+    assert [node["id"] for node in local.status()["nodes"]] == [1, 2, 3, 4]
+    client.ok("topic", "create", "orders", "--partitions", "4", "--replication", "3")
+    client.ok("produce", "orders", "--count", "200")
+    held = [
+        part for part in client.ok("topic", "describe", "orders", "--json").json["partitions"] if 4 in part["replicas"]
+    ]
+    assert held
+
+    assert f"node 4 still holds {len(held)} partition" in local.refused("remove", "4")
+    removed = local.ok("remove", "4", "--move", "--json").json
+
+    assert removed["moved_partitions"] == len(held)
+    status = local.status()
+    assert [node["id"] for node in status["nodes"]] == [1, 2, 3]
+    assert status["ready"] is True
+    partitions = client.ok("topic", "describe", "orders", "--json").json["partitions"]
+    assert all(sorted(part["replicas"]) == [1, 2, 3] for part in partitions)
+    assert sum(part["messages"] for part in partitions) == 200
+    assert local.ok("add", "--observer", "--json").json["added"] == 5, "a number is never given twice"
+
+
+def test_the_only_node_is_not_removed(local: Local) -> None:
+    local.started(nodes=1)
+
+    assert local.refused("remove", "1") == "node 1 is the only one; end the cluster with `chronik cluster stop`"
+
+
+def test_a_cluster_that_does_not_run_takes_no_nodes_in(local: Local) -> None:
+    local.started(nodes=1)
+    local.ok("stop")
+
+    assert local.refused("add").startswith(f"no node of the cluster in {local.path} answers; start it with")
+    assert sorted(path.name for path in local.path.iterdir()) == ["cluster.json", "node-1"]
