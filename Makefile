@@ -20,12 +20,12 @@ ARGS   ?=
 ##@ Use it
 
 .PHONY: demo
-demo: setup ## One node, a real client, 5,000 messages, and where each of them went
+demo: setup ## Three nodes, a real client, 5,000 messages through each, and where each of them went
 	$(BIN)/python demo/seed_run.py $(ARGS)
 
 .PHONY: up
-up: setup ## A node that stays, on 127.0.0.1:9092 (Ctrl-C ends it)
-	$(BIN)/chronik serve $(ARGS)
+up: setup ## Three nodes that stay, on 127.0.0.1:9092 to 9094 (Ctrl-C ends them)
+	$(BIN)/chronik cluster start $(ARGS)
 
 ##@ Work on it
 

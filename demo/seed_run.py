@@ -1,7 +1,8 @@
 """The run that Chronik began with: 5,000 numbered messages to 3 partitions through a real client, and where each went.
 
-One node, kafka-python, one bootstrap address, acks=1, max_poll_records=500, 60 seconds. `make demo` runs it.
-Ends with exit code 1 when a message is missing or came twice.
+Three nodes, replication factor 3, kafka-python, one bootstrap address, acks=1, max_poll_records=500, 60 seconds; each
+of the nodes is the only bootstrap address in turn. `make demo` runs it. Ends with exit code 1 when a message is missing
+or came twice.
 """
 
 from __future__ import annotations
@@ -18,9 +19,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from chronik.testing import node
-
-TOPIC = "seed-run"
+from chronik.testing import cluster
 
 
 @dataclass
@@ -56,6 +55,7 @@ class PartitionResult:
 
 @dataclass
 class Run:
+    topic: str
     partitions: list[PartitionResult]
     refused: Counter[str] = field(default_factory=Counter)
     seconds: float = 0.0
@@ -69,11 +69,11 @@ class Run:
         return self.consumed == messages and not any(part.duplicated or part.wrong for part in self.partitions)
 
 
-def create_topic(bootstrap: str, partitions: int) -> None:
+def create_topic(bootstrap: str, run: Run, replication: int) -> None:
     from kafka.admin import KafkaAdminClient, NewTopic
 
     admin = KafkaAdminClient(bootstrap_servers=bootstrap)
-    admin.create_topics([NewTopic(TOPIC, partitions, 1)])
+    admin.create_topics([NewTopic(run.topic, len(run.partitions), replication)])
     admin.close()
 
 
@@ -85,7 +85,7 @@ def produce(bootstrap: str, run: Run, messages: int, advance: Callable[[], None]
     for number in range(messages):
         partition = number % len(run.partitions)
         run.partitions[partition].produced += 1
-        sent.append((number, producer.send(TOPIC, value=b"%d" % number, partition=partition)))
+        sent.append((number, producer.send(run.topic, value=b"%d" % number, partition=partition)))
     for number, future in sent:
         try:
             stored = future.get(timeout=30)
@@ -101,7 +101,7 @@ def consume(bootstrap: str, run: Run, messages: int, timeout_s: float, advance: 
     from kafka import KafkaConsumer
 
     consumer = KafkaConsumer(
-        TOPIC, bootstrap_servers=bootstrap, group_id="seed-run", auto_offset_reset="earliest", max_poll_records=500
+        run.topic, bootstrap_servers=bootstrap, group_id=run.topic, auto_offset_reset="earliest", max_poll_records=500
     )
     begin = time.monotonic()
     while run.consumed < messages and time.monotonic() - begin < timeout_s:
@@ -118,7 +118,7 @@ def consume(bootstrap: str, run: Run, messages: int, timeout_s: float, advance: 
 
 
 def report(console: Console, run: Run, messages: int) -> None:
-    title = f"{messages:,} messages to {len(run.partitions)} partitions"
+    title = f"{messages:,} messages to {len(run.partitions)} partitions of {run.topic}"
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     for column in ("partition", "produced", "acknowledged", "offsets", "consumed", "missing", "twice"):
         table.add_column(column, justify="right")
@@ -141,24 +141,38 @@ def _shown(cell: int | str) -> str:
     return cell if isinstance(cell, str) else f"{cell:,}"
 
 
+def run_once(bootstrap: str, run: Run, options: argparse.Namespace) -> None:
+    """Make the topic, produce, consume, all through this one address, with bars that show how far it is."""
+    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        create_topic(bootstrap, run, min(3, options.nodes))
+        producing = progress.add_task("produced", total=options.messages)
+        produce(bootstrap, run, options.messages, lambda: progress.advance(producing))
+        consuming = progress.add_task("consumed", total=options.messages)
+        consume(bootstrap, run, options.messages, options.timeout, lambda: progress.advance(consuming))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--messages", type=int, default=5000)
     parser.add_argument("--partitions", type=int, default=3)
     parser.add_argument("--timeout", type=float, default=60.0, metavar="S", help="for consuming")
     options = parser.parse_args()
-    run = Run([PartitionResult() for _ in range(options.partitions)])
     console = Console()
-    columns = (TextColumn("{task.description:<10}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with node() as started, Progress(*columns, console=Console(stderr=True)) as progress:
-        console.print(f"one node at {started.bootstrap}", highlight=False)
-        create_topic(started.bootstrap, options.partitions)
-        producing = progress.add_task("produced", total=options.messages)
-        produce(started.bootstrap, run, options.messages, lambda: progress.advance(producing))
-        consuming = progress.add_task("consumed", total=options.messages)
-        consume(started.bootstrap, run, options.messages, options.timeout, lambda: progress.advance(consuming))
-    report(console, run, options.messages)
-    return 0 if run.is_complete(options.messages) else 1
+    runs = []
+    begin = time.monotonic()
+    with cluster(nodes=options.nodes) as started:
+        console.print(
+            f"{options.nodes} nodes in {time.monotonic() - begin:.1f} s: {started.bootstrap}", highlight=False
+        )
+        for node_id, node in started.nodes.items():
+            run = Run(f"seed-run-{node_id}", [PartitionResult() for _ in range(options.partitions)])
+            run_once(node.bootstrap, run, options)
+            console.print(f"\nthrough node {node_id}, {node.bootstrap}, only:", highlight=False)
+            report(console, run, options.messages)
+            runs.append(run)
+    return 0 if all(run.is_complete(options.messages) for run in runs) else 1
 
 
 if __name__ == "__main__":
