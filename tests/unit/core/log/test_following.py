@@ -1,4 +1,4 @@
-"""A follower's log: cut where the leader's differs, begun anew where the leader's starts, and what it remembers then."""
+"""A follower's log: cut where the leader's differs, begun anew where it starts, and what it remembers then."""
 
 from __future__ import annotations
 
