@@ -4,7 +4,7 @@ Every `Ready` is carried out in the order that `core/raft` demands, at once and 
 log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
 to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash.
 
-Votes and announcements go over one link to each voter; fetches, which wait at the leader for news, have their own.
+What it says to the others goes through `quorum_links`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from chronik.api import begin_quorum_epoch, describe_quorum, end_quorum_epoch, fetch_snapshot, vote
-from chronik.api.quorum_fetch import answer_of as fetch_answer_of
-from chronik.api.quorum_fetch import frame_of as fetch_frame_of
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.ports import Chance, Files
@@ -32,35 +29,24 @@ from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.raft.ready import Election, LeaderChange, Ready, Timeouts, VotersChange
 from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
-from chronik.core.types import Buffer
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.deadlines import Deadline
-from chronik.node.peers import Peers, Unreachable
+from chronik.node.peers import Peers
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
-from chronik.wire.errors import Malformed
+
+if TYPE_CHECKING:
+    from chronik.node.quorum_links import Cargo, QuorumLinks
 
 log = logging.getLogger(__name__)
 
-PURPOSE = "quorum"
-FETCH_PURPOSE = "quorum-fetch"
 LISTENER = "CONTROLLER"
 ASK_AGAIN_MS = 50
 FETCH_PAUSE_MS = 30  # after a fetch that came to nothing
 RESIGN_MS_MAX = 500  # how long a leader that stops waits for the others to know
 KRAFT_VERSIONS = (0, 1)
-
-_MODULES: dict[type, Any] = {m.Vote: vote, m.BeginEpoch: begin_quorum_epoch, m.EndEpoch: end_quorum_epoch}
-
-
-class Cargo(NamedTuple):
-    """What came with an answer: records, or bytes of a snapshot."""
-
-    content: Buffer
-    snapshot: LogPoint | None = None
-    position: int = 0
 
 
 class Follower(Protocol):
@@ -131,7 +117,7 @@ class Quorum:
         self._fetch_pause: Deadline | None = None
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
-        self._asked: dict[tuple[int, m.Message], asyncio.Future[Any]] = {}
+        self._opened_links: QuorumLinks | None = None
         self._when_safe: list[tuple[int, asyncio.Future[None]]] = []
         replica.on_synced = self.log_grew
         replicas.on_offline.append(self._replica_offline)
@@ -171,9 +157,7 @@ class Quorum:
         leader = self.leader_id
         if leader is None or leader == self.node_id:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "no leader of the quorum is known")
-        link = self._peers.link(leader, PURPOSE)
-        response = await link.ask(describe_quorum.KEY, describe_quorum.REQUEST_OF_ALL, timeout_ms=timeout_ms)
-        return describe_quorum.high_watermark_of(response)
+        return await self._links.ask_high_watermark(leader, timeout_ms)
 
     def start(self) -> None:
         """Take part from now on. A node alone leads when this returns."""
@@ -187,8 +171,8 @@ class Quorum:
             return
         if self.raft.is_leader:
             self._act(self.raft.resign)
-            if self._asked:
-                await asyncio.wait(list(self._asked.values()), timeout=RESIGN_MS_MAX / 1000)
+            if self._opened_links is not None:
+                await self._opened_links.wait_until_answered(RESIGN_MS_MAX / 1000)
         self._end()
 
     def _end(self) -> None:
@@ -302,7 +286,7 @@ class Quorum:
         answers: list[m.Message] = []
         for to, message in ready.send:
             if isinstance(message, m.Request):
-                self._ask(to, message)
+                self._links.ask(to, message, self._heard)
             else:
                 answers.append(message)
         if ready.high_watermark is not None:
@@ -412,27 +396,17 @@ class Quorum:
 
     # --- the other nodes
 
-    def _ask(self, to: int, message: m.Request) -> None:
-        if (to, message) in self._asked:
-            return  # under way already
-        module = _MODULES[type(message)]
-        request = module.request_of(message, to, self.cluster_id)
-        link = self._peers.link(to, PURPOSE)
-        future = self._asked[to, message] = link.ask(module.KEY, request, timeout_ms=self._timeouts.election_ms)
-        future.add_done_callback(partial(self._answered, to, message))
+    @property
+    def _links(self) -> QuorumLinks:
+        if self._opened_links is None:
+            from chronik.node.quorum_links import QuorumLinks  # a node that is alone starts without it
 
-    def _answered(self, to: int, message: m.Request, future: asyncio.Future[Any]) -> None:
-        self._asked.pop((to, message), None)
-        if future.cancelled() or not self._is_running:
-            return
-        try:
-            answer = _MODULES[type(message)].answer_of(future.result(), message, to)
-        except Unreachable:
-            return
-        except Refused as refused:
-            log.warning("node %d answers %s: %s", to, refused.code.name, refused.message)
-            return
-        self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms))
+            self._opened_links = QuorumLinks(self._peers, self._timeouts, self.cluster_id)
+        return self._opened_links
+
+    def _heard(self, answer: m.Answer) -> None:
+        if self._is_running:
+            self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms))
 
     def _refused(self, node_id: int) -> None:
         """Nobody listens there: the leader's process is gone."""
@@ -447,45 +421,20 @@ class Quorum:
         if self._fetching is not None and self._fetching_from == source:
             return
         envelope = self.raft.next_fetch()
-        if envelope is None:
-            return
-        token = self._fetching = object()
-        self._fetching_from = source
-        to, message = envelope
-        link = self._peers.link(to, FETCH_PURPOSE)
-        wait_ms = self._timeouts.fetch_ms * 3 // 10
-        future: asyncio.Future[Any]
-        if isinstance(message, m.FetchSnapshot):
-            request = fetch_snapshot.request_of(message, to, self.cluster_id)
-            future = link.ask(fetch_snapshot.KEY, request, timeout_ms=self._timeouts.fetch_ms)
-        else:
-            assert isinstance(message, m.Fetch)  # there are no others
-            frame = fetch_frame_of(message, self.cluster_id, wait_ms)
-            future = link.ask_frame((frame,), timeout_ms=wait_ms + self._timeouts.fetch_ms)
-        future.add_done_callback(partial(self._fetched, token, to, message))
+        if envelope is not None:
+            token = self._fetching = object()
+            self._fetching_from = source
+            self._links.fetch(envelope.to, envelope.message, partial(self._fetched, token))
 
-    def _fetched(self, token: object, to: int, message: m.Fetch | m.FetchSnapshot, future: asyncio.Future[Any]) -> None:
+    def _fetched(self, token: object, answer: m.Answer | None, cargo: Cargo | None) -> None:
         if token is not self._fetching or not self._is_running:
             return
         self._fetching = None
-        if future.cancelled():
-            return
-        answer: m.FetchAnswer | m.FetchSnapshotAnswer
-        try:
-            if isinstance(message, m.FetchSnapshot):
-                answer, content = fetch_snapshot.answer_of(future.result(), message, to)
-                cargo = Cargo(content, message.snapshot, message.position)
-            else:
-                answer, records = fetch_answer_of(future.result(), message, to)
-                cargo = Cargo(records)
-        except (Unreachable, Refused, Malformed) as problem:
-            if not isinstance(problem, Unreachable):
-                log.warning("node %d answers a fetch of the metadata: %s", to, problem)
+        if answer is None or getattr(answer, "code", Code.NONE) is not Code.NONE:
             self._pause_fetches()
-            return
-        if answer.code is not Code.NONE:
-            self._pause_fetches()
-        self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms), cargo)
+        if answer is not None:
+            known = answer
+            self._act_quietly(lambda now_ms: self.raft.step(known, now_ms), cargo)
 
     def _pause_fetches(self) -> None:
         if self._fetch_pause is None:
@@ -523,7 +472,7 @@ class Quorum:
             ready = self.raft.resign(self._time.now_ms())
             for to, message in ready.send:
                 if isinstance(message, m.EndEpoch):
-                    self._ask(to, message)
+                    self._links.ask(to, message, self._heard)
             self._set_office()
             self._end()
 

@@ -224,6 +224,7 @@ async def test_an_observer_becomes_a_voter_and_stays_one(world: QuorumWorld) -> 
     controller = await world.start()
     await controller.create("orders")
     await world.agreed()
+    await pass_time(0.5)  # its next fetch tells the leader that it has everything
 
     await controller.quorum.add_voter(4, ("node4", 9092))
 
