@@ -37,6 +37,7 @@ class RunningNode:
         self.http_url: str | None = None
         self.launched_by: list[str] = []  # words before the command, such as ["ip", "netns", "exec", "name"]
         self._process: subprocess.Popen[bytes] | None = None
+        self._is_asked_to_stop = False
         self._launched_at = 0  # where in its log file its current life begins
 
     @property
@@ -82,6 +83,7 @@ class RunningNode:
         command += ["--http", "127.0.0.1:0"]
         for key, value in self.settings.items():
             command += ["--set", f"{key}={value}"]
+        self._is_asked_to_stop = False
         with open(self.log_path, "ab") as printed:
             self._launched_at = printed.tell()
             self._process = subprocess.Popen(
@@ -125,7 +127,9 @@ class RunningNode:
 
     def ask_to_stop(self) -> None:
         """SIGTERM, without waiting for the end; `stop` waits for it."""
-        if self._process is not None:
+        # Only once: a second signal may meet a process that listens no longer, and would end it with another code.
+        if self._process is not None and not self._is_asked_to_stop:
+            self._is_asked_to_stop = True
             self._process.send_signal(signal.SIGTERM)
             self._process.send_signal(signal.SIGCONT)  # a paused process would not hear it
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from chronik.core.errors import Corrupt
 from chronik.core.records.payload import walk
@@ -16,6 +17,7 @@ from chronik.core.records.payload import walk
 Place = tuple[int, int]
 """Partition and offset."""
 TIMEOUT_S = 60.0
+TRY_S = 3.0  # librdkafka does not look for another leader while it waits for this one
 
 
 @dataclass
@@ -34,15 +36,20 @@ class Ledger:
 
 
 def end_offsets(bootstrap: str, topic: str, partitions: int) -> list[int]:
-    """Where each partition ends for consumers: its high watermark."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used"})
-    try:
-        return [
-            consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TIMEOUT_S)[1]
-            for partition in range(partitions)
-        ]
-    finally:
-        consumer.close()
+    """Where each partition ends for consumers: its high watermark. Asked again while a leader is being looked for."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-used", "log_level": 0})
+        try:
+            return [
+                consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=TRY_S)[1]
+                for partition in range(partitions)
+            ]
+        except KafkaException:
+            if time.monotonic() > deadline:
+                raise
+        finally:
+            consumer.close()
 
 
 def consume_all(bootstrap: str, topic: str, partitions: int, start_offset: int = 0) -> dict[Place, bytes]:
