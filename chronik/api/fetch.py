@@ -60,9 +60,9 @@ def start(
     request = wire.parse(frame, header.body, header.version)
     if request.replica_id >= 0 or request.cluster_id is not None:
         if any(asked.topic in METADATA for asked in request.partitions):
-            return quorum_fetch.start(request, header, caller, desk, answer)
+            return quorum_fetch.begin(request, header, caller, desk, answer)
         if request.replica_id >= 0:
-            return follower_fetch.start(request, header, desk, answer)
+            return follower_fetch.begin(request, header, desk, answer)
     try:
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:

@@ -32,7 +32,7 @@ SESSION_IDS = 2**31 - 1
 MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
-def start(request: FetchRequest, header: RequestHeader, desk: Desk, answer: Answer) -> Callable[[], None] | None:
+def begin(request: FetchRequest, header: RequestHeader, desk: Desk, answer: Answer) -> Callable[[], None] | None:
     """Answer a follower, now or when there is something new. Returns what to do if it is gone before that."""
     session = _session(request, desk)
     if isinstance(session, Code):
