@@ -28,7 +28,7 @@ FETCH_BYTES_MAX = 1024 * 1024
 NO_SESSION, NO_SESSION_EPOCH = 0, -1
 
 
-def start(
+def begin(
     request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
 ) -> Callable[[], None] | None:
     """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""

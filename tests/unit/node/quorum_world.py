@@ -115,6 +115,11 @@ class Member:
         )
         self.applied = []
         self.metadata.on_applied.append(self.applied.extend)
+        await self._listen(network, config)
+        self.quorum.start()
+        self.graveyard.append((self.quorum, self.metadata, self.dispatch, self.connections, self.peers))
+
+    async def _listen(self, network: SimNetwork, config: NodeConfig) -> None:
         desk = replace(
             fake_desk(),
             node_id=self.node_id,
@@ -129,8 +134,6 @@ class Member:
         self.connections = Connections(self.dispatch, frame_bytes_max=10_000_000, under_way_max=100)
         self.listener = await network.listen(self.host, PORT, self.connections.accept)
         self.checkpoints.started()
-        self.quorum.start()
-        self.graveyard.append((self.quorum, self.metadata, self.dispatch, self.connections, self.peers))
 
     @property
     def is_up(self) -> bool:
