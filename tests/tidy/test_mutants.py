@@ -32,7 +32,13 @@ def test_every_fault_that_one_node_can_have_has_its_mutants() -> None:
 
 @cache
 def functions_of(path: str) -> frozenset[str]:
+    """Functions, and what Hypothesis makes of a state machine: `TestStorm = Storm.TestCase`."""
     if not (ROOT / path).is_file():
         return frozenset()
-    tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
-    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    names: set[str] = set()
+    for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+    return frozenset(names)
