@@ -15,8 +15,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
-
 from chronik import __version__
 from chronik.core.errors import Code
 from chronik.core.ports import Network
@@ -260,6 +258,8 @@ class Link:
             raise Unreachable("its address is not known")
         wire = self._wire = _Wire(self)
         await self._peers.network.connect(*address, wire)
+        from kio.schema.api_versions.v4.request import ApiVersionsRequest  # a node that is alone starts without it
+
         message = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version=__version__)
         asked = _Asked(self._loop.create_future(), API_VERSIONS, API_VERSIONS_SPOKEN, message=message)
         self._send(asked)

@@ -13,8 +13,6 @@ import logging
 from functools import partial
 from typing import Any
 
-from kio.schema.api_versions.v4.request import ApiVersionsRequest
-
 from chronik import __version__
 from chronik.core.errors import Refused
 from chronik.core.machines.metadata.controller_commands import BrokerGone
@@ -77,6 +75,8 @@ class Watch:
         under_way = self._asked.get(broker_id)
         if broker_id == self._node_id or (under_way is not None and not under_way.done()):
             return
+        from kio.schema.api_versions.v4.request import ApiVersionsRequest  # a node that is alone starts without it
+
         message = ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
         # Whether it answers does not matter: whether the connection is refused does, and that is told by the peers.
         self._asked[broker_id] = self._peers.link(broker_id, PURPOSE).ask(API_VERSIONS, message, timeout_ms=ANSWER_MS)
