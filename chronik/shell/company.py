@@ -12,8 +12,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from chronik import __version__
 from chronik.core.config.addresses import VOTERS
@@ -21,8 +22,9 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.core.ports import Files
 from chronik.shell.asking import Address, NoAnswer, NotKafka, ask, written
+from chronik.shell.cluster_view import view_of
 from chronik.shell.errors import StartError
-from chronik.wire.versions import API_VERSIONS, APIS, FETCH
+from chronik.wire.versions import APIS, FETCH
 
 log = logging.getLogger(__name__)
 
@@ -89,6 +91,7 @@ async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
         for address in config.bootstrap_servers:
             found = await asyncio.to_thread(_voters_told_at, address)
             if found:
+                await refuse_strangers(config)
                 files.replace(FOUND_VOTERS, found.encode())
                 return replace(config, controller_quorum_voters=found)
         if rounds % STRANGERS_EVERY == 0:
@@ -115,37 +118,63 @@ def _voters_told_at(address: Address) -> str:
     return ",".join(f"{voter}@{address}" for voter, address in addresses.items())
 
 
-async def refuse_strangers(config: NodeConfig) -> None:
-    """Ask the others what they speak; those that do not answer may come yet. Raises StartError."""
-    await asyncio.gather(*(asyncio.to_thread(_refuse_stranger, address) for address in _others(config)))
-
-
-def _others(config: NodeConfig) -> Iterable[Address]:
-    voters = [address for node_id, address in config.voters.items() if node_id != config.node_id]
-    return voters or config.bootstrap_servers
-
-
-def _refuse_stranger(address: Address) -> None:
-    from kio.schema.api_versions.v3.request import ApiVersionsRequest
-
-    host, port = address
-    asked = ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
-    what_to_do = "see that its address is right, and that it has this version of chronik"
+async def refuse_twin(config: NodeConfig) -> None:
+    """A node of this number that lives already. Asked before this one listens, and only where it will not: a port that
+    is taken here is found by listening. Raises StartError."""
+    own = config.voters.get(config.node_id)
+    if own is None or _is_here(*own, config.address):
+        return
     try:
-        answer = ask(address, asked, LOOK_TIMEOUT_S)
-    except NotKafka as problem:
-        raise StartError(f"there is no node of this cluster at {host}:{port}: {problem}", what_to_do) from problem
+        await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S)
     except NoAnswer:
         return
-    ranges = {each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}
+    raise StartError(
+        f"another node with id {config.node_id} is alive at {written(own)}",
+        "give this one an id and address of its own (node.id, controller.quorum.voters)",
+    )
+
+
+async def refuse_strangers(config: NodeConfig) -> None:
+    """Ask the others what they speak and where they belong; who does not answer may come yet. Raises StartError."""
+    others = [address for node_id, address in config.voters.items() if node_id != config.node_id]
+    looks = (asyncio.to_thread(_refuse_stranger, at, config.cluster_id) for at in others or config.bootstrap_servers)
+    await asyncio.gather(*looks)
+
+
+def _refuse_stranger(address: Address, cluster_id: str | None) -> None:
+    what_to_do = "see that its address is right, and that it has this version of chronik"
+    try:
+        answer = ask(address, _what_is_spoken(), LOOK_TIMEOUT_S)
+    except NotKafka as problem:
+        raise StartError(f"there is no node of this cluster at {written(address)}: {problem}", what_to_do) from problem
+    except NoAnswer:
+        return
+    if words := _difference({each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}):
+        raise StartError(f"the node at {written(address)} speaks another version: {words}", what_to_do)
+    try:
+        found = view_of(address, LOOK_TIMEOUT_S).cluster_id
+    except NoAnswer:
+        return
+    if cluster_id is not None and found and found != cluster_id:
+        raise StartError(
+            f"the node at {written(address)} belongs to the cluster {found}, this one to {cluster_id}",
+            "see that cluster.id is the same on all nodes, and the addresses those of this cluster",
+        )
+
+
+def _what_is_spoken() -> Any:
+    from kio.schema.api_versions.v3.request import ApiVersionsRequest
+
+    return ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
+
+
+def _difference(ranges: Mapping[int, tuple[int, int]]) -> str | None:
+    """The first request of those between nodes for which there is no common version."""
     for api in APIS.values():
-        if api.name not in NODE_REQUESTS and api.key not in (API_VERSIONS, FETCH):
+        if api.name not in NODE_REQUESTS and api.key != FETCH:
             continue
         lowest, highest = ranges.get(api.key, (0, -1))
         if max(lowest, api.supported) > min(highest, api.highest):
             spoken = f"knows {lowest} to {highest}" if api.key in ranges else "does not know it"
-            raise StartError(
-                f"the node at {host}:{port} speaks another version: of {api.name} this node knows {api.supported} to"
-                f" {api.highest}, and it {spoken}",
-                what_to_do,
-            )
+            return f"of {api.name} this node knows {api.supported} to {api.highest}, and it {spoken}"
+    return None

@@ -87,6 +87,7 @@ class House:
         try:
             identity = settle(self._files, config.node_id, chance, config.cluster_id)
             self._config = config = await company.with_voters(config, self._files)
+            await company.refuse_twin(config)
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )

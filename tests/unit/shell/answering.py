@@ -26,7 +26,7 @@ def answering(answer: Answer | None) -> Iterator[tuple[str, int]]:
                     request = connection.recv(65_536)
                     if answer is None:
                         over.wait(10)
-                    else:
+                    elif request:  # and not just a knock at the door
                         connection.sendall(answer(request))
 
         thread = threading.Thread(target=serve)

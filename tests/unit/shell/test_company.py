@@ -17,11 +17,12 @@ from kio.schema.describe_quorum.v2.response import (
     ReplicaState,
     TopicData,
 )
+from kio.schema.metadata.v12.response import MetadataResponse
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.shell.asking import Address
-from chronik.shell.company import refuse_own_address, refuse_strangers, with_voters
+from chronik.shell.company import refuse_own_address, refuse_strangers, refuse_twin, with_voters
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.ports import free_ports
@@ -29,7 +30,7 @@ from chronik.wire.codec import encode_response
 from chronik.wire.versions import API_VERSIONS, APIS, FETCH
 from tests.unit.shell.answering import Answer, answering
 
-DESCRIBE_QUORUM = 55
+METADATA, DESCRIBE_QUORUM = 3, 55
 OURS = {api.key: (api.lowest, api.highest) for api in APIS.values()}
 
 
@@ -49,6 +50,20 @@ def speaking(ranges: Mapping[int, tuple[int, int]]) -> Answer:
     keys = tuple(ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in ranges.items())
     response = ApiVersionsResponse(error_code=Code.NONE, api_keys=keys, throttle_time=datetime.timedelta(0))
     return lambda request: encode_response(API_VERSIONS, 3, int.from_bytes(request[8:12], "big"), response)
+
+
+def either(*answers: tuple[int, Answer]) -> Answer:
+    """Answers each request by its key; a connection with any other is hung up."""
+    by_key = dict(answers)
+    return lambda request: by_key.get(int.from_bytes(request[4:6], "big"), lambda _: b"")(request)
+
+
+def belonging_to(cluster_id: str) -> Answer:
+    """Answers Metadata as a node of this cluster."""
+    response = MetadataResponse(
+        throttle_time=datetime.timedelta(0), brokers=(), cluster_id=cluster_id, controller_id=-1, topics=()
+    )
+    return lambda request: encode_response(METADATA, 12, int.from_bytes(request[8:12], "big"), response)
 
 
 def look_at(address: Address) -> None:
@@ -84,9 +99,31 @@ def test_other_addresses_are_others(listen: str, voters: str) -> None:
     refuse_own_address(config(voters, listen))
 
 
-def test_a_node_of_the_same_version_is_company() -> None:
-    with answering(speaking(OURS)) as address:
+@pytest.mark.parametrize("cluster_id", ["a-cluster", ""])
+def test_a_node_of_the_same_version_and_cluster_is_company(cluster_id: str) -> None:
+    node = either((API_VERSIONS, speaking(OURS)), (METADATA, belonging_to(cluster_id)))
+    with answering(node) as address:
         look_at(address)
+
+
+def test_a_node_of_another_cluster_is_refused() -> None:
+    node = either((API_VERSIONS, speaking(OURS)), (METADATA, belonging_to("another")))
+    with answering(node) as address, pytest.raises(StartError, match="to the cluster another, this one to a-cluster"):
+        look_at(address)
+
+
+def test_a_node_whose_number_another_one_has_is_refused_while_that_lives() -> None:
+    with answering(speaking(OURS)) as address:
+        twin = config(f"1@{address[0]}:{address[1]},2@127.0.0.1:1", listen="127.0.0.1:0")
+        with pytest.raises(StartError, match=f"another node with id 1 is alive at 127.0.0.1:{address[1]}"):
+            asyncio.run(refuse_twin(twin))
+
+    asyncio.run(refuse_twin(twin))
+
+
+def test_a_node_is_not_its_own_twin() -> None:
+    with answering(speaking(OURS)) as address:  # a port that is taken is found by listening on it
+        asyncio.run(refuse_twin(config(f"1@{address[0]}:{address[1]},2@a:1", listen=f"127.0.0.1:{address[1]}")))
 
 
 def test_a_node_that_lacks_a_version_this_one_needs_is_refused() -> None:
@@ -163,7 +200,7 @@ def joining(*addresses: Address) -> NodeConfig:
 def test_a_node_that_joins_learns_the_voters_and_remembers_them(tmp_path: Path) -> None:
     voters = {2: ("b.example", 9092), 1: ("::1", 9092)}
     nobody = ("127.0.0.1", free_ports(1)[0])
-    with answering(quorum_of(voters)) as address:
+    with answering(either((DESCRIBE_QUORUM, quorum_of(voters)))) as address:
         learned = asyncio.run(with_voters(joining(nobody, address), RealFiles(str(tmp_path))))
     again = asyncio.run(with_voters(joining(nobody), RealFiles(str(tmp_path))))  # with nobody there to ask
 
@@ -174,6 +211,18 @@ def test_a_node_that_joins_strangers_is_refused(tmp_path: Path) -> None:
     words = "there is no node of this cluster at"
     page = b"HTTP/1.1 400 Bad Request\r\n\r\n"
     with answering(lambda request: page) as address, pytest.raises(StartError, match=words):
+        asyncio.run(with_voters(joining(address), RealFiles(str(tmp_path))))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_node_that_joins_another_cluster_is_refused_and_remembers_nothing(tmp_path: Path) -> None:
+    other = either(
+        (DESCRIBE_QUORUM, quorum_of({1: ("a", 1)})),
+        (API_VERSIONS, speaking(OURS)),
+        (METADATA, belonging_to("another")),
+    )
+    with answering(other) as address, pytest.raises(StartError, match="belongs to the cluster another"):
         asyncio.run(with_voters(joining(address), RealFiles(str(tmp_path))))
 
     assert list(tmp_path.iterdir()) == []
