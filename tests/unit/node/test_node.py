@@ -233,16 +233,26 @@ async def test_a_topic_made_anew_after_a_restart_begins_at_0_and_the_old_files_g
 async def test_a_deletion_that_is_lost_in_a_power_cut_has_deleted_nothing(files: MemoryFiles) -> None:
     running = await made_with_orders(files)
     assert await running.produce(bytes(batch_of())) == (0, 0)
-    running.node.metadata.ask_here(DeleteTopics((TopicToDelete(name="orders"),)))  # and nobody is told that it is safe
+    deletion = running.node.metadata.ask_here(DeleteTopics((TopicToDelete(name="orders"),)))
+    cuts = [(files.copy(), deletion.done())]
+    for _ in range(20):
+        await asyncio.sleep(0)
+        cuts.append((files.copy(), deletion.done()))
+    await running.node.stop()
 
-    files.crash()
-    again = await Running(files).start()
-
-    assert again.node.image.topic("orders") is not None
-    assert await again.produce(bytes(batch_of())) == (0, 1)
-    await again.delete("orders")
-    await again.node.stop()
-    assert not [path for path in files.paths() if path.startswith("orders")]
+    was_there = []
+    for cut, is_deleted in cuts:  # the power goes at each step of the deletion
+        cut.crash()
+        again = await Running(cut).start()
+        was_there.append(again.node.image.topic("orders") is not None)
+        if was_there[-1]:
+            assert not is_deleted
+            assert await again.produce(bytes(batch_of())) == (0, 1)
+            await again.delete("orders")
+        await again.node.stop()
+        assert not [path for path in cut.paths() if path.startswith("orders")]
+    assert was_there[0]
+    assert not was_there[-1]
 
 
 @run
