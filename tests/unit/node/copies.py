@@ -31,6 +31,7 @@ from chronik.node.waiting import Waiting
 from chronik.sim.loop import SimLoop
 from chronik.trace.metrics import Metrics
 from chronik.wire import fetch as wire
+from chronik.wire import follower_fetch as follower_wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader, read_header
 from chronik.wire.versions import FETCH
@@ -283,6 +284,38 @@ def with_copies(
         return wrapped
 
     return decorate
+
+
+class SlowFiles(MemoryFiles):
+    """A disk whose syncs wait until the test lets them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.may_sync = asyncio.Event()
+        self.may_sync.set()
+
+    def sync_later(self, files: Sequence[Any]) -> Any:
+        return self._sync_when_allowed(files)
+
+    async def _sync_when_allowed(self, files: Sequence[Any]) -> Any:
+        await self.may_sync.wait()
+        return await super().sync_later(files)
+
+
+def follower_asks(
+    node: CopyNode,
+    follower_id: int,
+    *partitions: FetchPartition,
+    session: tuple[int, int] = (0, -1),
+) -> follower_wire.Fetched:
+    """A follower's fetch that does not wait, and the answer."""
+    request = FetchRequest(follower_id, 0, 1, 10**7, 0, *session, list(partitions), [], replica_epoch=10 + follower_id)
+    frame = follower_wire.encode(9, "test", request)
+    answers: list[Any] = []
+    header = read_header(frame)
+    fetch.start(memoryview(frame), header, Caller("test", "10.0.0.7", header.version, 1), node.desk, answers.append)
+    ((*buffers,),) = answers
+    return follower_wire.parse(memoryview(b"".join(bytes(piece) for piece in buffers)[4:]))
 
 
 def consumer_fetch(desk: Desk, *, version: int, rack: str) -> Any:

@@ -8,8 +8,19 @@ import pytest
 
 from chronik.core.errors import Code, Refused
 from chronik.core.replica.replica import ACKS_ALL
+from chronik.wire.fetch import FetchPartition
 from tests.unit.core.fakes import MemoryFiles
-from tests.unit.node.copies import TOPIC, Copies, consumer_fetch, pass_time, with_copies
+from tests.unit.node.copies import (
+    TOPIC,
+    TOPIC_ID,
+    Copies,
+    CopyNode,
+    SlowFiles,
+    consumer_fetch,
+    follower_asks,
+    pass_time,
+    with_copies,
+)
 
 
 @with_copies()
@@ -284,6 +295,111 @@ async def test_a_new_registration_is_told_of_every_partition_the_idle_ones_too(c
         in_sync = copies[1].replica(partition).in_sync
         assert in_sync is not None
         assert in_sync.followers[3].broker_epoch == 99
+
+
+@with_copies()
+async def test_what_a_follower_has_not_synced_does_not_count(copies: Copies) -> None:
+    await copies.stop(3)
+    files = SlowFiles()
+    copies.start(3, files)
+    await pass_time(50)
+    files.may_sync.clear()
+    copies[1].produce(b"one")
+
+    await pass_time(2000)
+    assert [copies[node].offsets() for node in (1, 2, 3)] == [(0, 0, 1)] * 3
+
+    files.may_sync.set()
+    await pass_time(50)
+    assert [copies[node].offsets() for node in (1, 2, 3)] == [(0, 1, 1)] * 3
+
+
+@with_copies()
+async def test_a_crash_after_a_cut_does_not_take_the_log_for_damaged(copies: Copies) -> None:
+    """What had been synced is on disk as a number: it is lowered before the log is cut."""
+    copies[1].produce(b"one")
+    await pass_time(20)
+    copies.network.cut |= {(2, 1), (3, 1), (1, 2), (1, 3)}
+    copies[1].produce(b"lost", b"lost")
+    await pass_time(20)
+    copies[1].checkpoints.write(copies[1].replicas.held())
+    copies.change(leader=2, isr=(2, 3))
+    copies.network.cut.clear()
+    await pass_time(500)
+    assert copies[1].offsets() == (0, 1, 1)
+    files = copies[1].files.copy()
+    await copies.stop(1)
+
+    files.crash()
+    copies.start(1, files)
+    await pass_time(500)
+
+    assert copies[1].replicas.offline() == {}
+    assert copies[1].offsets() == (0, 1, 1)
+
+
+# --- what a leader makes of a follower's fetch
+
+
+def asked(offset: int, *, epoch: int = 0, last_epoch: int = 0) -> FetchPartition:
+    return FetchPartition(TOPIC_ID, 0, offset, 10**6, epoch, last_epoch, 0)
+
+
+def leader_alone(copies: Copies) -> CopyNode:
+    """Node 1, with two batches that nobody fetches."""
+    copies.network.cut |= {(2, 1), (3, 1)}
+    copies[1].produce(b"one", b"two")
+    return copies[1]
+
+
+@with_copies()
+async def test_a_log_that_differs_says_nothing_of_how_far_the_follower_is(copies: Copies) -> None:
+    node = leader_alone(copies)
+    copies.change(leader=1)
+    copies[1].produce(b"three")
+
+    (part,) = follower_asks(node, 2, asked(3, epoch=1, last_epoch=0)).partitions
+
+    assert part.diverging == (0, 2)
+    assert not part.records
+    in_sync = node.replica().in_sync
+    assert in_sync is not None
+    assert in_sync.followers[2].safe_end == -1
+
+
+@with_copies()
+async def test_a_follower_of_another_epoch_is_fenced_or_told_to_wait(copies: Copies) -> None:
+    node = leader_alone(copies)
+    copies.change(leader=1)
+
+    for epoch, code in ((0, Code.FENCED_LEADER_EPOCH), (2, Code.UNKNOWN_LEADER_EPOCH)):
+        (part,) = follower_asks(node, 2, asked(0, epoch=epoch, last_epoch=-1)).partitions
+        assert part.error == code
+
+
+@with_copies()
+async def test_records_are_not_given_twice_before_the_follower_says_how_far_it_is(copies: Copies) -> None:
+    node = leader_alone(copies)
+    first = follower_asks(node, 2, asked(0, last_epoch=-1), session=(0, 0))
+    assert len(first.partitions[0].records) > 0
+
+    node.produce(b"three")
+    second = follower_asks(node, 2, session=(first.session_id, 1))
+    third = follower_asks(node, 2, asked(2), session=(first.session_id, 2))
+
+    assert second.partitions == []
+    assert bytes(third.partitions[0].records).count(b"three") == 1
+
+
+@with_copies()
+async def test_a_session_that_is_over_or_out_of_step_is_refused(copies: Copies) -> None:
+    node = leader_alone(copies)
+    first = follower_asks(node, 2, asked(0, last_epoch=-1), session=(0, 0))
+    again = follower_asks(node, 2, asked(0, last_epoch=-1), session=(0, 0))
+
+    assert follower_asks(node, 2, session=(first.session_id, 1)).error == Code.FETCH_SESSION_ID_NOT_FOUND
+    assert follower_asks(node, 2, session=(again.session_id, 2)).error == Code.INVALID_FETCH_SESSION_EPOCH
+    assert follower_asks(node, 2, session=(again.session_id, 1)).error == Code.NONE
 
 
 # --- consumers
