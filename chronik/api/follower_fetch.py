@@ -246,14 +246,19 @@ class FollowerSession:
             code = Code.NONE
             try:
                 replica = self._replica(key, entry)
-                if not entry.is_out and (room > 0 or is_first):
-                    asked = entry.asked
+                asked = entry.asked
+                has_more = not entry.is_out and asked.fetch_offset < replica.log.end_offset
+                if has_more and room <= 0 and not is_first:
+                    continue  # first thing in the next answer
+                if not entry.is_out:
                     given = replica.read_for_follower(
                         asked.fetch_offset,
                         asked.last_fetched_epoch,
                         min(asked.max_bytes, room),
                         at_least_one=is_first,
                     )
+                    if given is None and has_more and not is_first:
+                        continue  # its next batch is larger than the room that is left
             except Refused as refusal:
                 code = refusal.code
             except (Corrupt, OSError) as problem:
@@ -264,8 +269,8 @@ class FollowerSession:
                 is_first = False
             if given is not None or code or self._is_news(entry, replica):
                 parts.append(_Part(key, code, replica, given))
-            elif room > 0 or entry.is_out or replica is None or entry.asked.fetch_offset >= replica.log.end_offset:
-                del self._news[key]  # else there was no room for it in this answer
+            else:
+                del self._news[key]
         return parts
 
     def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:

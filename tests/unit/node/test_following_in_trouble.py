@@ -1,0 +1,48 @@
+"""Following where something comes in between: answers without room for all, late answers, topics made anew."""
+
+from __future__ import annotations
+
+from tests.unit.node.copies import Copies, pass_time, with_copies
+
+
+@with_copies(partitions=3, replica_fetch_response_max_bytes="1024")
+async def test_what_had_no_room_in_an_answer_comes_with_the_next(copies: Copies) -> None:
+    copies.network.cut |= {(2, 1), (3, 1)}
+    await pass_time(1_000)
+    for partition in range(3):
+        copies[1].produce(b"x" * 900, b"y" * 900, partition=partition)
+
+    copies.network.cut.clear()
+    await pass_time(2_000)
+
+    assert [copies[2].offsets(partition) for partition in range(3)] == [(0, 2, 2)] * 3
+    assert [copies[1].offsets(partition) for partition in range(3)] == [(0, 2, 2)] * 3
+
+
+@with_copies(partitions=2, replica_fetch_response_max_bytes="512")
+async def test_a_log_that_differs_is_cut_before_its_watermark_moves_room_or_not(copies: Copies) -> None:
+    # Given node 3 has a batch that only it and the leader of yesterday ever had
+    copies.network.cut |= {(2, 1)}
+    copies[1].produce(b"lost!", partition=1)
+    await pass_time(300)
+    assert copies[3].offsets(1) == (0, 0, 1)
+
+    # When node 2 leads, and its first answer to node 3 has room for one partition only
+    copies.network.cut |= {(3, 2), (1, 2)}
+    for partition in range(2):
+        copies.change(partition=partition, leader=2, isr=(2,))
+    copies[2].produce(b"x" * 900, partition=0)
+    copies[2].produce(b"kept!", partition=1)
+    await pass_time(300)
+    assert copies[2].offsets(1) == (0, 1, 1)
+    seen: list[tuple[int, int, int]] = []
+    copies.network.cut.clear()
+    for _ in range(1_000):
+        await pass_time(1)
+        seen.append(copies[3].offsets(1))
+        if copies[3].replica(1).high_watermark:
+            assert copies[3].values(1) == [b"kept!"]
+
+    # Then it never takes its own for what is safe
+    assert seen[-1] == (0, 1, 1)
+    assert copies[3].offsets(0) == (0, 1, 1)
