@@ -179,6 +179,10 @@ class Member:
         self.checkpoints.write(self.replicas.held())
         self.checkpoints.stopped()
 
+    async def register(self) -> None:
+        """Have a broker to put topics on."""
+        await self.metadata.ask_here(RegisterBroker(BROKER, bytes(16), "host", 9092))
+
     async def create(self, name: str, partitions: int = 1) -> None:
         """Ask this controller for a topic."""
         (created,) = await self.asked(name, partitions)
@@ -226,7 +230,7 @@ class QuorumWorld:
             await member.start()
         controller = await self.controller()
         if not controller.image.brokers:
-            await controller.metadata.ask_here(RegisterBroker(BROKER, bytes(16), "host", 9092))
+            await controller.register()
         return controller
 
     async def controller(self, *, without: Member | None = None) -> Member:

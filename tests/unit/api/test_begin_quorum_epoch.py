@@ -1,0 +1,40 @@
+"""BeginQuorumEpoch."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.api import begin_quorum_epoch
+from chronik.core.errors import Code, Refused
+from chronik.core.raft.messages import BeginEpoch, BeginEpochAnswer
+from tests.unit.api.fake_desk import CLUSTER_ID, ask
+from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+
+ASKED = BeginEpoch(2, 7)
+
+
+@pytest.mark.parametrize(
+    "answer", [BeginEpochAnswer(1, 7, 2), BeginEpochAnswer(1, 8, None, Code.FENCED_LEADER_EPOCH)], ids=["taken", "late"]
+)
+def test_what_one_side_says_the_other_hears(answer: BeginEpochAnswer) -> None:
+    quorum = FakeQuorum(answer)
+
+    response = ask(
+        begin_quorum_epoch, begin_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1
+    )
+
+    assert quorum.asked == [ASKED]
+    assert begin_quorum_epoch.answer_of(response, ASKED, 1) == answer
+
+
+def test_another_cluster_is_not_heard() -> None:
+    quorum = FakeQuorum()
+
+    response = ask(
+        begin_quorum_epoch, begin_quorum_epoch.request_of(ASKED, 1, "another"), quorum_desk(quorum), version=1
+    )
+
+    assert response.error_code is Code.INCONSISTENT_CLUSTER_ID
+    assert quorum.asked == []
+    with pytest.raises(Refused):
+        begin_quorum_epoch.answer_of(response, ASKED, 1)
