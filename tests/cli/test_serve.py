@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
 
+from chronik.shell.ports import free_ports
 from tests.cli.conftest import COMMAND
 
 FREE = ("--listen", "127.0.0.1:0", "--http", "127.0.0.1:0")
@@ -128,6 +132,30 @@ def test_a_data_directory_of_another_cluster_is_refused_and_left_alone(tmp_path:
         "(cluster.id); give another one with --data-dir"
     )
     assert properties.read_bytes() == before
+
+
+def test_a_node_that_waits_for_the_others_of_its_cluster_is_not_ready_and_ends_cleanly_on_ctrl_c(
+    tmp_path: Path,
+) -> None:
+    port, other, http = free_ports(3)
+    voters = f"controller.quorum.voters=1@127.0.0.1:{port},2@127.0.0.1:{other}"
+    where = ("--listen", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{http}")
+    process = start(tmp_path, *where, "--set", voters, "--set", "cluster.id=a-cluster")
+    try:
+        assert process.stderr is not None
+        said = process.stderr.readline()
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{http}/ready", timeout=10)
+        process.send_signal(signal.SIGINT)
+        _, error = process.communicate(timeout=30)
+    finally:
+        process.kill()
+
+    assert f"node 2 at 127.0.0.1:{other} cannot be reached".encode() in said
+    with refused.value as answer:
+        assert (answer.status, json.load(answer)["status"]) == (503, "not ready")
+    assert process.returncode == 0
+    assert b"Traceback" not in error
 
 
 VOTERS = "controller.quorum.voters=1@127.0.0.1:9092,2@127.0.0.1:9093"

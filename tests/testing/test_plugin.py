@@ -28,6 +28,10 @@ def test_another(chronik_node):
 def test_with_its_own(chronik_node, chronik_node_factory):
     own = chronik_node_factory(config={"num.partitions": "3"})
     assert reach(own) != reach(chronik_node)
+
+def test_with_a_cluster(chronik_cluster_factory):
+    own = chronik_cluster_factory(nodes=1, settings={"num.partitions": "3"})
+    assert reach(own.nodes[1]) == own.bootstrap
 """
 
 
@@ -43,7 +47,7 @@ def test_the_fixtures_give_nodes_that_can_be_reached(tmp_path: Path) -> None:
     done = run_pytest(tmp_path, USES_IT)
 
     assert done.returncode == 0, done.stdout
-    assert "3 passed" in done.stdout
+    assert "4 passed" in done.stdout
 
 
 def test_a_node_that_does_not_start_is_an_error_with_what_it_printed(tmp_path: Path) -> None:
