@@ -268,17 +268,16 @@ class Held:
             return [*self._drop_gone(image), *self._place_all(image)]
         if not self._is_caught_up:
             return []
+        facts = list(facts)
         removed: list[str] = []
-        is_widespread = False
+        # First: a topic made anew needs the name, and a set that shrinks must be held against the settings of now.
+        if any(isinstance(fact, RemoveTopicRecord | ConfigRecord) for fact in facts):
+            removed += self._drop_gone(image)
         for fact in facts:
             if isinstance(fact, PartitionRecord | PartitionChangeRecord):
                 topic = image.topic_by_id(fact.topic_id)
                 if topic is not None:
                     removed += self._place(image, topic, fact.partition_id)
-            elif isinstance(fact, RemoveTopicRecord | ConfigRecord):
-                is_widespread = True
-        if is_widespread:
-            removed += self._drop_gone(image)
         return removed
 
     def _place_all(self, image: MetadataImage) -> list[str]:

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from tests.unit.node.copies import Copies, pass_time, with_copies
+from chronik.core.machines.metadata.records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
+from tests.unit.node.copies import TOPIC, TOPIC_ID, Copies, pass_time, with_copies
+
+TOPIC_RESOURCE = 2
+ANEW = b"orders".ljust(16, b"\x02")
 
 
 @with_copies(partitions=3, replica_fetch_response_max_bytes="1024")
@@ -46,3 +56,35 @@ async def test_a_log_that_differs_is_cut_before_its_watermark_moves_room_or_not(
     # Then it never takes its own for what is safe
     assert seen[-1] == (0, 1, 1)
     assert copies[3].offsets(0) == (0, 1, 1)
+
+
+@with_copies()
+async def test_a_topic_deleted_and_made_anew_in_one_go_is_followed(copies: Copies) -> None:
+    copies[1].produce(b"old")
+    await pass_time(300)
+
+    facts = (
+        RemoveTopicRecord(TOPIC_ID),
+        TopicRecord(TOPIC, ANEW),
+        PartitionRecord(0, ANEW, (1, 2, 3), (1, 2, 3), (), (), 1, 0, 0),
+    )
+    for node_id in (1, 2, 3):
+        copies[node_id].tell(*facts)
+    copies[1].produce(b"fresh")
+    await pass_time(300)
+
+    assert [copies[node_id].offsets() for node_id in (1, 2, 3)] == [(0, 1, 1)] * 3
+    assert copies[3].values() == [b"fresh"]
+
+
+@with_copies()
+async def test_a_set_that_is_too_small_by_new_settings_makes_nothing_safe(copies: Copies) -> None:
+    copies.network.cut |= {(2, 1), (3, 1)}
+    copies[1].produce(b"three")
+    await pass_time(300)
+
+    copies[1].tell(
+        ConfigRecord(TOPIC_RESOURCE, TOPIC, "min.insync.replicas", "2"), PartitionChangeRecord(0, TOPIC_ID, isr=(1,))
+    )
+
+    assert copies[1].offsets() == (0, 0, 1)
