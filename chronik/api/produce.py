@@ -29,7 +29,13 @@ Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
 
 _ACKS = (0, 1, ACKS_ALL)
-_LED_ELSEWHERE = (Code.NOT_LEADER_OR_FOLLOWER, Code.LEADER_NOT_AVAILABLE)
+# Not for this node, or not known here yet: metadata that others have may be on its way.
+_LED_ELSEWHERE = (
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.LEADER_NOT_AVAILABLE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.UNKNOWN_TOPIC_ID,
+)
 _LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 

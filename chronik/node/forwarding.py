@@ -7,7 +7,10 @@ would send it to and fro. It is refused, and whoever sent it on looks again.
 
 While a partition has no leader, or its leader has just died, a batch waits for a moment until the metadata names
 another: an election takes less time than a client's refusal, its new look at the metadata and its second try, and
-clients of some makers have few tries. Batches that wait go in the order in which they came, before any that come later.
+clients of some makers have few tries. So does one for a topic that this node does not know, until it knows what the
+controller does: who creates a topic at one node and writes at another must not be told that there is none, least of all
+with acks=0, when it is not told at all. Batches that wait go in the order in which they came, before any that come
+later.
 """
 
 from __future__ import annotations
@@ -43,6 +46,14 @@ LEADER_WAIT_MS = 1000
 # A leader that is given as long as its client gives it answers in that time; this is for the way there and back. An
 # answer of ours that came sooner than the leader's would make a batch that is safe look as if it had failed (F24).
 SLACK_MS = 10_000
+AGAIN_MS = 10
+LEADER_ONLY = 1  # acks
+NOT_KNOWN_THERE = (
+    Code.NOT_LEADER_OR_FOLLOWER,
+    Code.LEADER_NOT_AVAILABLE,
+    Code.UNKNOWN_TOPIC_OR_PARTITION,
+    Code.UNKNOWN_TOPIC_ID,
+)
 CONTROLLER_WAIT_MS = 20_000
 CONTROLLER_RETRY_MS = 20
 CATCH_UP_MS = 5000
@@ -95,6 +106,7 @@ class Forwarding:
         self._routes = Routes(peers)
         self._parked: dict[int, _Parked] = {}  # in the order in which they came
         self._parked_total = 0
+        self._news: asyncio.Task[None] | None = None  # finds out what the controller knows
         self._one_address = OneAddress(node_id, cluster.image, coordinators)
         self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
 
@@ -110,7 +122,10 @@ class Forwarding:
             self._routes.drop_where(lambda node_id: node_id not in image.brokers or image.brokers[node_id].is_fenced)
         for ticket, parked in list(self._parked.items()):
             now = self._placed(parked.part)
-            if now is None or (now.has_leader and _leadership(now) != _leadership(parked.seen)):
+            if now is None:
+                if parked.seen is not None:  # deleted
+                    self._give_up(ticket)
+            elif now.has_leader and _leadership(now) != _leadership(parked.seen):
                 self._unpark(ticket)
                 parked.produce.again(parked.part)
 
@@ -132,7 +147,7 @@ class Forwarding:
         for part in parts:
             placed = self._placed(part)
             if placed is None:
-                self._refuse(produce, part, Code.UNKNOWN_TOPIC_OR_PARTITION)
+                self._wait_for_news(produce, part)
             elif not placed.has_leader:
                 self._park(produce, part, placed)
             elif placed.leader == self._node_id:  # it is not ready to lead
@@ -148,14 +163,17 @@ class Forwarding:
         for part in parts:
             topics.setdefault(part.topic, []).append(part)
         ordered = [part for own in topics.values() for part in own]
+        # A client that wants no answer gets none; this node wants one, as a leader that does not know yet that it leads
+        # would lose the batch.
         sent = request._replace(
-            topics=[(topic, [(part.partition, part.records) for part in own]) for topic, own in topics.items()]
+            acks=request.acks or LEADER_ONLY,
+            topics=[(topic, [(part.partition, part.records) for part in own]) for topic, own in topics.items()],
         )
         pieces = wire.encode(header.version, header.correlation_id, header.client_id, sent)
         seen = [self._placed(part) for part in ordered]
         route = self._routes.of(produce.caller.connection_id)
         timeout_ms = max(request.timeout_ms, 0) + SLACK_MS
-        answer = route.write(leader, pieces, timeout_ms, is_answered=request.acks != 0)
+        answer = route.write(leader, pieces, timeout_ms)
         answer.add_done_callback(partial(self._answered, produce, ordered, seen, route))
 
     def _answered(
@@ -180,19 +198,30 @@ class Forwarding:
             elif problem is not None:
                 raise problem
             else:
-                for part, told in zip(parts, self._told(produce, parts, answer.result()), strict=True):
+                for part, told in zip(parts, self._told(produce, answer.result()), strict=True):
                     unsettled.pop(0)
-                    produce.settle(part, told)
+                    if produce.request.acks == 0 and told.error_code in NOT_KNOWN_THERE:
+                        self._send_again(produce, part, told)
+                    else:
+                        produce.settle(part, told)
         except Exception:
             self._metrics.faults += 1
             log.exception("fault in the answer to batches that were sent on")
             for part in unsettled:
                 self._refuse(produce, part, Code.UNKNOWN_SERVER_ERROR)
 
+    def _send_again(self, produce: ProduceUnderWay, part: Elsewhere, told: PartitionAnswer) -> None:
+        """The client would never know: so the leader is given a moment to learn that it leads."""
+        now = asyncio.get_running_loop().time()
+        if part.until is None:
+            part.until = now + LEADER_WAIT_MS / 1000
+        if now < part.until:
+            self._deadlines.after_ms(AGAIN_MS, lambda: produce.again(part))
+        else:
+            produce.settle(part, told)
+
     @staticmethod
-    def _told(produce: ProduceUnderWay, parts: list[Elsewhere], frame: memoryview) -> list[PartitionAnswer]:
-        if produce.request.acks == 0:
-            return [PartitionAnswer(part.partition, 0, -1, -1, -1) for part in parts]
+    def _told(produce: ProduceUnderWay, frame: memoryview) -> list[PartitionAnswer]:
         topics = wire.parse(frame, produce.header.version).topics
         return [told for _, answers in topics for told in answers]
 
@@ -217,17 +246,46 @@ class Forwarding:
         deadline = self._deadlines.after_ms(left_ms, lambda: self._give_up(ticket))
         self._parked[ticket] = _Parked(produce, part, seen, deadline)
 
+    def _wait_for_news(self, produce: ProduceUnderWay, part: Elsewhere) -> None:
+        """Nobody knows of it here: until this node knows what the controller knew a moment ago."""
+        if self._cluster.is_controller:
+            self._late(produce, part)
+            return
+        self._park(produce, part, None)
+        if self._news is None:
+            self._news = asyncio.get_running_loop().create_task(self._catch_up(self._parked_total))
+
+    async def _catch_up(self, last_ticket: int) -> None:
+        try:
+            await self._cluster.wait_until_caught_up(LEADER_WAIT_MS)
+        finally:
+            self._news = None
+        unknown = [ticket for ticket, parked in self._parked.items() if parked.seen is None]
+        for ticket in unknown:
+            parked = self._parked.get(ticket)
+            if parked is not None and self._placed(parked.part) is None and ticket <= last_ticket:
+                self._give_up(ticket)
+        later = any(parked.seen is None for parked in self._parked.values())
+        if later and self._news is None:
+            self._news = asyncio.get_running_loop().create_task(self._catch_up(self._parked_total))
+
     def _unpark(self, ticket: int) -> None:
         self._deadlines.cancel(self._parked.pop(ticket).deadline)
 
     def _give_up(self, ticket: int) -> None:
-        parked = self._parked.pop(ticket)
+        parked = self._parked[ticket]
+        self._unpark(ticket)
         self._late(parked.produce, parked.part)
 
     def _late(self, produce: ProduceUnderWay, part: Elsewhere) -> None:
         placed = self._placed(part)
-        is_led = placed is not None and placed.has_leader
-        self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER if is_led else Code.LEADER_NOT_AVAILABLE)
+        if placed is not None:
+            code = Code.NOT_LEADER_OR_FOLLOWER if placed.has_leader else Code.LEADER_NOT_AVAILABLE
+        elif isinstance(part.topic, bytes):
+            code = Code.UNKNOWN_TOPIC_ID
+        else:
+            code = Code.UNKNOWN_TOPIC_OR_PARTITION
+        self._refuse(produce, part, code)
 
     def _placed(self, part: Elsewhere) -> Partition | None:
         image = self._cluster.image

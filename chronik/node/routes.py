@@ -28,14 +28,12 @@ class Route:
             return _not_sent()
         return self._link(node_id).ask_frame(pieces, timeout_ms=timeout_ms)
 
-    def write(
-        self, node_id: int, pieces: Sequence[Buffer], timeout_ms: int, *, is_answered: bool
-    ) -> asyncio.Future[memoryview]:
+    def write(self, node_id: int, pieces: Sequence[Buffer], timeout_ms: int) -> asyncio.Future[memoryview]:
         """The same for batches: a client that sends them and hangs up has sent them nevertheless."""
         if self.is_closed:
             return _not_sent()
         self._writes[node_id] = self._writes.get(node_id, 0) + 1
-        answer = self._link(node_id).ask_frame(pieces, timeout_ms=timeout_ms, is_answered=is_answered)
+        answer = self._link(node_id).ask_frame(pieces, timeout_ms=timeout_ms)
         answer.add_done_callback(partial(self._written, node_id))
         return answer
 

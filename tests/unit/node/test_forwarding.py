@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.errors import Code
+from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
 from chronik.node.connection import Peer, Slot
-from chronik.node.forwarding import LEADER_WAIT_MS, SLACK_MS
+from chronik.node.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
 from chronik.node.peers import NotSent, Unreachable
 from chronik.wire import produce as wire
 from chronik.wire.leaders import Leader
@@ -61,6 +62,12 @@ def take(sent: Sent, first_offset: int = 100, code: Code = Code.NONE) -> None:
         for topic, partitions in request_in(sent).topics
     ]
     sent.reply(wire.encode(sent.header.version, sent.header.correlation_id, topics))
+
+
+async def passed(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    begun = loop.time()
+    await until(lambda: loop.time() > begun + seconds)
 
 
 def outcomes(slot: Slot, version: int = 12) -> list[tuple[int, int, int]]:
@@ -137,12 +144,72 @@ async def test_requests_of_a_connection_stay_in_order_on_one_link_and_others_hav
 async def test_acks_0_is_sent_on_and_needs_no_answer(town: Town) -> None:
     slot = send(town, orders(0, 1), acks=0)
     (sent,) = town.peers.sent
-    assert not sent.is_answered
+    assert request_in(sent).acks == 1  # this node wants to know that it has arrived
 
-    sent.answer.set_result(memoryview(b""))
+    take(sent)
     await town.settle()
 
     assert slot.buffers == ()
+
+
+@in_town()
+async def test_acks_0_is_sent_again_to_a_leader_that_does_not_know_yet_that_it_leads(town: Town) -> None:
+    slot = send(town, orders(1), acks=0)
+    take(town.peers.sent[0], code=Code.NOT_LEADER_OR_FOLLOWER)
+    await town.settle()
+    town.house.loop.advance(AGAIN_MS)
+    take(town.peers.sent[1])
+    await town.settle()
+
+    assert slot.buffers == ()
+
+
+@in_time
+async def test_acks_0_is_not_sent_again_for_ever(town: Town) -> None:
+    slot = send(town, orders(1), acks=0)
+    for _ in range(2 * LEADER_WAIT_MS // AGAIN_MS):
+        town.house.loop.advance(AGAIN_MS)
+        for sent in town.peers.sent:
+            if not sent.answer.done():
+                take(sent, code=Code.NOT_LEADER_OR_FOLLOWER)
+        await passed(AGAIN_MS / 1000)
+
+    assert (slot.is_filled, slot.buffers) == (True, None)
+    assert len(town.peers.sent) > 10
+
+
+@in_town()
+async def test_a_topic_that_is_not_known_here_yet_is_waited_for(town: Town) -> None:
+    gate = town.cluster.hold()
+    slot = send(town, [("news", [(0, bytes(batch_of()))])])
+    await town.settle()
+    assert not slot.is_filled
+
+    town.house.tell(CreateTopics((NewTopic("news", bytes(15) + b"n", 1, 1),)))
+    town.lead("news", 0, THIRD)
+    take(town.peers.to(THIRD)[0])
+    gate.set()
+    await town.settle()
+
+    assert outcomes(slot) == [(0, 0, 100)]
+
+
+@in_town()
+async def test_a_topic_that_the_controller_does_not_know_either_is_refused_at_once(town: Town) -> None:
+    slot = send(town, [("nothing", [(0, bytes(batch_of()))])])
+    await town.settle()
+
+    assert [code for _, code, _ in outcomes(slot)] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert town.cluster.caught_up == 1
+
+
+@in_town()
+async def test_the_controller_knows_all_topics(town: Town) -> None:
+    town.cluster.controller_id = 1
+    slot = send(town, [("nothing", [(0, bytes(batch_of()))])])
+
+    assert [code for _, code, _ in outcomes(slot)] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
+    assert town.cluster.caught_up == 0
 
 
 @in_town()
@@ -293,8 +360,7 @@ async def test_leaders_that_change_all_the_time_do_not_make_a_batch_wait_for_eve
     town.peers.sent[0].fail(NotSent("connection refused"))
     await town.settle()
     town.lead("orders", 1, THIRD)
-    begun = asyncio.get_running_loop().time()
-    await until(lambda: asyncio.get_running_loop().time() > begun + LEADER_WAIT_MS / 1000)
+    await passed(LEADER_WAIT_MS / 1000)
 
     town.peers.to(THIRD)[0].fail(NotSent("connection refused"))
     await town.settle()
@@ -360,7 +426,7 @@ async def test_links_end_with_their_connection_but_not_before_batches_have_arriv
     assert [link.is_closed for link in town.peers.links] == [False, False]
 
     take(town.peers.to(SECOND)[0])
-    town.peers.to(THIRD)[0].answer.set_result(memoryview(b""))
+    take(town.peers.to(THIRD)[0])
     await town.settle()
 
     assert [link.is_closed for link in town.peers.links] == [True, True]

@@ -97,6 +97,7 @@ class FakeCluster:
         self.image = house.image
         self.controller_id: int | None = SECOND
         self.caught_up = 0
+        self._gate: asyncio.Event | None = None
         self.asked: list[Any] = []
         self._house = house
 
@@ -112,7 +113,14 @@ class FakeCluster:
 
     async def wait_until_caught_up(self, timeout_ms: int) -> bool:
         self.caught_up += 1
+        if self._gate is not None:
+            await self._gate.wait()
         return True
+
+    def hold(self) -> asyncio.Event:
+        """What this node is to catch up with has not come yet."""
+        self._gate = asyncio.Event()
+        return self._gate
 
 
 class TownGroups(FakeGroups):
