@@ -267,7 +267,8 @@ class FollowerSession:
             if isinstance(given, Slice):
                 room -= given.length
                 is_first = False
-            if given is not None or code or self._is_news(entry, replica):
+            # To one that is still busy with what it was given, a watermark is told when it says how far it is.
+            if given is not None or code or (not entry.is_out and self._is_news(entry, replica)):
                 parts.append(_Part(key, code, replica, given))
             else:
                 del self._news[key]

@@ -338,6 +338,27 @@ async def test_a_crash_after_a_cut_does_not_take_the_log_for_damaged(copies: Cop
     assert copies[1].offsets() == (0, 1, 1)
 
 
+@with_copies()
+async def test_a_watermark_that_moves_while_a_follower_syncs_is_told_when_it_has(copies: Copies) -> None:
+    """It is busy with what it was given, and would not listen; and nothing else happens that could tell it later."""
+    await copies.stop(3)
+    copies.change(isr=(1, 2))
+    copies.network.cut |= {(2, 1), (1, 2)}
+    copies[1].produce(b"one")
+    files = SlowFiles()
+    files.may_sync.clear()
+    copies.start(3, files)
+    await pass_time(50)
+    copies.network.cut.clear()
+    await pass_time(700)
+    assert [copies[node].offsets() for node in (1, 2, 3)] == [(0, 1, 1), (0, 1, 1), (0, 0, 1)]
+
+    files.may_sync.set()
+    await pass_time(50)
+
+    assert copies[3].offsets() == (0, 1, 1)
+
+
 # --- what a leader makes of a follower's fetch
 
 
