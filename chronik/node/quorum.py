@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from chronik.core.config.node import NodeConfig
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Chance, Files
 from chronik.core.raft import control_records, state_file
 from chronik.core.raft import messages as m
@@ -236,6 +236,9 @@ class Quorum:
             return state_file.decode(self._files.read_all(self._state_path))
         except FileNotFoundError:
             return Election(is_new=True)
+        except Corrupt as problem:  # whom it voted for is not known, so it votes for nobody until it has caught up
+            log.error("%s: this node has no vote until it has caught up", problem)
+            return Election(is_new=True)
 
     def _new_raft(self) -> Raft:
         now_ms = self._time.now_ms()
@@ -255,11 +258,14 @@ class Quorum:
                 self._has_log_changed = False
                 self._tell()
                 self._carry_out(self.raft.log_grew(self._time.now_ms()), None)
-        except OSError as problem:  # nothing of it was said to anyone
-            log.error("the quorum's state cannot be written: %s", problem)
+        except (OSError, Corrupt) as problem:  # nothing of it was said to anyone
+            log.error("what the quorum decided cannot be written: %s", problem)
             self.raft = self._new_raft()
             self._set_office()
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
+        except AssertionError:  # a promise of Raft is broken: better no voter than one that spoils the others' logs
+            self._end()
+            raise
         finally:
             self._is_acting = False
             if (self.raft.leader, self.raft.epoch, self.high_watermark) != before:

@@ -311,3 +311,32 @@ async def test_an_idle_quorum_stays_with_its_leader(world: QuorumWorld) -> None:
     assert controller.metadata.is_controller
     assert controller.quorum.epoch == 1
     assert isinstance(controller.quorum.raft.role, Leader)
+
+
+@in_quorum()
+async def test_a_damaged_vote_is_not_guessed_at(world: QuorumWorld) -> None:
+    controller = await world.start()
+    await controller.create("orders")
+    await world.agreed()
+    damaged = world.others(controller)[0]
+    damaged.kill()
+    damaged.disk.replace("__cluster_metadata-0/quorum-state", b'{"leaderId":1,"lea')
+
+    await damaged.start()
+
+    assert damaged.quorum.raft.is_new
+    await world.until(lambda: not damaged.quorum.raft.is_new, "its vote")
+    assert damaged.topics() == ["orders"]
+
+
+@in_quorum(count=1)
+async def test_a_node_alone_makes_good_a_damaged_vote(world: QuorumWorld) -> None:
+    controller = await world.start()
+    await controller.create("orders")
+    await world.stop()
+    controller.disk.replace("__cluster_metadata-0/quorum-state", b"")
+
+    await world.start()
+
+    assert controller.topics() == ["orders"]
+    assert controller.quorum.epoch == 2
