@@ -115,6 +115,7 @@ class _Asked(NamedTuple):
 
     fetch_offset: int
     leader_epoch: int
+    request: int  # the one that said so: answers to earlier ones are of another time, perhaps of another log
 
 
 class _Stream:
@@ -132,7 +133,8 @@ class _Stream:
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
         self._broker_epoch = fetchers.broker_epoch()  # that the session began under
-        self._under_way: deque[asyncio.Future[memoryview]] = deque()
+        self._asked_total = 0
+        self._under_way: deque[tuple[int, asyncio.Future[memoryview]]] = deque()
         self._is_paused = False
         self._is_closed = False
         self._is_silent = False  # the last thing heard was that it cannot be reached
@@ -201,8 +203,14 @@ class _Stream:
                 self._ask()
             await self._wake.wait()
             self._wake.clear()
-            while self._under_way and self._under_way[0].done():
-                self._answered(self._under_way.popleft())
+            while self._under_way and self._under_way[0][1].done():
+                try:
+                    self._answered(*self._under_way.popleft())
+                except Exception:
+                    self._all.metrics.faults += 1
+                    log.exception("fault in what node %d gave", self._leader_id)
+                    self._begin_session_anew()
+                    self._pause(LATER_MS)
 
     def _may_ask(self) -> bool:
         if self._is_paused or self._unsynced or not self._followed:
@@ -219,11 +227,12 @@ class _Stream:
             # named only when a session begins.
             self._begin_session_anew()
             self._broker_epoch = broker_epoch
+        self._asked_total += 1
         partitions: list[FetchPartition] = []
         for key in self._to_name:
             replica = self._followed[key]
             fetch_offset, last_epoch = position_of(replica.log)
-            self._in_session[key] = _Asked(fetch_offset, replica.leader_epoch)
+            self._in_session[key] = _Asked(fetch_offset, replica.leader_epoch, self._asked_total)
             partitions.append(
                 FetchPartition(
                     *key,
@@ -254,10 +263,10 @@ class _Stream:
             self._epoch = 1
         else:
             self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
-        self._under_way.append(answer)
+        self._under_way.append((self._asked_total, answer))
         answer.add_done_callback(lambda _: self._wake.set())
 
-    def _answered(self, answer: asyncio.Future[memoryview]) -> None:
+    def _answered(self, request: int, answer: asyncio.Future[memoryview]) -> None:
         try:
             fetched = wire.parse(answer.result())
         except asyncio.CancelledError:
@@ -283,12 +292,12 @@ class _Stream:
             return
         if self._session_id == NO_SESSION:
             self._session_id = fetched.session_id
-        self._take(fetched.partitions)
+        self._take(request, fetched.partitions)
         if self._session_id == NO_SESSION:  # it keeps none for us: everything is named every time
             self._begin_session_anew()
 
     def _begin_session_anew(self) -> None:
-        for answer in self._under_way:
+        for _, answer in self._under_way:
             answer.cancel()
         self._under_way.clear()
         self._session_id, self._epoch = NO_SESSION, FIRST_EPOCH
@@ -306,14 +315,14 @@ class _Stream:
 
     # --- what the leader gives
 
-    def _take(self, parts: list[FetchedPartition]) -> None:
+    def _take(self, request: int, parts: list[FetchedPartition]) -> None:
         cuts: list[tuple[Replica, int, bool]] = []
         for part in parts:
             key = (part.topic_id, part.partition)
             replica, asked = self._followed.get(key), self._in_session.get(key)
             if replica is None or asked is None or replica.offline is not None:
                 continue
-            if asked != (replica.log.end_offset, replica.leader_epoch):
+            if request < asked.request or asked[:2] != (replica.log.end_offset, replica.leader_epoch):
                 continue  # it has another leader or another end since, and is named anew with that
             diverging = Diverging(*part.diverging) if part.diverging is not None else None
             match step(replica.log, Told(part.error, part.log_start_offset, diverging, part.records)):

@@ -88,7 +88,7 @@ class Replicas(Held):
             else:
                 self.take_offline(replica, f"write failed: {problem}")
             return False
-        except Corrupt as problem:
+        except (Corrupt, ValueError) as problem:
             log.error("%s-%d: what its leader gave: %s", replica.topic, replica.partition, problem)
             return False
         self._metrics.bytes_in += len(records)

@@ -88,3 +88,18 @@ async def test_a_set_that_is_too_small_by_new_settings_makes_nothing_safe(copies
     )
 
     assert copies[1].offsets() == (0, 0, 1)
+
+
+@with_copies()
+async def test_an_answer_of_yesterdays_leader_is_not_taken_for_one_of_the_same_nodes_next_office(
+    copies: Copies,
+) -> None:
+    await pass_time(300)
+    copies[1].produce(b"stale")  # the answer that holds it is on its way
+
+    for leader in (3, 1):
+        copies.change(to=(2,), leader=leader)
+    await pass_time(20)
+
+    assert copies[2].replica().leader_epoch == 2
+    assert copies[2].offsets() == (0, 0, 0)
