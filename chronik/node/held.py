@@ -123,7 +123,7 @@ class Held:
         if (topic, partition) in self._failed and (topic, partition) not in self._wants_room:
             raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
         placed = known.partitions[partition]
-        if placed.leader != self._node_id:
+        if placed.leader != self._node_id or not self._is_caught_up:  # it was led by an earlier process of this node
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
         replica = self.open(topic, partition, known.id, image.topic_config(topic), placed)
         if replica is None:

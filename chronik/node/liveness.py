@@ -78,6 +78,11 @@ class Liveness:
         return own if own is not None and own.epoch == self.broker_epoch else None
 
     @property
+    def is_registered(self) -> bool:
+        """Whether this node's image has this very registration."""
+        return self._own is not None
+
+    @property
     def is_fenced(self) -> bool:
         """Whether nothing may be led here, as far as this node knows."""
         return self._own is None or self._own.is_fenced

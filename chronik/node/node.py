@@ -225,6 +225,11 @@ class Node:
         self.replicas.follow(self.image, is_caught_up=False)
         self.quorum.start()
         await self.metadata.wait_until_started()
+        # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
+        # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
+        await self.liveness.register(host, bound_port)
+        while not await self.metadata.wait_for(lambda: self.liveness.is_registered, LOOK_AGAIN_MS):
+            log.info("waiting to hear of this node's own registration")
         self.replicas.follow(self.image)
         self.replicas.remove_deleted()
         later = self._open_replicas()
@@ -234,7 +239,6 @@ class Node:
         self._checkpoints.started()
         self._fetchers.start()
         self._in_sync_upkeep.start()
-        await self.liveness.register(host, bound_port)
         self.liveness.start()
         self._watch.start()
         self._housekeeping.start()
