@@ -117,10 +117,11 @@ class Client:
     async def place_of(self, name: TopicPartition) -> Place:
         """Raises OSError, and TryAgain while nobody leads it."""
         if self.routes.is_stale or name not in self.routes.places:
-            topic = part_of("metadata", "topics")(name=name.topic)
+            topic = part_of("metadata", "topics")
+            wanted = sorted({name.topic, *(known.topic for known in self.routes.places)})
             answer = await self.ask(
                 "metadata",
-                topics=(topic,),
+                topics=tuple(topic(name=each) for each in wanted),
                 allow_auto_topic_creation=False,
                 include_cluster_authorized_operations=False,
                 include_topic_authorized_operations=False,
@@ -130,6 +131,7 @@ class Client:
             self.routes.learn(answer)
         place = self.routes.places.get(name)
         if place is None or self.routes.address_of(place.leader) is None:
+            self.routes.doubt()
             raise TryAgain(f"nobody leads {name}")
         return place
 
@@ -157,6 +159,8 @@ class Client:
         passing = PASSING_IN_A_CLUSTER if self.is_in_cluster else PASSING
         if code not in passing and code not in also:
             raise self.story.break_promise(f"{self.name}: {what} was answered {code.name}")
+        if code not in also:
+            self.routes.doubt()
         raise TryAgain(f"{what}: {code.name}")
 
     async def pause(self, problem: Exception) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chronik.core.machines.metadata.image import MetadataImage, Partition
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
 from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.node.coordinators import partition_of
@@ -18,6 +18,7 @@ from chronik.sim.checkers import Coordinator, Judge
 from chronik.sim.copies import Copies, Key, Sight
 from chronik.sim.host import Host
 from chronik.sim.plans import host_name
+from chronik.sim.quorum_checks import QuorumChecks
 from chronik.sim.story import Story
 from chronik.sim.tails import Tail
 
@@ -30,6 +31,7 @@ class Inspector:
         self._judge = judge
         self._story = story
         self.copies = Copies(story)
+        self.quorum = QuorumChecks(story)
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
         self._tails: dict[int, dict[Key, Tail]] = {}
         self._places: dict[TopicPartition, Partition] = {}  # the newest that any image has
@@ -52,9 +54,12 @@ class Inspector:
     def _look_at(self, host: Host, node: Node) -> None:
         if node.metrics.faults:
             raise self._story.break_promise(f"{host.name} counted a fault")
-        image = node.image
+        image, quorum = node.image, node.quorum
+        if quorum.is_leader:
+            self.quorum.leads(host.node_id, quorum.epoch)
         if self._versions.get(host.node_id) != image.version:
             self._versions[host.node_id] = image.version
+            self.quorum.image_at(host.node_id, image.version, image)
             self._look_at_image(image)
         for replica in node.replicas.held():
             key = replica.topic_id, replica.partition
@@ -75,7 +80,8 @@ class Inspector:
                 self.copies.batch(host.node_id, str(name), key, header)
         for header, is_durable in tail.passed(sight.watermark):
             self.copies.safe_batch(host.node_id, str(name), key, header)
-            if replica.is_synced and not is_durable:
+            # A majority of the quorum is enough; the leader's own disk need not be part of it.
+            if replica.is_synced and not is_durable and name.topic != METADATA_TOPIC:
                 raise self._story.break_promise(
                     f"{host.name}: the watermark of {name} is {sight.watermark}, and its disk has not synced the batch"
                     f" at {header.base_offset}"
@@ -94,9 +100,11 @@ class Inspector:
                     self._places[name] = partition
 
     def leaders(self) -> list[Host]:
-        """The nodes that lead something, as the newest image has it; one that leads more comes more often."""
+        """The nodes that lead something, as the newest image has it, or the quorum; one that leads more comes more
+        often."""
         up = {host.node_id: host for host in self._hosts if host.is_up}
-        return [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
+        leads = [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
+        return leads + [host for host in up.values() if host.node is not None and host.node.quorum.is_leader]
 
     def can_lose_disk(self, host: Host) -> bool:
         """Whether everything that is safe is in sync on another node as well, and that one is not damaged."""
@@ -133,5 +141,5 @@ def sight_of(replica: Replica) -> Sight:
         log.end_offset,
         replica.leader_epoch,
         replica.is_leader,
-        replica.in_sync.counted if replica.in_sync is not None else (),
+        replica.in_sync.maximal if replica.in_sync is not None else (),
     )

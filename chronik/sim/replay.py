@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.machine import GroupsMachine
-from chronik.core.machines.machine import LogRecord, Machine
+from chronik.core.machines.machine import LogRecord
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
-from chronik.core.records.payload import walk
+from chronik.core.machines.metadata.records import decode
+from chronik.core.raft import snapshot_file
+from chronik.core.records.batch import read_header
+from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
 from chronik.node.node import Node, group_config
 from chronik.sim.files import SimDisk
@@ -20,26 +23,45 @@ from chronik.sim.story import Story
 
 def check_replay(node: Node, disk: SimDisk, story: Story) -> None:
     """Every machine of the node against its log. Raises Violation."""
-    fresh = MetadataMachine(MetadataImage(node.identity.cluster_id, node.config))
-    _replay(fresh, node.metadata.replica, disk)
-    here, there = metadata_state(node.image), metadata_state(fresh.image)
+    fresh = MetadataImage(node.identity.cluster_id, node.config)
+    snapshot = node.quorum.log.snapshot
+    if snapshot is not None:
+        for value in snapshot_file.decode(disk.read_all(node.quorum.log.snapshot_path(snapshot))).values:
+            _take_in(fresh, value)
+    start_offset = 0 if snapshot is None else snapshot.end_offset
+    for record in _records(node.quorum.replica, disk):
+        if start_offset <= record.offset < node.image.version:
+            _take_in(fresh, record.value)
+    here, there = metadata_state(node.image), metadata_state(fresh)
     if here != there:
         raise story.break_promise(f"the metadata log and the node say: {'; '.join(differences(there, here))}")
     for machine in node.coordinators.machines():
         again = GroupsMachine(machine.partition, group_config(node.config))
-        _replay(again, node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk)
+        for record in _records(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
+            again.replay(LogRecord(record.key, record.value))
         mine, logged = groups_state(machine), groups_state(again)
         if mine != logged:
             raise story.break_promise(f"the log of groups {machine.partition} says {logged}, the node {mine}")
 
 
-def _replay(machine: Machine, replica: Replica, disk: SimDisk) -> None:
-    """From the bytes of the files, not through the log that the node has open."""
+def _take_in(image: MetadataImage, value: bytes | None) -> None:
+    fact = decode(value) if value is not None else None
+    if fact is not None:
+        image.apply(fact)
+
+
+def _records(replica: Replica, disk: SimDisk) -> Iterator[Record]:
+    """What machines wrote, from the bytes of the files, not through the log that the node has open."""
     for path in disk.paths(".log"):
-        if path.startswith(f"{replica.log.directory}/"):
-            for record in walk(bytes(disk.contents[path].written)):
-                if record.offset >= replica.log.start_offset:
-                    machine.replay(LogRecord(record.key, record.value))
+        if not path.startswith(f"{replica.log.directory}/"):
+            continue
+        content, position = bytes(disk.contents[path].written), 0
+        while position < len(content):
+            header = read_header(content, position)
+            if not header.is_control:
+                batch = content[position : position + header.size_bytes]
+                yield from (record for record in walk(batch) if record.offset >= replica.log.start_offset)
+            position += header.size_bytes
 
 
 def groups_state(machine: GroupsMachine) -> dict[str, Any]:
