@@ -45,7 +45,7 @@ def _partition(topic: str, wanted: Any, desk: Desk) -> Any:
         replica = desk.replicas.leader(topic, wanted.partition_index)
         if "delete" not in replica.config.cleanup_policy:
             raise Refused(Code.POLICY_VIOLATION, f"Records of {topic} are compacted, not deleted")
-        low_watermark = replica.delete_records(wanted.offset)
+        low_watermark = desk.replicas.delete_records(replica, wanted.offset)
     except Refused as refused:
         return _refused(wanted.partition_index, refused.code)
     return DeleteRecordsPartitionResult(

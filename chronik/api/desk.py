@@ -95,6 +95,9 @@ class ReplicaDesk(Protocol):
     def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
+    def delete_records(self, replica: Replica, offset: int) -> int:
+        """Move the log start up (-1: to the watermark), here and on the followers; where it is then. Raises Refused."""
+
     def read_cached(self, plan: Slice) -> Outgoing | None:
         """The bytes if they are in memory, else None. Too few of them when they cannot be read."""
 

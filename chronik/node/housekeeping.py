@@ -121,4 +121,5 @@ class Housekeeping:
         deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
         if deleted:
             log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(deleted))
+            self._node.replicas.waiting.appended(replica)  # its followers need not keep them either
         replica.log.expire_producers(now_ms, self._node.image.node_config.producer_id_expiration_ms)

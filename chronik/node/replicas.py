@@ -65,6 +65,11 @@ class Replicas(Held):
             log.error("the disk is full: batches are refused until there is room")
         self.is_disk_full = True
 
+    def delete_records(self, replica: Replica, offset: int) -> int:
+        start_offset = replica.delete_records(offset)
+        self.waiting.appended(replica)  # followers hear of it at once: what is gone does not come back with one of them
+        return start_offset
+
     # --- leader and follower
 
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:

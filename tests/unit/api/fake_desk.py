@@ -150,6 +150,9 @@ class FakeReplicas:
         self.stored_starts: dict[tuple[str, int], int] | None = None
         self.is_full = False
 
+    def delete_records(self, replica: Replica, offset: int) -> int:
+        return replica.delete_records(offset)
+
     def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
         replica.take_offline(str(problem))
         return Code.KAFKA_STORAGE_ERROR
