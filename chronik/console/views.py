@@ -67,6 +67,7 @@ def reading(node: Node) -> Reading:
     waiting_producers, waiting_fetches = node.waiting.counts()
     disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
     held = [replica for replica in node.replicas.held() if replica.offline is None]
+    places = placement(node)
     return Reading(
         builds={(__version__,): 1},
         nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
@@ -88,7 +89,15 @@ def reading(node: Node) -> Reading:
         groups=groups(node),
         producer_ids=sum(len(replica.log.producers) for replica in held),
         topics=len(node.image.topics),
-        partitions=sum(len(topic.partitions) for topic in node.image.topics.values()),
+        partitions=places.partitions,
+        partitions_leaderless=places.leaderless,
+        partitions_led=places.led,
+        partitions_followed=places.followed,
+        partitions_under_replicated=places.under_replicated,
+        live_nodes=sum(1 for _ in node.image.live_brokers()),
+        is_controller=node.metadata.is_controller,
+        quorum_epoch=node.quorum.epoch,
+        metadata_offset=node.image.version,
         disk_size_bytes=disk_size_bytes,
         disk_free_bytes=disk_free_bytes,
         served=[partition(replica) for replica in held if replica.log.end_offset > 0],
@@ -107,6 +116,30 @@ def partition(replica: Replica) -> PartitionReading:
         log.end_offset,
         log.size_bytes(),
         len(replica.in_sync.in_sync) if replica.in_sync is not None else 0,
+        int(replica.is_leader),
+    )
+
+
+class Placement(NamedTuple):
+    """The cluster's partitions, counted from where this node stands."""
+
+    partitions: int = 0
+    leaderless: int = 0
+    led: int = 0
+    followed: int = 0
+    under_replicated: int = 0
+
+
+def placement(node: Node) -> Placement:
+    own_id = node.config.node_id
+    placed = [partition for topic in node.image.topics.values() for partition in topic.partitions]
+    led = [partition for partition in placed if partition.leader == own_id]
+    return Placement(
+        partitions=len(placed),
+        leaderless=sum(not partition.has_leader for partition in placed),
+        led=len(led),
+        followed=sum(own_id in partition.replicas for partition in placed) - len(led),
+        under_replicated=sum(len(partition.in_sync) < len(partition.replicas) for partition in led),
     )
 
 

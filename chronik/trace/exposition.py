@@ -78,6 +78,18 @@ FAMILIES = (
     _gauge("chronik_producer_ids", "producer_ids", "Idempotent producers remembered, summed over partitions."),
     _gauge("chronik_topics", "topics", "Topics in the cluster, internal ones included."),
     _gauge("chronik_partitions", "partitions", "Partitions in the cluster, with data or not."),
+    _gauge("chronik_partitions_leaderless", "partitions_leaderless", "Partitions in the cluster that nobody leads."),
+    _gauge("chronik_partitions_led", "partitions_led", "Partitions that this node leads."),
+    _gauge("chronik_partitions_followed", "partitions_followed", "Partitions of which this node has a further copy."),
+    _gauge(
+        "chronik_partitions_under_replicated",
+        "partitions_under_replicated",
+        "Partitions led here of which not all replicas are in sync.",
+    ),
+    _gauge("chronik_live_nodes", "live_nodes", "Nodes of the cluster that take part, as this one knows."),
+    _gauge("chronik_controller", "is_controller", "1 on the node that is the controller."),
+    _gauge("chronik_quorum_epoch", "quorum_epoch", "How often the quorum has elected, or tried to."),
+    _gauge("chronik_metadata_offset", "metadata_offset", "Up to where this node has followed the metadata."),
     _gauge("chronik_partitions_offline", "offline_count", "Partitions that this node cannot serve; see /health."),
     _gauge("chronik_disk_size_bytes", "disk_size_bytes", "Size of the disk below the data directory."),
     _gauge("chronik_disk_free_bytes", "disk_free_bytes", "Free bytes on that disk."),
@@ -102,7 +114,14 @@ PARTITION_FAMILIES = (
     ),
     PartitionFamily("chronik_partition_next_offset", "The offset the next record will have (log end).", "next_offset"),
     PartitionFamily("chronik_partition_size_bytes", "Bytes of the partition's log segments on disk.", "size_bytes"),
-    PartitionFamily("chronik_partition_in_sync_replicas", "Replicas that are in sync.", "in_sync_replicas"),
+    PartitionFamily(
+        "chronik_partition_in_sync_replicas",
+        "Replicas that are in sync; 0 where another node leads.",
+        "in_sync_replicas",
+    ),
+    PartitionFamily(
+        "chronik_partition_leader", "1 where this node leads the partition, 0 where it follows.", "is_leader"
+    ),
 )
 OFFLINE = PartitionFamily(
     "chronik_partition_offline", "1 for a partition that cannot be served, 0 for one that is.", ""

@@ -27,6 +27,7 @@ class PartitionReading(NamedTuple):
     next_offset: int
     size_bytes: int
     in_sync_replicas: int
+    is_leader: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,14 @@ class Reading:
     producer_ids: int
     topics: int
     partitions: int
+    partitions_leaderless: int
+    partitions_led: int
+    partitions_followed: int
+    partitions_under_replicated: int
+    live_nodes: int
+    is_controller: bool
+    quorum_epoch: int
+    metadata_offset: int
     disk_size_bytes: int
     disk_free_bytes: int
     served: Sequence[PartitionReading]

@@ -93,6 +93,8 @@ class FakeNode:
         self.machines = [GroupsMachine(0, GroupConfig())]
         self.coordinators = SimpleNamespace(machines=lambda: self.machines)
         self.image = MetadataImage(CLUSTER_ID, self.config)
+        self.metadata = SimpleNamespace(is_controller=False)
+        self.quorum = SimpleNamespace(epoch=0)
         self.is_ready = True
 
     @property

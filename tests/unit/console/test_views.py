@@ -8,6 +8,10 @@ from chronik.console import views
 from chronik.core.errors import Code
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
+from chronik.core.machines.metadata.brokers import register_broker
+from chronik.core.machines.metadata.commands import RegisterBroker
+from chronik.core.machines.metadata.records import PartitionRecord, TopicRecord
+from chronik.core.machines.metadata.sessions import ControllerConfig, Sessions
 from chronik.trace.reading import PartitionReading
 from chronik.wire.versions import FETCH, PRODUCE
 from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
@@ -84,8 +88,8 @@ def test_a_partitions_offsets_are_those_of_its_replica() -> None:
     replica.follower_fetched(2, 50, 0)
     after = views.reading(node.as_node).served
 
-    assert before == [PartitionReading("orders", 2, 10, 40, 40, 55, 1234, 2)]
-    assert after == [PartitionReading("orders", 2, 10, 50, 50, 55, 1234, 2)]
+    assert before == [PartitionReading("orders", 2, 10, 40, 40, 55, 1234, 2, 1)]
+    assert after == [PartitionReading("orders", 2, 10, 50, 50, 55, 1234, 2, 1)]
 
 
 def test_partitions_that_were_never_written_to_have_no_series() -> None:
@@ -147,6 +151,28 @@ def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
     assert reading.fetch_sessions == 1
     assert (reading.disk_size_bytes, reading.disk_free_bytes) == (1000, 400)
     assert reading.is_ready
+
+
+def test_a_node_knows_its_place_in_the_cluster() -> None:
+    node = FakeNode()
+    node.metadata.is_controller, node.quorum.epoch = True, 3
+    for broker_id in (7, 8):
+        facts, _ = register_broker(
+            node.image, Sessions(), ControllerConfig(own_id=7), RegisterBroker(broker_id, bytes(16), "h", 1), 0
+        )
+        for fact in facts:
+            if fact.durable:
+                node.image.apply(fact)
+    node.image.apply(TopicRecord("orders", bytes(16)))
+    for number, (leader, in_sync) in enumerate([(7, (7, 8)), (7, (7,)), (8, (8,)), (-1, ())]):
+        node.image.apply(PartitionRecord(number, bytes(16), (7, 8), in_sync, (), (), leader, 0, 0))
+
+    reading = views.reading(node.as_node)
+
+    assert (reading.partitions, reading.partitions_leaderless) == (4, 1)
+    assert (reading.partitions_led, reading.partitions_followed, reading.partitions_under_replicated) == (2, 2, 1)
+    assert (reading.live_nodes, reading.is_controller, reading.quorum_epoch) == (2, True, 3)
+    assert reading.metadata_offset == node.image.version > 0
 
 
 def test_groups_are_counted_by_type_and_state_and_states_without_groups_are_zero() -> None:

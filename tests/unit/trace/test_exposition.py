@@ -18,8 +18,9 @@ NOTHING = Reading(
     builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
     faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
     connections_accepted=0, connections_malformed=0, commits=Timed(0, 0.0), waiting_producers=0, waiting_fetches=0,
-    fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, disk_size_bytes=0, disk_free_bytes=0,
-    served=[], offline=[],
+    fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
+    partitions_led=0, partitions_followed=0, partitions_under_replicated=0, live_nodes=0, is_controller=False,
+    quorum_epoch=0, metadata_offset=0, disk_size_bytes=0, disk_free_bytes=0, served=[], offline=[],
 )  # fmt: skip
 
 
@@ -75,7 +76,7 @@ def test_a_metric_shows_the_field_it_names() -> None:
 
 
 def test_a_served_partition_has_all_its_series_and_an_offline_one_only_that_it_is() -> None:
-    served = PartitionReading("orders", 2, 10, 40, 39, 55, 1234, 3)
+    served = PartitionReading("orders", 2, 10, 40, 39, 55, 1234, 3, 1)
 
     found = samples(render(reading(served=[served], offline=[("bills", 0)])))
 
@@ -89,6 +90,7 @@ def test_a_served_partition_has_all_its_series_and_an_offline_one_only_that_it_i
         "chronik_partition_next_offset": 55,
         "chronik_partition_size_bytes": 1234,
         "chronik_partition_in_sync_replicas": 3,
+        "chronik_partition_leader": 1,
         "chronik_partition_offline": 0,
     }
     assert of_bills == {"chronik_partition_offline": 1}
@@ -102,7 +104,7 @@ def test_the_process_is_there_too() -> None:
 
 def test_partition_lines_say_what_prometheus_client_would_have_said() -> None:
     awkward = ["orders", 'quo"te', "back\\slash", "new\nline", "größe"]
-    served = [PartitionReading(topic, 0, 0, 2**40 + place, 0, 0, 0, 0) for place, topic in enumerate(awkward)]
+    served = [PartitionReading(topic, 0, 0, 2**40 + place, 0, 0, 0, 0, 1) for place, topic in enumerate(awkward)]
 
     class Peer(Collector):
         def collect(self) -> list[Metric]:
@@ -124,7 +126,7 @@ def test_partition_lines_say_what_prometheus_client_would_have_said() -> None:
 
 
 def test_10_000_partitions_are_written_in_less_than_a_fifth_of_a_second() -> None:
-    served = [PartitionReading(f"topic-{i // 100}", i % 100, 0, i, i, i, 1000 * i, 3) for i in range(10_000)]
+    served = [PartitionReading(f"topic-{i // 100}", i % 100, 0, i, i, i, 1000 * i, 3, 1) for i in range(10_000)]
 
     began = time.thread_time()  # of this thread alone: the machine may have other things to do
     text = render(reading(served=served))
