@@ -1,0 +1,142 @@
+"""A quorum whose members' disks are full, fail, or come back with something wrong on them."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from chronik.core.errors import Code, Refused
+from tests.unit.node.peer_world import pass_time
+from tests.unit.node.quorum_world import Member, QuorumWorld, in_quorum
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def fill(member: Member) -> None:
+    member.disk.failures["write"] = OSError(errno.ENOSPC, "No space left on device")
+
+
+def empty(member: Member) -> None:
+    member.disk.failures.clear()
+
+
+@in_quorum()
+async def test_a_voter_that_cannot_write_its_vote_down_gives_none(world: QuorumWorld) -> None:
+    # Given a quorum of which two cannot write
+    first = await world.start()
+    await first.create("orders")
+    await world.agreed()
+    others = world.others(first)
+    for member in others:
+        fill(member)
+    # When the leader is gone, then nobody leads until there is room
+    first.kill()
+    await pass_time(5)
+    assert not any(member.metadata.is_controller for member in world.up)
+    assert {member.quorum.epoch for member in others} == {1}
+    for member in others:
+        empty(member)
+    second = await world.controller()
+    assert second.topics() == ["orders"]
+
+
+@in_quorum()
+async def test_a_leader_without_room_refuses_and_goes_on_when_there_is_some(world: QuorumWorld) -> None:
+    controller = await world.start()
+    await controller.create("orders")
+    fill(controller)
+
+    with pytest.raises(Refused) as refused:
+        controller.asked("more")
+
+    assert refused.value.code is Code.KAFKA_STORAGE_ERROR
+    empty(controller)
+    await controller.create("more")
+    assert controller.topics() == ["orders", "more"]
+
+
+@in_quorum()
+async def test_a_follower_without_room_catches_up_when_there_is_some(world: QuorumWorld) -> None:
+    controller = await world.start()
+    follower = world.others(controller)[0]
+    await world.agreed()
+    fill(follower)
+    await controller.create("orders")
+    await pass_time(3)
+    assert follower.topics() == []
+    assert controller.metadata.is_controller
+
+    empty(follower)
+    await world.agreed()
+
+    assert follower.topics() == ["orders"]
+
+
+@in_quorum()
+async def test_a_sync_that_fails_ends_a_voters_part_and_the_others_go_on(world: QuorumWorld) -> None:
+    first = await world.start()
+    await first.create("orders")
+    await world.agreed()
+    first.disk.failures["sync:.log"] = OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(Refused):
+        await first.asked("lost")
+    second = await world.controller(without=first)
+
+    assert second.topics()[0] == "orders"
+    assert not first.metadata.is_controller
+    first.metrics.faults = 0
+
+
+@in_quorum(count=1)
+async def test_a_node_alone_whose_disk_fails_refuses_everything(world: QuorumWorld) -> None:
+    controller = await world.start()
+    controller.disk.failures["sync:.log"] = OSError(errno.EIO, "Input/output error")
+
+    with pytest.raises(Refused) as refused:
+        await controller.asked("orders")
+    assert refused.value.code is Code.KAFKA_STORAGE_ERROR
+    with pytest.raises(Refused) as again:
+        await controller.asked("orders")
+    assert again.value.code is Code.KAFKA_STORAGE_ERROR
+    assert controller.topics() == []
+    controller.disk.failures.clear()
+
+
+@in_quorum()
+async def test_a_snapshot_that_cannot_be_written_is_tried_again(world: QuorumWorld) -> None:
+    for member in world.members.values():
+        member.snapshot_records = 10
+    controller = await world.start()
+    controller.disk.failures["write:.checkpoint"] = OSError(errno.ENOSPC, "No space left on device")
+    for number in range(8):
+        await controller.create(f"topic-{number}")
+    assert controller.quorum.log.snapshot is None
+
+    empty(controller)
+    await controller.create("last")
+    await world.until(lambda: controller.quorum.log.snapshot is not None, "a snapshot")
+
+    assert controller.metrics.faults == 0
+
+
+@in_quorum()
+async def test_a_snapshot_damaged_on_disk_is_fetched_again_from_the_log_or_refused(world: QuorumWorld) -> None:
+    """While the log still has what the snapshot has, nothing is lost."""
+    for member in world.members.values():
+        member.snapshot_records = 12
+    controller = await world.start()
+    for number in range(5):
+        await controller.create(f"topic-{number}", 1)
+    await world.agreed()
+    await world.until(lambda: all(member.quorum.log.snapshot is not None for member in world.up), "snapshots")
+    damaged = world.others(controller)[0]
+    damaged.kill()
+    (name,) = [path for path in damaged.disk.paths() if path.endswith(".checkpoint")]
+    damaged.disk.flip(name, 8 * 200)
+
+    await damaged.start()
+    await world.agreed()
+
+    assert damaged.topics() == controller.topics()
