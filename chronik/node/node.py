@@ -158,10 +158,13 @@ class Node:
         return self.metadata.image
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
-        """Where another node is reached by this one."""
+        """Where another node is reached by this one: as configured, or as it registered; and before it is known who
+        registered, as the metadata log says of its voters."""
         broker = self.image.brokers.get(node_id)
-        if node_id in self.config.voters or broker is None:
-            return self.config.voters.get(node_id)
+        if node_id in self.config.voters:
+            return self.config.voters[node_id]
+        if broker is None:
+            return self.quorum.log.voter_addresses.get(node_id)
         return broker.internal_host, broker.internal_port
 
     def _open_quorum(self) -> Quorum:
