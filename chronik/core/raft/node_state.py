@@ -36,6 +36,9 @@ class NodeState:
             return Unattached(self._now_ms)  # nobody to wait for
         if self.leader is not None and self.leader != self.node_id:
             return Follower(self.leader, self._give_up_at_ms())
+        if self.election.is_new and self._log.end_offset == 0:
+            # A cluster that begins has no leader to wait for; should there be one, the pre-vote says so.
+            return Unattached(self._now_ms + self._chance.below(max(self._timeouts.election_ms // 4, 1)))
         # Whoever led before the restart does not go on in that epoch: it may have lost records that were not synced,
         # and would write others in their place.
         return Unattached(self._election_at_ms())

@@ -67,7 +67,7 @@ def test_a_voter_without_a_disk_does_not_stand_while_anyone_objects() -> None:
         cluster.deliver()
 
     assert cluster[3].saved.is_new
-    assert isinstance(cluster[3].raft.role, Prospective | Unattached)
+    assert isinstance(cluster[3].raft.role, Prospective | Unattached | Follower)
     assert cluster.leaders == []
 
 
