@@ -250,6 +250,25 @@ def test_a_node_is_added_gets_a_vote_and_is_removed_again_with_its_partitions_mo
     assert local.ok("add", "--observer", "--json").json["added"] == 5, "a number is never given twice"
 
 
+def test_a_cluster_that_grew_starts_again_and_can_do_without_the_node_it_began_with(local: Local) -> None:
+    local.started(nodes=1)
+    local.ok("add")
+    local.ok("stop")
+
+    bootstrap = local.ok("start", "--detach", "--json").json["bootstrap"]
+    Chronik(bootstrap).ok("topic", "create", "orders", "--replication", "2")
+    Chronik(bootstrap).ok("produce", "orders", "--count", "10")
+    removed = local.chronik.run("cluster", "remove", "1", "--move", "--data-dir", str(local.path))
+    assert removed.code == 0, removed.err
+    assert removed.err == "1 partition will have one replica less: there are not enough other nodes\n"
+    local.ok("restart", "2")
+
+    status = local.status()
+    assert (status["ready"], status["controller"], [node["id"] for node in status["nodes"]]) == (True, 2, [2])
+    (partition,) = Chronik(status["bootstrap"]).ok("topic", "describe", "orders", "--json").json["partitions"]
+    assert (partition["replicas"], partition["messages"]) == ([2], 10)
+
+
 def test_the_only_node_is_not_removed(local: Local) -> None:
     local.started(nodes=1)
 
