@@ -160,7 +160,7 @@ class Quorum:
         return await self._links.ask_high_watermark(leader, timeout_ms)
 
     def start(self) -> None:
-        """Take part from now on. A node alone leads when this returns."""
+        """Take part from now on. A node alone leads when this returns. Raises Refused when its disk does not let it."""
         self._is_running = True
         self._peers.on_refused.append(self._refused)
         self._act(self.raft.tick)
@@ -170,7 +170,7 @@ class Quorum:
         if not self._is_running:
             return
         if self.raft.is_leader:
-            self._act(self.raft.resign)
+            self._act_quietly(self.raft.resign)
             if self._opened_links is not None:
                 await self._opened_links.wait_until_answered(RESIGN_MS_MAX / 1000)
         self._end()
@@ -196,7 +196,7 @@ class Quorum:
         if self._is_acting:
             self._has_log_changed = True
         elif self._is_running:
-            self._act(self.raft.log_grew)
+            self._act_quietly(self.raft.log_grew)
             self._tell()
 
     async def add_voter(self, node_id: int, address: tuple[str, int] | None, *, is_waited_for: bool = True) -> None:
@@ -399,6 +399,9 @@ class Quorum:
             self._act(act, cargo)
         except Refused:
             self._set_deadline()
+        except AssertionError:
+            self._metrics.faults += 1
+            log.exception("this node takes no part in the quorum any more")
 
     # --- the other nodes
 
