@@ -42,7 +42,6 @@ class Namespaces:
         self._mark = f"ck{os.getpid() % 100_000}"
         self.numbers = list(numbers)
         self._router = f"{self._mark}r"
-        self._cuts: list[tuple[int, int]] = []
         self._make(self._router, stack)
         ip("netns", "exec", self._router, "sysctl", "-q", "-w", "net.ipv4.ip_forward=1")
         for number in self.numbers:
@@ -88,17 +87,17 @@ class Namespaces:
     def inside(self, number: int, *words: str) -> None:
         ip("-n", self.name(number), *words)
 
-    def cut(self, ones: Iterable[int], others: Iterable[int]) -> None:
-        """Nothing gets through between these and those, in either direction."""
-        for one, other in product(ones, others):
-            for source, target in ((one, other), (other, one)):
-                self._rule("add", source, target)
-                self._cuts.append((source, target))
-
-    def heal(self) -> None:
-        for source, target in self._cuts:
-            self._rule("del", source, target)
-        self._cuts.clear()
+    @contextmanager
+    def apart(self, ones: Iterable[int], others: Iterable[int]) -> Iterator[None]:
+        """Nothing gets through between these and those, in either direction, for the length of the block."""
+        ways = [way for one, other in product(ones, others) for way in ((one, other), (other, one))]
+        for way in ways:
+            self._rule("add", *way)
+        try:
+            yield
+        finally:
+            for way in ways:
+                self._rule("del", *way)
 
     def _rule(self, verb: str, source: int, target: int) -> None:
         way = ["from", f"{NETWORK}.{source}.0/24", "to", f"{NETWORK}.{target}.0/24"]
