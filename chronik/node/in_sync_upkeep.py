@@ -2,7 +2,8 @@
 
 A follower's progress may let it in: that is looked at when it happens. Falling behind shows only in time: all
 partitions with followers are looked at a few times in `replica.lag.time.max.ms`. All that is due goes to the controller
-in one request. What it refuses is looked at afresh, with what the metadata says then.
+in one request. What it refuses is looked at afresh, with what the metadata says then. What is led here and cannot be
+served (its disk failed) is given up: one of those in sync is to lead it.
 
     answer                                     what follows
     done                                       the set counts as the controller has it now
@@ -72,14 +73,15 @@ class InSyncUpkeep:
         self._broker_epoch = broker_epoch
         self._ask = ask
         self._due: dict[Replica, None] = {}  # to be looked at now
-        self._given_up: dict[Replica, None] = {}  # led here, and cannot be served any more
+        self._given_up: dict[tuple[str, int], None] = {}  # cannot be served here, and perhaps is led here
         self._unanswered: dict[Replica, InSyncChange] = {}  # asked, and nobody knows whether it was done
         self._is_started = False
         self._asking: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._again: Deadline | None = None
         replicas.on_progress.append(self.look_at)
-        replicas.on_offline.append(self._offline)
+        replicas.on_offline.append(self._look_whether_served)
+        replicas.on_role.append(self._look_whether_served)
 
     def start(self) -> None:
         self._is_started = True
@@ -108,10 +110,10 @@ class InSyncUpkeep:
         self._due[replica] = None
         self._begin()
 
-    def _offline(self, replica: Replica) -> None:
-        """What cannot be served here any more is better led by another."""
-        if replica.is_leader and replica.has_followers:
-            self._given_up[replica] = None
+    def _look_whether_served(self, replica: Replica) -> None:
+        """What cannot be served here is better led by another."""
+        if replica.offline is not None:
+            self._given_up[replica.topic, replica.partition] = None
             self._begin()
 
     async def _look_now_and_then(self) -> None:
@@ -133,6 +135,8 @@ class InSyncUpkeep:
             in_sync = replica.in_sync
             if in_sync is not None and in_sync.followers and (is_full or in_sync.is_waiting_for_joiners):
                 self._due[replica] = None
+        if is_full:  # also what was never opened, and what nobody could take over last time
+            self._given_up.update(dict.fromkeys(self._replicas.offline()))
         self._begin()
 
     def _begin(self) -> None:
@@ -188,14 +192,21 @@ class InSyncUpkeep:
             and (replica.leader_epoch, replica.partition_epoch) == (change.leader_epoch, change.partition_epoch)
         ]
 
-    def _handovers(self) -> list[tuple[Replica, InSyncChange]]:
+    def _handovers(self) -> list[tuple[None, InSyncChange]]:
+        """Sets without this node, of what the metadata says it leads."""
         given_up, self._given_up = self._given_up, {}
-        wanted: list[tuple[Replica, InSyncChange]] = []
-        for replica in given_up:
-            if replica.in_sync is not None:
-                members = tuple(member for member in replica.in_sync.in_sync if member != self._node_id)
-                if members:
-                    wanted.append((replica, self._change(replica, members)))
+        image = self._image
+        wanted: list[tuple[None, InSyncChange]] = []
+        for name, number in given_up:
+            topic, placed = image.topic(name), image.partition(name, number)
+            if topic is None or placed is None or placed.leader != self._node_id:
+                continue
+            others = [image.brokers[member] for member in placed.in_sync if image.is_active(member)]
+            members = tuple((broker.id, broker.epoch) for broker in others if broker.id != self._node_id)
+            if members:
+                log.warning("%s-%d cannot be served here: another of %s is to lead it", name, number, placed.in_sync)
+                epochs = placed.leader_epoch, placed.partition_epoch
+                wanted.append((None, InSyncChange(topic.id, number, *epochs, members)))
         return wanted
 
     def _change(self, replica: Replica, members: tuple[int, ...]) -> InSyncChange:
@@ -211,7 +222,7 @@ class InSyncUpkeep:
             in_sync=tuple((member, epochs[member]) for member in members),
         )
 
-    async def _alter(self, wanted: list[tuple[Replica, InSyncChange]]) -> bool:
+    async def _alter(self, wanted: list[tuple[Replica | None, InSyncChange]]) -> bool:
         """Ask the controller for all of them. False when there was none to ask, or it had no answer."""
         command = AlterPartitions(self._node_id, self._broker_epoch(), tuple(change for _, change in wanted))
         try:
@@ -219,19 +230,19 @@ class InSyncUpkeep:
         except Refused as refused:
             log.debug("in-sync sets stay as they are for now: %s", refused)
             for replica, change in wanted:
-                self._not_answered(replica, change)
+                if replica is not None:
+                    self._not_answered(replica, change)
             return False
         is_done = True
         for (replica, change), answer in zip(wanted, answers, strict=True):
-            is_done = self._answered(replica, change, answer) and is_done
+            if replica is not None:
+                is_done = self._answered(replica, change, answer) and is_done
         return is_done
 
     def _not_answered(self, replica: Replica, change: InSyncChange) -> None:
         """Perhaps it was done and only the answer is lost: both sets count until somebody says which holds, and the
         same is asked again."""
-        if replica.offline is not None:
-            self._given_up[replica] = None
-        else:
+        if replica.offline is None:
             self._unanswered[replica] = change
 
     def _answered(self, replica: Replica, change: InSyncChange, answer: AlteredPartition) -> bool:

@@ -46,7 +46,7 @@ def test_each_partition_has_its_own_outcome() -> None:
     desk = replicated()
     asked: dict[uuid.UUID | None, tuple[Any, ...]] = {
         NO_TOPIC: (partition(0, 1),),
-        TOPIC: (partition(1, 1, 3), partition(0, 2, 3), partition(5, 1)),
+        TOPIC: (partition(1, 1, 3), partition(0), partition(5, 1)),
         None: (partition(0, 1),),
     }
 

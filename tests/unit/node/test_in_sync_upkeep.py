@@ -223,3 +223,33 @@ async def test_a_leader_whose_disk_failed_asks_for_another(copies: Copies, contr
     await pass_time(50)
 
     assert controller.sets == [(2, 3)]
+
+
+@with_upkeep
+async def test_a_leader_whose_disk_failed_asks_until_somebody_takes_over(
+    copies: Copies, controller: Controller
+) -> None:
+    await pass_time(50)
+    controller.answers = [Code.INELIGIBLE_REPLICA, Refused(Code.NOT_CONTROLLER)]
+    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    await pass_time(2 * LAG_MS)
+    assert len(controller.sets) > 2
+
+    copies.change(leader=2, isr=(2, 3))
+    asked = len(controller.sets)
+    await pass_time(2 * LAG_MS)
+
+    assert len(controller.sets) == asked
+
+
+@with_upkeep
+async def test_who_is_elected_and_cannot_serve_asks_for_another(copies: Copies, controller: Controller) -> None:
+    copies.change(leader=2)
+    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    await pass_time(50)
+    assert controller.sets == []
+
+    copies.change(leader=1)
+    await pass_time(50)
+
+    assert controller.sets == [(2, 3)]

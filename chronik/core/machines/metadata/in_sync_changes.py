@@ -1,6 +1,9 @@
 """A leader asks for another in-sync set (AlterPartition: KIP-497, KIP-841, KIP-903).
 
 The checks and their order are those of Kafka's controller. Each partition has its own outcome.
+
+A set without the leader means here that it cannot serve the partition any more, its disk has failed: one of the others
+leads then, and nobody counts on that copy. (Kafka refuses such a set, and is told of failed disks in other ways.)
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ def alter_partitions(image: MetadataImage, command: AlterPartitions) -> tuple[li
             continue
         change = PartitionChange(image, topic, wanted.partition, partition=partition)
         change.in_sync = tuple(broker_id for broker_id, _ in wanted.in_sync)
+        if command.broker_id not in change.in_sync:
+            change.lost = command.broker_id
         change.is_recovering = wanted.is_recovering
         record = change.record()
         if record is not None:
@@ -68,8 +73,8 @@ def _check(image: MetadataImage, broker_id: int, partition: Partition, wanted: I
     members = [member for member, _ in wanted.in_sync]
     if len(frozenset(members)) < len(members) or any(member not in partition.replicas for member in members):
         raise Refused(Code.INVALID_REQUEST, f"{members} are not of the replicas {list(partition.replicas)}, each once.")
-    if broker_id not in members:
-        raise Refused(Code.INVALID_REQUEST, f"The in-sync set {members} is without its leader {broker_id}.")
+    if not members:
+        raise Refused(Code.INVALID_REQUEST, "The in-sync set is empty.")
     if wanted.is_recovering and len(members) > 1:
         raise Refused(Code.INVALID_REQUEST, "A leader that recovers from an unclean election is in sync alone.")
     if wanted.is_recovering and not partition.is_recovering:
@@ -97,7 +102,8 @@ def _ineligible(image: MetadataImage, broker_id: int, epoch: int) -> str | None:
 def _result(broker_id: int, partition: Partition) -> AlteredPartition:
     outcome = DONE
     if partition.leader != broker_id:
-        # The set completed a reassignment that this leader is no part of. The change stands; the leader has to look.
+        # It left the set itself, or the set completed a reassignment that it is no part of. The change stands; the
+        # leader has to look.
         outcome = Outcome(Code.NEW_LEADER_ELECTED, f"The leader is {partition.leader} now.")
     return AlteredPartition(
         outcome=outcome,

@@ -51,7 +51,6 @@ def test_a_set_that_is_there_already_changes_nothing() -> None:
         ((1, 2), {"broker_id": 2}, Code.INVALID_REQUEST),  # it does not lead
         ((1, 4), {}, Code.INVALID_REQUEST),  # no replica
         ((1, 2, 2), {}, Code.INVALID_REQUEST),
-        ((2, 3), {}, Code.INVALID_REQUEST),  # without the leader
         ((), {}, Code.INVALID_REQUEST),
         ((1,), {"is_recovering": True}, Code.INVALID_REQUEST),
         ((1, 2), {"is_recovering": True}, Code.INVALID_REQUEST),
@@ -130,3 +129,22 @@ def test_a_set_that_completes_a_move_away_from_its_leader_elects_another() -> No
     assert led(cluster.partition()) == (2, (2, 3, 4), ())
     assert cluster.partition().replicas == (2, 3, 4)
     assert not cluster.partition().is_moving
+
+
+def test_a_leader_that_leaves_the_set_itself_is_followed_by_one_of_the_others_and_not_counted_on() -> None:
+    """Though the set is smaller than min.insync.replicas now: its disk has failed."""
+    cluster = Cluster((1, 2, 3))
+    cluster.topic((1, 2, 3), min_insync_replicas="3")
+
+    assert cluster.alter(2, 3).outcome.code == Code.NEW_LEADER_ELECTED
+
+    assert led(cluster.partition()) == (2, (2, 3), ())
+    assert epochs(cluster.partition()) == (1, 1)
+
+
+def test_a_leader_leaves_nothing_to_who_is_not_there() -> None:
+    cluster = three()
+    cluster.fence(3)
+
+    assert cluster.alter(3).outcome.code == Code.INELIGIBLE_REPLICA
+    assert led(cluster.partition()) == (1, (1, 2), ())
