@@ -56,7 +56,7 @@ class NotSent(Unreachable):
 class _Asked:
     """A request on its way: a `message` to be encoded, or the `pieces` of a frame."""
 
-    __slots__ = ("answer", "api_key", "deadline", "is_answered", "message", "own_id", "pieces", "version", "wire_id")
+    __slots__ = ("answer", "api_key", "deadline", "message", "own_id", "pieces", "version", "wire_id")
 
     def __init__(
         self,
@@ -66,7 +66,6 @@ class _Asked:
         *,
         message: Any = None,
         pieces: Sequence[Buffer] = (),
-        is_answered: bool = True,
     ) -> None:
         self.answer = answer
         self.api_key = api_key
@@ -75,7 +74,6 @@ class _Asked:
         self.pieces = pieces
         self.own_id: int | None = None  # the asker's correlation id, if he asks with a frame
         self.wire_id = 0  # the link's
-        self.is_answered = is_answered
         self.deadline: Deadline | None = None
 
 
@@ -86,7 +84,6 @@ class _Wire(asyncio.BufferedProtocol):
         self._link: Link | None = link
         self._inbox = Inbox(ANSWER_BYTES_MAX, "of answers")
         self.transport: asyncio.Transport | None = None
-        self.is_paused = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from asyncio's
@@ -107,14 +104,6 @@ class _Wire(asyncio.BufferedProtocol):
         except Malformed as problem:
             if self._link is not None:
                 self._link.lost(f"it answered nonsense: {problem}")
-
-    def pause_writing(self) -> None:
-        self.is_paused = True
-
-    def resume_writing(self) -> None:
-        self.is_paused = False
-        if self._link is not None:
-            self._link.written()
 
     def let_go(self, *, is_flushed: bool) -> None:
         """Nothing is heard of this connection any more; what was written still leaves if it is to be flushed."""
@@ -139,7 +128,6 @@ class Link:
         self._ranges: dict[int, tuple[int, int]] = {}
         self._unsent: deque[_Asked] = deque()  # waits for the connection
         self._unanswered: deque[_Asked] = deque()  # sent, in this order
-        self._unwritten: list[_Asked] = []  # wants no answer, and the connection takes nothing at the moment
         self._last_id = 0
         self._backoff_ms = 0
         self._connect_at = 0.0  # not before
@@ -156,16 +144,14 @@ class Link:
         newest type. Fails with Unreachable."""
         return self._ask(_Asked(self._loop.create_future(), api_key, ANY_VERSION, message=message), timeout_ms)
 
-    def ask_frame(
-        self, pieces: Sequence[Buffer], *, timeout_ms: int, is_answered: bool = True
-    ) -> asyncio.Future[memoryview]:
+    def ask_frame(self, pieces: Sequence[Buffer], *, timeout_ms: int) -> asyncio.Future[memoryview]:
         """Send a whole request (without its size) as it is, but for its correlation id; the result is the whole answer
-        (without its size), with the asker's id put back. A request that gets no answer is done when it is written; its
-        result is empty. The pieces must stay as they are until then. Fails with Unreachable."""
+        (without its size), with the asker's id put back. The pieces must stay as they are until it is written. Fails
+        with Unreachable."""
         if len(pieces[0]) < _HEAD_BYTES:
             pieces = (b"".join(pieces),)
         api_key, version = _KEY_VERSION.unpack_from(pieces[0])
-        asked = _Asked(self._loop.create_future(), api_key, version, pieces=pieces, is_answered=is_answered)
+        asked = _Asked(self._loop.create_future(), api_key, version, pieces=pieces)
         (asked.own_id,) = _ID.unpack_from(pieces[0], _ID_AT)
         return self._ask(asked, timeout_ms)
 
@@ -197,12 +183,7 @@ class Link:
         assert self._wire is not None  # a link that is up has one
         assert self._wire.transport is not None  # or we would have been told
         self._wire.transport.writelines(frame)
-        if asked.is_answered:
-            self._unanswered.append(asked)
-        elif self._wire.is_paused:
-            self._unwritten.append(asked)
-        else:
-            self._finish(asked, memoryview(b""))
+        self._unanswered.append(asked)
 
     def _framed(self, asked: _Asked) -> Sequence[Buffer]:
         """Raises Unreachable when the other side does not know such a request."""
@@ -297,12 +278,6 @@ class Link:
         self._unanswered.popleft()
         self._finish(asked, result)
 
-    def written(self) -> None:
-        """What the connection did not take at once is on its way."""
-        unwritten, self._unwritten = self._unwritten, []
-        for asked in unwritten:
-            self._finish(asked, memoryview(b""))
-
     def lost(self, reason: str) -> None:
         """The connection is of no use any more: everything under way fails, and the next request makes a new one."""
         self._backoff_ms = min(max(BACKOFF_MS, 2 * self._backoff_ms), BACKOFF_MAX_MS)
@@ -317,9 +292,8 @@ class Link:
             wire.let_go(is_flushed=is_flushed)
         if connecting is not None:
             connecting.cancel()
-        sent, unsent = [*self._unanswered, *self._unwritten], [*self._unsent]
+        sent, unsent = [*self._unanswered], [*self._unsent]
         self._unanswered.clear()
-        self._unwritten.clear()
         self._unsent.clear()
         for asked in sent:
             self._fail(asked, Unreachable(reason))

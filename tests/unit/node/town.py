@@ -32,11 +32,10 @@ CORRELATION_ID = 4711
 class Sent:
     """A request that a link was given."""
 
-    def __init__(self, link: FakeLink, pieces: Sequence[Buffer], timeout_ms: int, is_answered: bool) -> None:
+    def __init__(self, link: FakeLink, pieces: Sequence[Buffer], timeout_ms: int) -> None:
         self.node_id = link.node_id
         self.frame = memoryview(b"".join(bytes(piece) for piece in pieces))
         self.timeout_ms = timeout_ms
-        self.is_answered = is_answered
         self.answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
         self.header: RequestHeader = read_header(self.frame)
 
@@ -63,11 +62,9 @@ class FakeLink:
         self.is_closed = False
         self._peers = peers
 
-    def ask_frame(
-        self, pieces: Sequence[Buffer], *, timeout_ms: int, is_answered: bool = True
-    ) -> asyncio.Future[memoryview]:
+    def ask_frame(self, pieces: Sequence[Buffer], *, timeout_ms: int) -> asyncio.Future[memoryview]:
         assert not self.is_closed, "asked after it was closed"
-        sent = Sent(self, pieces, timeout_ms, is_answered)
+        sent = Sent(self, pieces, timeout_ms)
         self._peers.sent.append(sent)
         return sent.answer
 
