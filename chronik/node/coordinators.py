@@ -85,6 +85,7 @@ class Coordinators:
         self._replayed = 0  # records, since others last had their turn
         self._is_turn_due = False
         replicas.on_offline.append(self.leadership_lost)
+        replicas.on_gone.append(self.leadership_lost)
 
     # --- which machines there are
 

@@ -49,6 +49,7 @@ class MachineHost:
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
         self._unread: Iterator[LogRecord] | None = None
+        self._is_closed = False
 
     def replay(self) -> int:
         """Bring the machine to where its log ends. Returns how many records that took."""
@@ -142,10 +143,12 @@ class MachineHost:
                 future = self._asked.pop(ticket, None)
                 if future is not None and not future.done():
                     future.set_exception(self._told(refusal))
-            self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
+            if not self._is_closed:  # by the very failure
+                self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
 
     def close(self, code: Code = Code.NOT_COORDINATOR) -> None:
         """Stop: whoever still waits is told that this is no longer the place to ask."""
+        self._is_closed = True
         if self._deadline is not None:
             self._waiting.cancel(self._deadline)
         for future in self._asked.values():

@@ -16,6 +16,7 @@ from chronik.core.machines.groups.commands import CommitOffsets, FetchOffsets, O
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators import REPLAYED_AT_ONCE, Coordinators, partition_of
 from chronik.node.steady_time import SteadyTime
@@ -247,6 +248,21 @@ async def test_a_replica_that_changes_its_role_takes_its_machine_along(place: Pl
     place.coordinators.role_changed(replica)
 
     assert place.committed("g") == 1
+
+
+@run
+async def test_a_partition_that_was_moved_to_other_nodes_takes_its_machine_along(place: Place) -> None:
+    await place.commit("g", 1)
+    replica, image = place.log_of("g"), place.house.image
+    moved = PartitionChangeRecord(replica.partition, replica.topic_id, isr=(2,), leader=2, replicas=(2,))
+
+    image.apply(moved)
+    place.house.replicas.metadata_changed([moved])
+
+    assert list(place.coordinators.machines()) == []
+    with pytest.raises(Refused) as caught:
+        await place.commit("g", 2)
+    assert caught.value.code == Code.NOT_COORDINATOR
 
 
 @run

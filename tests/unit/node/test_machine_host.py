@@ -374,3 +374,15 @@ async def test_a_closed_host_answers_that_this_is_the_wrong_place_and_keeps_no_t
     refused = cast(Refused, waiting.exception())
     assert refused.code == Code.NOT_COORDINATOR
     assert hosted.tally.counts == {}
+
+
+@run
+async def test_a_host_that_its_own_write_brought_down_keeps_no_time(hosted: Hosted) -> None:
+    hosted.tally.alarm_ms = NOW_MS + 500
+    hosted.host.ask(WaitForBell()).add_done_callback(lambda answer: answer.exception())
+    hosted.house.replicas.on_offline.append(lambda replica: hosted.host.close())
+    hosted.house.files.failures["write"] = OSError(errno.EIO, "Input/output error")
+    hosted.pass_time(500)
+
+    assert hosted.host._deadline is None
+    assert hosted.tally.counts == {}
