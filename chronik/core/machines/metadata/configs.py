@@ -26,6 +26,16 @@ from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
+# Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
+# refused: nothing is throttled here.
+THROTTLES = frozenset(
+    (
+        "follower.replication.throttled.rate",
+        "leader.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    )
+)
+
 
 def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
     """Records for the resources whose change is right, and how it went with each."""
@@ -60,6 +70,8 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
     for key, operation, value in change.operations:
         if key in named:
             raise Refused(Code.INVALID_REQUEST, f"Error due to duplicate config keys: {key}")
+        if operation == ConfigOperation.DELETE and key in THROTTLES:
+            continue
         named[key] = None
         new_value = _operated(image, change, settings, wanted.get(key), key, operation, value)
         if new_value is None:

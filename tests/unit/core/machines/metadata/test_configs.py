@@ -188,3 +188,12 @@ def test_appending_to_a_brokers_list_begins_with_the_value_in_force() -> None:
 )
 def test_a_broker_setting_that_cannot_be_altered_is_refused_as_in_kafka(operation: tuple[str, int, str | None]) -> None:
     assert alter(with_topic(), operation, of=(BROKER, "1")).code is Code.INVALID_REQUEST
+
+
+def test_throttles_of_a_move_can_be_taken_back_though_none_can_be_set() -> None:
+    # Kafka's tool does so whenever a move is over, and calls it a failure if it cannot.
+    asked = with_topic()
+    throttle = "leader.replication.throttled.rate"
+
+    assert alter(asked, (throttle, DELETE, None), of=(BROKER, "1")).code is Code.NONE
+    assert alter(asked, (throttle, SET, "5"), of=(BROKER, "1")).code is Code.INVALID_REQUEST
