@@ -31,6 +31,7 @@ from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.deadlines import Deadline
+from chronik.node.identity import CannotStart
 from chronik.node.peers import Peers
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
@@ -79,7 +80,7 @@ class Quorum:
         config: NodeConfig,
         cluster_id: str,
     ) -> None:
-        """Raises Corrupt, OSError."""
+        """Raises Corrupt, OSError, CannotStart."""
         self.node_id = config.node_id
         self.cluster_id = cluster_id
         self.replica = replica
@@ -98,8 +99,7 @@ class Quorum:
             config.controller_quorum_election_backoff_max_ms,
             ASK_AGAIN_MS,
         )
-        voters = Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
-        self.log = QuorumLog(replica.log, files, voters)
+        self.log = QuorumLog(replica.log, files, _first_voters(config))
         self.follower: Follower | None = None
         self._saved = self._read_election()
         self.high_watermark = -1
@@ -484,6 +484,14 @@ class Quorum:
                     self._links.ask(to, message, self._heard)
             self._set_office()
             self._end()
+
+
+def _first_voters(config: NodeConfig) -> Voters:
+    """Those that hold until the log or a snapshot names others. Raises CannotStart."""
+    if not config.voters and not config.is_alone:
+        # It would take itself for the whole cluster, and elect itself.
+        raise CannotStart("the voters of the cluster that this node is to join are not known")
+    return Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
 
 
 def _other(leader: int | None, node_id: int) -> int | None:

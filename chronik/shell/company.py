@@ -91,9 +91,15 @@ async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
         for address in config.bootstrap_servers:
             found = await asyncio.to_thread(_voters_told_at, address)
             if found:
+                joining = replace(config, controller_quorum_voters=found)
+                if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
+                    raise StartError(
+                        f"cannot join: {written(address)} is a cluster whose one voter is node {config.node_id} too",
+                        "give this node an id of its own (node.id)",
+                    )
                 await refuse_strangers(config)
                 files.replace(FOUND_VOTERS, found.encode())
-                return replace(config, controller_quorum_voters=found)
+                return joining
         if rounds % STRANGERS_EVERY == 0:
             await refuse_strangers(config)
         rounds += 1

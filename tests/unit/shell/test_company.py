@@ -228,6 +228,14 @@ def test_a_node_that_joins_another_cluster_is_refused_and_remembers_nothing(tmp_
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_node_does_not_join_itself(tmp_path: Path) -> None:
+    """It would be the only voter of a second cluster, with the name of the first."""
+    with answering(quorum_of({4: ("127.0.0.1", 9092)})) as address, pytest.raises(StartError, match=r"node\.id|node 4"):
+        asyncio.run(with_voters(joining(address), RealFiles(str(tmp_path))))
+
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_node_that_names_its_voters_asks_nobody(tmp_path: Path) -> None:
     named = config("1@127.0.0.1:9092,2@127.0.0.1:9093")
 
