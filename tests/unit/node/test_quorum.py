@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from chronik.core.errors import Code, Refused
@@ -340,3 +342,36 @@ async def test_a_node_alone_makes_good_a_damaged_vote(world: QuorumWorld) -> Non
 
     assert controller.topics() == ["orders"]
     assert controller.quorum.epoch == 2
+
+
+@in_quorum()
+async def test_voters_that_only_a_deposed_leader_has_were_never_voters(world: QuorumWorld) -> None:
+    """KIP-853: voters are in force as soon as their record is in the log, and no longer when it is cut off."""
+    first = await world.start()
+    await first.create("orders")
+    await world.agreed()
+    await pass_time(0.5)
+    world.cut(first)
+    removed = asyncio.create_task(first.quorum.remove_voter(world.others(first)[0].node_id))
+    await pass_time(0.05)
+    assert len(first.quorum.raft.voters.ids) == 2
+
+    second = await world.controller(without=first)
+    await second.create("more")
+    with pytest.raises(Refused):
+        await removed
+    world.wires.heal()
+    await world.agreed()
+
+    assert first.quorum.raft.voters.ids == (1, 2, 3)
+
+
+@in_quorum()
+async def test_a_controller_that_was_deposed_does_nothing_by_itself_any_more(world: QuorumWorld) -> None:
+    first = await world.start()
+    host = first.metadata._host
+    assert host is not None
+    world.cut(first)
+    await world.until(lambda: not first.metadata.is_controller, "its end")
+
+    assert host._deadline is None or host._deadline.action is None
