@@ -172,13 +172,13 @@ class InSyncUpkeep:
                 self._config.replica_lag_time_max_ms,
                 able,
             )
-            if replica.recount():  # nobody waits any more for one that will not join
-                self._replicas.waiting.moved(replica)
             if members is not None:
                 log.info("%s-%d: in sync are to be %s", replica.topic, replica.partition, list(members))
                 in_sync.asked(members)
-                replica.recount()
                 wanted.append((replica, self._change(replica, members)))
+            # Nobody waits any more for one that will not join. Only now: the watermark must not pass one that does.
+            if replica.recount():
+                self._replicas.waiting.moved(replica)
         return wanted
 
     def _asked_again(self) -> list[tuple[Replica, InSyncChange]]:

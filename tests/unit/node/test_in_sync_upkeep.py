@@ -22,10 +22,12 @@ class Controller:
         self._copies = copies
         self.asked: list[AlterPartitions] = []
         self.answers: list[Code | Refused] = []  # to what is asked next, instead of doing it
+        self.watermarks: list[int] = []  # of the leader, whenever it asked
         self.tells = False  # whether the metadata comes before the answer
 
     async def ask(self, command: AlterPartitions) -> tuple[AlteredPartition, ...]:
         self.asked.append(command)
+        self.watermarks.append(self._copies[1].replica().high_watermark)
         await pass_time(1)
         if self.answers:
             answer = self.answers.pop(0)
@@ -253,3 +255,24 @@ async def test_who_is_elected_and_cannot_serve_asks_for_another(copies: Copies, 
     await pass_time(50)
 
     assert controller.sets == [(2, 3)]
+
+
+@with_upkeep
+async def test_the_watermark_does_not_pass_one_that_is_asked_in(copies: Copies, controller: Controller) -> None:
+    await pass_time(50)
+    copies.change(isr=(1, 2))
+    controller.answers = [Code.INELIGIBLE_REPLICA] * 20
+    copies[1].produce(b"one")
+    await pass_time(100)
+    controller.asked.clear()
+    controller.watermarks.clear()
+    lose_node_3(copies)
+    copies[1].produce(b"two")  # which waits for node 3, as that is about to join
+
+    await pass_time(3 * LAG_MS)
+
+    end_of_node_3 = copies[3].offsets()[2]
+    assert end_of_node_3 == 1
+    asked_in = [place for place, members in enumerate(controller.sets) if 3 in members]
+    assert all(controller.watermarks[place] <= end_of_node_3 for place in asked_in)
+    assert asked_in
