@@ -69,6 +69,11 @@ class Known:
         earlier one, that has not heard that it is none any more, need not."""
         return max((told for epoch, told in self.watermarks.items() if epoch <= leader_epoch), default=0)
 
+    def watermark_within(self, leader_epoch: int) -> int:
+        """The furthest that the leader of this epoch told of. Until it knows as much as those before it (list-offsets
+        says OFFSET_NOT_AVAILABLE then), a fetch gives what it surely has, with the watermark that goes with it."""
+        return self.watermarks.get(leader_epoch, 0)
+
 
 class Judge:
     """What the world's clients were told. Each method that finds a broken promise raises Violation."""

@@ -47,7 +47,7 @@ class Reader(Auditor):
         max_bytes = self.chance.one_of((200, 2_000, 100_000))
         place = await self.place_of(name)
         follower = self._follower(place)
-        known = self.judge.known(name).watermark_at(place.leader_epoch) if follower is None else 0  # followers lag
+        known = self.judge.known(name).watermark_within(place.leader_epoch) if follower is None else 0  # followers lag
         wait_ms = self.chance.one_of((0, 100, 500))
         part = await fetch_one(self, name, offset, max_bytes, wait_ms, follower)
         if part.error_code != Code.NONE and self.judge.may_refuse(name):
@@ -147,7 +147,7 @@ class Member(Client):
         while True:
             for name in assigned:
                 epoch = (await self.place_of(name)).leader_epoch
-                known, offset = self.judge.known(name).watermark_at(epoch), max(positions[name], 0)
+                known, offset = self.judge.known(name).watermark_within(epoch), max(positions[name], 0)
                 part = await fetch_one(self, name, offset, 5_000, wait_ms=50)
                 if part.error_code != Code.NONE and self.judge.may_refuse(name):
                     continue

@@ -129,6 +129,8 @@ def test_a_leader_that_was_left_behind_need_not_know_what_the_next_one_told(judg
     assert judge.known(NAME).watermark_at(1) == 0
     assert judge.known(NAME).watermark_at(2) == 5
     assert judge.known(NAME).watermark_at(3) == 5
+    assert judge.known(NAME).watermark_within(2) == 5
+    assert judge.known(NAME).watermark_within(3) == 0
 
 
 class Moved(OneNode):
