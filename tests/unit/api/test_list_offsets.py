@@ -149,3 +149,20 @@ def test_a_leader_that_does_not_know_yet_says_so_in_a_code_the_version_knows(ver
     replicas_of(desk).refusing["a", 0] = Code.OFFSET_NOT_AVAILABLE
 
     assert found(ask(list_offsets, request((0, LATEST)), desk, version))[:2] == (code, -1)
+
+
+def test_a_new_leader_says_not_available_rather_than_less_than_clients_were_told() -> None:
+    desk = desk_with_log()
+    replica = replicas_of(desk).replicas["a", 0]
+    replica.lead(5, 1, (1, 2), (1, 2), 0)  # elected at offset 20, and it knows of 18 that they are safe
+    not_available = (Code.OFFSET_NOT_AVAILABLE, -1, -1, -1)
+
+    assert found(ask(list_offsets, request((0, LATEST)), desk, version=NEWEST)) == not_available
+    assert found(ask(list_offsets, request((0, 900)), desk, version=NEWEST)) == not_available
+    assert found(ask(list_offsets, request((0, EARLIEST)), desk, version=NEWEST))[:2] == (Code.NONE, 10)
+    assert found(ask(list_offsets, request((0, 300)), desk, version=NEWEST))[:2] == (Code.NONE, 12)
+    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), desk, version=NEWEST))[:2] == (Code.NONE, 20)
+
+    replica.own_safe(20)
+    replica.follower_fetched(2, 20, 0)
+    assert found(ask(list_offsets, request((0, LATEST)), desk, version=NEWEST))[:2] == (Code.NONE, 20)
