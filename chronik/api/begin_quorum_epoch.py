@@ -1,4 +1,4 @@
-"""BeginQuorumEpoch (53), version 1: only nodes ask this, and ours know it. The leader of a new epoch tells the voters that it leads."""
+"""BeginQuorumEpoch (53), version 1: the leader of a new epoch tells the voters that it leads. Only our nodes ask it."""
 
 from __future__ import annotations
 

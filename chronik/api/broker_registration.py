@@ -50,6 +50,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         rack=request.rack,
         is_fenced=True,
         has_lost_its_log=is_new_disk,
+        previous_epoch=request.previous_broker_epoch,
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
     )

@@ -1,4 +1,4 @@
-"""EndQuorumEpoch (54), version 1: only nodes ask this, and ours know it. A leader resigns, and names who should follow it."""
+"""EndQuorumEpoch (54), version 1: a leader resigns, and names who should follow it. Only our nodes ask it."""
 
 from __future__ import annotations
 

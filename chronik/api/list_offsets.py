@@ -3,8 +3,9 @@
 Special times: -1 latest, -2 earliest, -3 the largest timestamp (from 7), -4 earliest on this disk (from 8), -5 latest
 in tiered storage (from 9), -6 earliest not yet there (from 11): without tiers, -4 is -2 and the last two are unknown.
 
-A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed. A leader just
-elected may not know yet how far that had come, and says OFFSET_NOT_AVAILABLE rather than less than was said before.
+A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed. A leader
+just elected may not know yet how far that had come, and says OFFSET_NOT_AVAILABLE rather than less than was said
+before.
 """
 
 from __future__ import annotations

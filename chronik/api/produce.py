@@ -96,8 +96,6 @@ def _append(
 def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> Replica:
     if request.acks not in _ACKS:
         raise Refused(Code.INVALID_REQUIRED_ACKS)
-    if request.transactional_id is not None:
-        raise Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
     if isinstance(topic, bytes):
         known = desk.metadata.image.topic_by_id(topic)
         if known is None:
@@ -105,7 +103,10 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: 
         topic = known.name
     if is_internal(topic):  # a client that wrote there could make groups of its own invention
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
-    return desk.replicas.leader(topic, partition)
+    replica = desk.replicas.leader(topic, partition)
+    if request.transactional_id is not None:
+        raise Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
+    return replica
 
 
 class _Pending:

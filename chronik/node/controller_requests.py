@@ -43,7 +43,7 @@ from chronik.core.machines.metadata.controller_commands import (
 from chronik.core.machines.metadata.records import CLIENTS_END_POINT, METADATA_VERSION, NODES_END_POINT
 
 PLAINTEXT = 0
-KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration: all we tell is whether there was one
+KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration where it is not known, or there is none
 
 
 class Asking(NamedTuple):
@@ -98,7 +98,7 @@ def _registration(command: RegisterBroker, cluster_id: str) -> Any:
             ),
         ),
         rack=command.rack,
-        previous_broker_epoch=NEW_DISK if command.has_lost_its_log else KNOWN_DISK,
+        previous_broker_epoch=NEW_DISK if command.has_lost_its_log else max(command.previous_epoch, KNOWN_DISK),
     )
 
 

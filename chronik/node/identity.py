@@ -17,6 +17,8 @@ from chronik.core.ports import Chance, Files
 META = "meta.properties"
 CHECKSUM = "chronik.checksum"  # of all other lines
 UNREGISTERED = "chronik.unregistered"
+BROKER_EPOCH = "chronik.broker.epoch"
+UNKNOWN_EPOCH = -1
 FORMAT = 1  # of the data directory; a newer one is not touched
 
 
@@ -30,11 +32,12 @@ class WrongDirectory(CannotStart):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """A node of a cluster. `was_registered`: its cluster knows of this very directory."""
+    """A node of a cluster. `was_registered`: its cluster knows of this very directory; `broker_epoch`: since when."""
 
     node_id: int
     cluster_id: str
     was_registered: bool = True
+    broker_epoch: int = UNKNOWN_EPOCH
 
 
 def settle(files: Files, node_id: int, chance: Chance, cluster_id: str | None = None) -> Identity:
@@ -60,14 +63,16 @@ def settle(files: Files, node_id: int, chance: Chance, cluster_id: str | None = 
     found_cluster_id = found.get("cluster.id", "")
     if cluster_id is not None and cluster_id != found_cluster_id:
         raise WrongDirectory(f"it belongs to the cluster {found_cluster_id}, this node to {cluster_id} (cluster.id)")
-    return Identity(node_id, found_cluster_id, was_registered=UNREGISTERED not in found)
+    epoch = found.get(BROKER_EPOCH, "")
+    broker_epoch = int(epoch) if epoch.isdecimal() else UNKNOWN_EPOCH
+    return Identity(node_id, found_cluster_id, UNREGISTERED not in found, broker_epoch)
 
 
-def registered(files: Files, identity: Identity) -> Identity:
-    """The cluster knows of this directory from now on. Raises OSError."""
-    if identity.was_registered:
+def registered(files: Files, identity: Identity, broker_epoch: int = UNKNOWN_EPOCH) -> Identity:
+    """The cluster knows of this directory, by this epoch. Raises OSError."""
+    known = replace(identity, was_registered=True, broker_epoch=broker_epoch)
+    if known == identity:
         return identity
-    known = replace(identity, was_registered=True)
     _write(files, known)
     return known
 
@@ -77,6 +82,8 @@ def _write(files: Files, identity: Identity) -> None:
     values["chronik.format"] = str(FORMAT)
     if not identity.was_registered:
         values[UNREGISTERED] = "true"
+    if identity.broker_epoch != UNKNOWN_EPOCH:
+        values[BROKER_EPOCH] = str(identity.broker_epoch)
     values[CHECKSUM] = _checksum(values)
     files.replace(META, "".join(f"{key}={value}\n" for key, value in values.items()).encode())
 

@@ -95,7 +95,9 @@ class Liveness:
         self._command = self._registration(host, port, has_lost_its_log=is_new)
         await self._register(self._command)
         # Before it is unfenced, so that it never counts as new again once it may have had something to lose.
-        self._identity = registered(self._files, self._identity)
+        self._identity = registered(
+            self._files, self._identity, NO_EPOCH if self._config.is_alone else self.broker_epoch
+        )
         self._command = replace(self._command, has_lost_its_log=False)
         self._is_new = is_new
 
@@ -111,13 +113,14 @@ class Liveness:
             rack=config.broker_rack,
             is_fenced=not config.is_alone,
             has_lost_its_log=has_lost_its_log,
+            previous_epoch=self._identity.broker_epoch,
             internal_host=advertised_host if internal_host in EVERYWHERE else internal_host,
             internal_port=internal_port or port,
         )
 
     async def _register(self, command: RegisterBroker) -> None:
         loop = asyncio.get_running_loop()
-        # Who was killed a moment ago finds itself still registered, until its session is over.
+        # Who was killed while it registered finds itself still registered, until its session is over.
         patient_until = loop.time() + 2 * self._config.broker_session_timeout_ms / 1000
         said: str | None = None
         while True:

@@ -100,6 +100,13 @@ class Node:
         )
         self.replicas.on_role.append(self.coordinators.role_changed)
         self._join_cluster(clock)
+        self._prepare_for_clients(clock)
+        self._housekeeping = Housekeeping(self, self._checkpoints, clock)
+        self._listener: Listener | None = None
+        self.is_ready = False
+
+    def _prepare_for_clients(self, clock: Clock) -> None:
+        config = self.config
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self._dispatch = Dispatch(self._desk(clock), self.metrics, self.forwarding)
         self._dispatch.serves_clients = False  # until it has started
@@ -107,13 +114,10 @@ class Node:
             self._dispatch,
             frame_bytes_max=config.socket_request_max_bytes,
             under_way_max=config.queued_max_requests,
-            send_now=network.send_now,
+            send_now=self._network.send_now,
             open_max=lambda: self.image.node_config.max_connections,
             on_closed=self.forwarding.connection_closed,
         )
-        self._housekeeping = Housekeeping(self, self._checkpoints, clock)
-        self._listener: Listener | None = None
-        self.is_ready = False
 
     def _join_cluster(self, clock: Clock) -> None:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""

@@ -27,7 +27,15 @@ from tests.unit.node.controlled import Controlled
 from tests.unit.node.peer_world import World, in_world
 
 REGISTER = RegisterBroker(
-    1, bytes(range(16)), "public", 9092, "rack", is_fenced=True, internal_host="private", internal_port=19092
+    1,
+    bytes(range(16)),
+    "public",
+    9092,
+    "rack",
+    is_fenced=True,
+    internal_host="private",
+    internal_port=19092,
+    previous_epoch=17,
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from typing import Any
 
 import pytest
@@ -11,70 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
-from chronik.node.connection import Peer, Slot
+from chronik.node.connection import Peer
 from chronik.node.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
 from chronik.node.peers import NotSent, Unreachable
 from chronik.wire import produce as wire
 from chronik.wire.leaders import Leader
-from chronik.wire.produce import PartitionAnswer, ProduceRequest
+from chronik.wire.produce import PartitionAnswer
 from tests.unit.core.log.logs import batch_of
-from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Sent, Town, in_time, in_town, response_in, until
-from tests.unit.wire.hot_requests import Topics, produce_request
-
-PRODUCE = 0
-ACKS_ALL = -1
-
-
-def head(version: int, client_id: str = "test") -> bytes:
-    tags = b"\x00" if version >= 9 else b""
-    return struct.pack(">hhih", PRODUCE, version, CORRELATION_ID, len(client_id)) + client_id.encode() + tags
-
-
-def send(
-    town: Town,
-    topics: Topics,
-    *,
-    acks: int = ACKS_ALL,
-    version: int = 12,
-    timeout_ms: int = 30_000,
-    peer: Peer | None = None,
-) -> Slot:
-    return town.start(head(version) + produce_request(version, None, acks, timeout_ms, topics), peer)
-
-
-def orders(*partitions: int) -> Topics:
-    return [("orders", [(number, bytes(batch_of())) for number in partitions])]
-
-
-def request_in(sent: Sent) -> ProduceRequest:
-    return wire.parse(sent.frame, sent.header.body, sent.header.version)
-
-
-def partitions_in(sent: Sent) -> list[int]:
-    return [number for _, partitions in request_in(sent).topics for number, _ in partitions]
-
-
-def take(sent: Sent, first_offset: int = 100, code: Code = Code.NONE) -> None:
-    """The leader's answer: partition n was given the offset `first_offset + n`."""
-    topics = [
-        (topic, [PartitionAnswer(number, code, first_offset + number, -1, 0) for number, _ in partitions])
-        for topic, partitions in request_in(sent).topics
-    ]
-    sent.reply(wire.encode(sent.header.version, sent.header.correlation_id, topics))
-
-
-async def passed(seconds: float) -> None:
-    loop = asyncio.get_running_loop()
-    begun = loop.time()
-    await until(lambda: loop.time() > begun + seconds)
-
-
-def outcomes(slot: Slot, version: int = 12) -> list[tuple[int, int, int]]:
-    """Partition, error code and base offset, in order."""
-    response = response_in(slot, PRODUCE, version)
-    return [(p.index, p.error_code, p.base_offset) for topic in response.responses for p in topic.partition_responses]
-
+from tests.unit.node.sent_on import (
+    ACKS_ALL,
+    PRODUCE,
+    head,
+    orders,
+    outcomes,
+    partitions_in,
+    passed,
+    request_in,
+    send,
+    take,
+)
+from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Town, in_time, in_town, response_in
+from tests.unit.wire.hot_requests import produce_request
 
 # --- split, sent on, put together
 
@@ -120,6 +76,16 @@ async def test_batches_arrive_as_they_were_sent_with_all_that_stood_around_them(
     assert (request.acks, request.timeout_ms, sent.header.client_id) == (1, 1234, "test")
     assert [bytes(records or b"") for _, records in request.topics[0][1]] == [batch]
     assert sent.timeout_ms == 1234 + SLACK_MS  # never sooner than the client gives it
+
+
+@in_town()
+async def test_the_transactional_id_is_sent_on(town: Town) -> None:
+    # F24: forwarding lost it.
+    town.start(head(12) + produce_request(12, "payments-7", ACKS_ALL, 30_000, orders(1)), None)
+
+    (sent,) = town.peers.sent
+
+    assert request_in(sent).transactional_id == "payments-7"
 
 
 @in_town()
@@ -176,40 +142,6 @@ async def test_acks_0_is_not_sent_again_for_ever(town: Town) -> None:
 
     assert (slot.is_filled, slot.buffers) == (True, None)
     assert len(town.peers.sent) > 10
-
-
-@in_town()
-async def test_a_topic_that_is_not_known_here_yet_is_waited_for(town: Town) -> None:
-    gate = town.cluster.hold()
-    slot = send(town, [("news", [(0, bytes(batch_of()))])])
-    await town.settle()
-    assert not slot.is_filled
-
-    town.house.tell(CreateTopics((NewTopic("news", bytes(15) + b"n", 1, 1),)))
-    town.lead("news", 0, THIRD)
-    take(town.peers.to(THIRD)[0])
-    gate.set()
-    await town.settle()
-
-    assert outcomes(slot) == [(0, 0, 100)]
-
-
-@in_town()
-async def test_a_topic_that_the_controller_does_not_know_either_is_refused_at_once(town: Town) -> None:
-    slot = send(town, [("nothing", [(0, bytes(batch_of()))])])
-    await town.settle()
-
-    assert [code for _, code, _ in outcomes(slot)] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
-    assert town.cluster.caught_up == 1
-
-
-@in_town()
-async def test_the_controller_knows_all_topics(town: Town) -> None:
-    town.cluster.controller_id = 1
-    slot = send(town, [("nothing", [(0, bytes(batch_of()))])])
-
-    assert [code for _, code, _ in outcomes(slot)] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
-    assert town.cluster.caught_up == 0
 
 
 @in_town()
@@ -296,123 +228,6 @@ async def test_an_answer_that_makes_no_sense_is_a_fault_and_never_success(town: 
     assert Code.UNKNOWN_SERVER_ERROR in [code for _, code, _ in outcomes(slot)]
     assert town.house.metrics.faults == 1
     town.house.metrics.faults = 0
-
-
-# --- waiting for a leader
-
-
-@in_town()
-async def test_without_a_leader_a_batch_waits_for_one_and_goes_there(town: Town) -> None:
-    slot = send(town, orders(4))
-    await town.settle()
-    assert not slot.is_filled
-
-    town.lead("orders", 4, THIRD)
-    take(town.peers.to(THIRD)[0])
-    await town.settle()
-
-    assert outcomes(slot) == [(4, 0, 104)]
-
-
-@in_town()
-async def test_the_leader_may_turn_out_to_be_this_node(town: Town) -> None:
-    first, second = send(town, orders(4)), send(town, orders(4))
-
-    town.lead("orders", 4, 1)
-    third = send(town, orders(4))
-    await town.settle()
-
-    assert [outcomes(slot) for slot in (first, second, third)] == [[(4, 0, 0)], [(4, 0, 1)], [(4, 0, 2)]]
-    assert town.peers.sent == []
-
-
-@in_town()
-async def test_nobody_waits_for_a_leader_for_long(town: Town) -> None:
-    patient, hasty = send(town, orders(4)), send(town, orders(4), timeout_ms=10)
-
-    town.house.loop.advance(10)
-    await town.settle()
-    assert outcomes(hasty) == [(4, Code.LEADER_NOT_AVAILABLE, -1)]
-    assert not patient.is_filled
-    town.house.loop.advance(LEADER_WAIT_MS)
-    await town.settle()
-
-    assert outcomes(patient) == [(4, Code.LEADER_NOT_AVAILABLE, -1)]
-
-
-@in_town()
-async def test_a_batch_that_never_left_goes_to_the_next_leader(town: Town) -> None:
-    slot = send(town, orders(1))
-    town.peers.sent[0].fail(NotSent("connection refused"))
-    await town.settle()
-    assert not slot.is_filled
-
-    town.lead("orders", 1, THIRD)
-    take(town.peers.to(THIRD)[0])
-    await town.settle()
-
-    assert outcomes(slot) == [(1, 0, 101)]
-
-
-@in_time
-async def test_leaders_that_change_all_the_time_do_not_make_a_batch_wait_for_ever(town: Town) -> None:
-    slot = send(town, orders(1))
-    town.peers.sent[0].fail(NotSent("connection refused"))
-    await town.settle()
-    town.lead("orders", 1, THIRD)
-    await passed(LEADER_WAIT_MS / 1000)
-
-    town.peers.to(THIRD)[0].fail(NotSent("connection refused"))
-    await town.settle()
-
-    assert [code for _, code, _ in outcomes(slot)] == [Code.NOT_LEADER_OR_FOLLOWER]
-
-
-@in_town()
-async def test_a_batch_that_may_have_arrived_is_not_sent_twice(town: Town) -> None:
-    slot = send(town, orders(1))
-    town.peers.sent[0].fail(Unreachable("no answer"))
-    await town.settle()
-    town.lead("orders", 1, THIRD)
-    await town.settle()
-
-    assert len(town.peers.sent) == 1
-    assert [code for _, code, _ in outcomes(slot)] == [Code.NOT_LEADER_OR_FOLLOWER]
-
-
-@in_town()
-async def test_a_leader_named_while_the_batch_was_on_its_way_to_the_one_before_gets_it_at_once(town: Town) -> None:
-    slot = send(town, orders(1))
-    town.lead("orders", 1, THIRD)
-    town.peers.sent[0].fail(NotSent("connection refused"))
-    await town.settle()
-
-    take(town.peers.to(THIRD)[0])
-    await town.settle()
-
-    assert outcomes(slot) == [(1, 0, 101)]
-
-
-@in_town()
-async def test_batches_that_wait_leave_in_the_order_in_which_they_came(town: Town) -> None:
-    for version in (3, 5, 9, 12):
-        send(town, orders(4), version=version)
-
-    town.lead("orders", 4, SECOND)
-    send(town, orders(4), version=11)
-
-    assert [sent.header.version for sent in town.peers.to(SECOND)] == [3, 5, 9, 12, 11]
-
-
-@in_town()
-async def test_a_deleted_topic_is_not_waited_for(town: Town) -> None:
-    slot = send(town, orders(4))
-
-    del town.image.topics["orders"]
-    town.forwarding.metadata_applied([])
-    await town.settle()
-
-    assert [code for _, code, _ in outcomes(slot)] == [Code.UNKNOWN_TOPIC_OR_PARTITION]
 
 
 # --- ends

@@ -48,6 +48,16 @@ def test_a_new_directory_is_new_until_its_cluster_knows_of_it() -> None:
     assert known == settled(files) == Identity(1, again.cluster_id, was_registered=True)
 
 
+def test_a_directory_remembers_the_epoch_it_was_registered_with() -> None:
+    files = MemoryFiles()
+
+    known = registered(cast(Any, files), settled(files), 17)
+    files.crash()
+
+    assert settled(files) == known
+    assert known.broker_epoch == 17
+
+
 def test_a_directory_of_an_older_version_is_not_new() -> None:
     files = MemoryFiles()
     files.replace(META, b"version=1\ncluster.id=x\nnode.id=1\nchronik.format=1\n")

@@ -14,7 +14,7 @@ from chronik.wire import fetch as wire_fetch
 from chronik.wire.fetch import FetchAnswer, FetchPartition, FetchRequest
 from chronik.wire.versions import FETCH
 from tests.unit.core.log.logs import batch_of
-from tests.unit.node.test_forwarding import orders, send
+from tests.unit.node.sent_on import orders, send
 from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Sent, Town, in_town, response_in
 from tests.unit.wire.hot_requests import fetch_request
 

@@ -44,7 +44,9 @@ def register_broker(
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
     is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
-    if existing is not None and not is_amended and sessions.is_heard_of(existing, now_ms, config):
+    # A disk has one process at a time: who registers with the disk of the one before says that this one is gone.
+    is_successor = existing is not None and existing.epoch == command.previous_epoch
+    if existing is not None and not (is_amended or is_successor) and sessions.is_heard_of(existing, now_ms, config):
         message = f"Another broker is registered with the id {command.broker_id}, and alive."
         raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, message)
     # Without its log a broker has nothing to lead with: it starts fenced in any case.

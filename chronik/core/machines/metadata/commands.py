@@ -58,6 +58,7 @@ class RegisterBroker:
     rack: str | None = None
     is_fenced: bool = False
     has_lost_its_log: bool = False
+    previous_epoch: int = ANY_BROKER_EPOCH  # of the last registration with the same disk
     internal_host: str = ""
     internal_port: int = 0
 

@@ -39,10 +39,18 @@ class Cluster(Asked):
         for broker_id in broker_ids:
             self.start(broker_id)
 
-    def register(self, broker_id: int, incarnation: int = 0, *, has_lost_its_log: bool = False) -> int:
+    def register(
+        self, broker_id: int, incarnation: int = 0, *, has_lost_its_log: bool = False, previous_epoch: int = -1
+    ) -> int:
         incarnation_id = (100 * broker_id + incarnation).to_bytes(16, "big")
         command = RegisterBroker(
-            broker_id, incarnation_id, "host", 9000 + broker_id, is_fenced=True, has_lost_its_log=has_lost_its_log
+            broker_id,
+            incarnation_id,
+            "host",
+            9000 + broker_id,
+            is_fenced=True,
+            has_lost_its_log=has_lost_its_log,
+            previous_epoch=previous_epoch,
         )
         epoch: int = self.ask(command)
         return epoch

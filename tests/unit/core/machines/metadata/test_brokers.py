@@ -137,6 +137,19 @@ def test_another_incarnation_is_refused_while_the_first_is_alive() -> None:
     assert refused.value.code == Code.DUPLICATE_BROKER_REGISTRATION
 
 
+def test_who_has_the_disk_of_the_first_takes_over_at_once() -> None:
+    cluster = Cluster()
+    before = cluster.image.brokers[1].epoch
+    cluster.now_ms = SESSION_MS
+
+    for guess in (before - 1, before + 1):
+        with pytest.raises(Refused):
+            cluster.register(1, incarnation=1, previous_epoch=guess)
+    cluster.register(1, incarnation=1, previous_epoch=before)
+
+    assert cluster.image.brokers[1].epoch > before
+
+
 def test_another_incarnation_takes_over_when_the_first_has_fallen_silent() -> None:
     cluster = Cluster()
     cluster.topic((1, 2))
