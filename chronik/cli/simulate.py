@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 EXAMPLE = example("chronik simulate --seeds 200", "chronik simulate --seed 17")
 EXIT_BROKEN = 1
-SECONDS = 12.0
 
 
 def simulate(
@@ -26,8 +25,9 @@ def simulate(
         int | None, typer.Option("--seed", min=0, metavar="S", help="This world only, with its whole story.")
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", min=1.0, metavar="T", help="Simulated seconds of load and faults in a world.")
-    ] = SECONDS,
+        float | None,
+        typer.Option("--seconds", min=1.0, metavar="T", help="Simulated seconds of load and faults in a world."),
+    ] = None,
     nodes: Annotated[
         int | None,
         typer.Option("--nodes", min=1, max=9, metavar="N", help="Nodes in each world; else the seed has its say."),
@@ -42,14 +42,15 @@ def simulate(
     if as_json:
         print_json({"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])})
     elif broken is not None:
-        _tell(broken, "".join((f" --nodes {nodes}" * bool(nodes), f" --seconds {seconds:g}" * (seconds != SECONDS))))
+        options = {"--nodes": nodes, "--seconds": seconds}
+        _tell(broken, "".join(f" {name} {value:g}" for name, value in options.items() if value is not None))
     else:
         _sum_up(outcomes, time.monotonic() - started, is_story_wanted=seed is not None)
     if broken is not None:
         raise typer.Exit(EXIT_BROKEN)
 
 
-def _run(seeds: Iterable[int], seconds: float, nodes: int | None, *, is_bar_wanted: bool) -> list[Outcome]:
+def _run(seeds: Iterable[int], seconds: float | None, nodes: int | None, *, is_bar_wanted: bool) -> list[Outcome]:
     """One after the other, until a promise is broken."""
     from chronik.sim.run import run_seed
 

@@ -8,7 +8,9 @@ from chronik.sim.chance import SimChance
 
 PORT = 9092
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
-SIZES = {1: 1}  # how often a world has so many nodes
+SIZES = {1: 10, 3: 9, 5: 1}  # how often a world has so many nodes
+ALONE_S = 12.0  # of load and faults, in simulated time
+TOGETHER_S = 8.0  # several nodes do more in less time
 
 
 class TopicPlan(NamedTuple):

@@ -18,7 +18,7 @@ from chronik.sim.host import Host
 from chronik.sim.inspector import Inspector
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
-from chronik.sim.plans import SIZES, node_settings, topic_plans
+from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, topic_plans
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story, Violation
 
@@ -43,14 +43,14 @@ class NodeLog(logging.Handler):
 class World:
     """Everything there is."""
 
-    def __init__(self, seed: int, seconds: float, node_count: int | None = None) -> None:
+    def __init__(self, seed: int, seconds: float | None = None, node_count: int | None = None) -> None:
         self.seed = seed
-        self.seconds = seconds
         self.loop = SimLoop()
         self.story = Story(self.loop.time)
         self.chance = SimChance(seed, "world")
         drawn = self.chance.weighted(SIZES)  # drawn in any case: what follows does not depend on who has a say in it
         self.node_count = node_count or drawn
+        self.seconds = seconds or (ALONE_S if self.node_count == 1 else TOGETHER_S)
         self.judge = Judge(self.story, self.node_count)
         self.wires = Wires(self.loop, self.chance.other("wires"), self.story)
         self.is_synced = not self.chance.happens(0.15)

@@ -10,7 +10,7 @@ from chronik.sim.world import NodeLog, World
 
 
 def test_a_short_world_keeps_its_promises_and_is_the_same_twice() -> None:
-    first, second = run_seed(3, 3.0), run_seed(3, 3.0)
+    first, second = run_seed(3, 3.0, 1), run_seed(3, 3.0, 1)
 
     assert first.broken is None, first.story
     assert first.promised > 0
@@ -18,12 +18,21 @@ def test_a_short_world_keeps_its_promises_and_is_the_same_twice() -> None:
     assert first == second
 
 
+def test_three_nodes_keep_their_promises_too_and_are_whole_in_the_end() -> None:
+    outcome = run_seed(3, 2.0, 3)
+
+    assert outcome.broken is None, outcome.story
+    assert outcome.node_count == 3
+    assert outcome.promised > 0
+    assert any("is whole again" in line for line in outcome.story)
+
+
 def test_another_seed_is_another_world() -> None:
-    assert run_seed(3, 2.0).trace_hash != run_seed(4, 2.0).trace_hash
+    assert run_seed(3, 2.0, 1).trace_hash != run_seed(4, 2.0, 1).trace_hash
 
 
 def test_a_disk_that_lies_about_its_syncs_is_found_out() -> None:
-    world = World(2, 2.0)
+    world = World(2, 2.0, 1)
     for host in world.hosts:
         host.disk.is_liar = True
 
