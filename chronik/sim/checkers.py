@@ -95,10 +95,14 @@ class Judge:
     def damaged(self, name: TopicPartition, node_id: int) -> None:
         self.damage.setdefault(name, set()).add(node_id)
 
+    def repaired(self, name: TopicPartition, node_id: int) -> None:
+        """The damaged copy is not used any more."""
+        self.damage.get(name, set()).discard(node_id)
+
     def may_refuse(self, name: TopicPartition) -> bool:
         """Whether every copy that has all that is safe was damaged: refusing is right then, lying is not."""
-        damaged = self.damage.get(name)
-        return damaged is not None and damaged.issuperset(self.truth.in_sync(name) or damaged)
+        damaged = self.damage.get(name, set())
+        return bool(damaged) and damaged.issuperset(self.truth.in_sync(name) or damaged)
 
     # --- produced
 

@@ -61,6 +61,10 @@ class Copies:
         for sights in self._seen.values():
             sights.pop(node_id, None)
 
+    def begins_anew(self, key: Key, node_id: int) -> None:
+        """This copy knows nothing any more."""
+        self._seen.get(key, {}).pop(node_id, None)
+
     def lost_disk(self, node_id: int) -> None:
         """It begins anew with nothing. Whoever still counts it as in sync has not heard of it, and must ask it nothing
         that it does not have: so it is not looked at as such until it has caught up."""

@@ -34,6 +34,7 @@ class Inspector:
         self.quorum = QuorumChecks(story)
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
         self._tails: dict[int, dict[Key, Tail]] = {}
+        self._objects: dict[int, dict[Key, Replica]] = {}
         self._places: dict[TopicPartition, Partition] = {}  # the newest that any image has
         self._versions: dict[int, int] = {}
 
@@ -48,6 +49,7 @@ class Inspector:
                 self._lives[host.node_id] = host.starts
                 self._versions.pop(host.node_id, None)
                 self._tails[host.node_id] = {}
+                self._objects[host.node_id] = {}
                 self.copies.process_ended(host.node_id)
             self._look_at(host, node)
 
@@ -66,9 +68,19 @@ class Inspector:
             sight = sight_of(replica)
             if sight != self.copies.last_seen(key, host.node_id):
                 name = TopicPartition(replica.topic, replica.partition)
+                if self._objects[host.node_id].setdefault(key, replica) is not replica:
+                    self._objects[host.node_id][key] = replica
+                    self._begins_anew(host, name, key)
                 self.copies.saw(host.node_id, str(name), key, sight)
                 if not replica.log.config.is_compacted and host.node_id not in self._judge.damage.get(name, ()):
                     self._follow(host, replica, name, key, sight)
+
+    def _begins_anew(self, host: Host, name: TopicPartition, key: Key) -> None:
+        """A damaged copy was given up, and is fetched from its leader. Nothing else may take the place of a copy."""
+        if host.node_id in self._judge.damage.get(name, ()):
+            self._judge.repaired(name, host.node_id)
+            self.copies.begins_anew(key, host.node_id)
+            self._tails[host.node_id].pop(key, None)
 
     def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: Sight) -> None:
         tails = self._tails[host.node_id]

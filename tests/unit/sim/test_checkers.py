@@ -170,3 +170,5 @@ def test_damage_excuses_a_refusal_only_where_no_other_copy_has_all(judge: Judge)
     judge.damaged(NAME, 2)
 
     assert (alone, with_another, judge.may_refuse(NAME)) == (True, False, True)
+    judge.repaired(NAME, 2)
+    assert not judge.may_refuse(NAME)

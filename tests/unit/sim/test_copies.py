@@ -131,3 +131,11 @@ def test_a_copy_that_went_with_its_disk_is_excused_until_it_has_caught_up(copies
     copies.saw(2, "t-0", KEY, sight(1))
     with pytest.raises(Violation, match="node2, which is in sync"):
         copies.saw(2, "t-0", KEY, sight(0))
+
+
+def test_a_copy_that_begins_anew_may_know_less(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(watermark=3))
+
+    copies.begins_anew(KEY, 1)
+
+    copies.saw(1, "t-0", KEY, sight(0))
