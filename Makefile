@@ -81,8 +81,9 @@ simulate: setup ## Whole nodes through bad days on a simulated clock, network an
 	$(BIN)/chronik simulate --seeds 200 $(ARGS)
 
 .PHONY: soak
-soak: setup ## The same with 10,000 seeds, on all cores
+soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real nodes under load
 	CHRONIK_SIM_SEEDS=10000 $(PYTEST) $(WORLDS) -q -n auto --timeout=0 $(ARGS)
+	CHRONIK_KILL_CYCLES=200 $(PYTEST) tests/cluster/test_kills.py -q --timeout=0 $(ARGS)
 
 .PHONY: mutants
 mutants: setup ## Put known faults in one by one: the tests must catch each
