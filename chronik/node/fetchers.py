@@ -334,10 +334,12 @@ class _Stream:
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
                     self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
-        if cuts:
-            self._all.replicas.cut(cuts)
-            for replica, _, _ in cuts:
+        has_cut = not cuts or self._all.replicas.cut(cuts)
+        for replica, _, _ in cuts:
+            if has_cut:
                 self.join_again(replica)
+            else:
+                self._delay((replica.topic_id, replica.partition), LATER_MS)
 
     def _append(self, key: Key, replica: Replica, part: FetchedPartition) -> None:
         if not self._all.replicas.append_as_follower(replica, part.records):

@@ -357,8 +357,8 @@ class Quorum:
 
     def _install(self, point: LogPoint) -> None:
         log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
-        self.replica.log.expect_cut(0)
-        self._checkpoints.write(self._replicas.held())
+        self.log.prepare(point)
+        self._replicas.announce_cuts([(self.replica.log, 0)])
         self.log.install(point)
         self.replica.cut()
         if self.follower is not None:

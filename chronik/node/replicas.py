@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log.log import Appended
+from chronik.core.log.log import Appended, Log
 from chronik.core.log.segment import Slice
 from chronik.core.ports import SENT_UNREAD_BYTES, File, FileSlice, Outgoing
 from chronik.core.replica.replica import Replica
@@ -109,15 +109,14 @@ class Replicas(Held):
         except OSError as problem:
             self.take_offline(replica, f"old segments cannot be removed: {problem}")
 
-    def cut(self, cuts: Sequence[tuple[Replica, int, bool]]) -> None:
-        """Give up what leaders do not have: each log from an offset on, or (True) all of it, to begin anew there."""
-        for replica, offset, is_reset in cuts:
-            replica.log.expect_cut(0 if is_reset else offset)
+    def cut(self, cuts: Sequence[tuple[Replica, int, bool]]) -> bool:
+        """Give up what leaders do not have: each log from an offset on, or (True) all of it, to begin anew there. False
+        when that is not possible now: then all are as they were."""
         try:
-            self._checkpoints.write(self.held())
-        except OSError as problem:  # as it was written last, a log that is cut now would be taken for damaged
+            self.announce_cuts([(replica.log, 0 if is_reset else offset) for replica, offset, is_reset in cuts])
+        except OSError as problem:
             log.warning("logs that differ from their leaders' cannot be cut now: %s", problem)
-            return
+            return False
         for replica, offset, is_reset in cuts:
             before = replica.high_watermark, replica.log.end_offset
             try:
@@ -133,6 +132,20 @@ class Replicas(Held):
                 *(replica.log.end_offset, replica.leader_id, replica.leader_epoch),
             )
             self.waiting.moved(replica)
+        return True
+
+    def announce_cuts(self, cuts: Sequence[tuple[Log, int]]) -> None:
+        """Have it on disk that these logs are about to end there: as it was written last, they would be taken for
+        damaged. Raises OSError: then all are as they were."""
+        known = [(one, one.synced_offset, one.start_offset) for one, _ in cuts]
+        for one, offset in cuts:
+            one.expect_cut(offset)
+        try:
+            self._checkpoints.write(self.held())
+        except OSError:
+            for one, synced_offset, start_offset in known:
+                one.synced_offset, one.start_offset = synced_offset, start_offset
+            raise
 
     def read_cached(self, plan: Slice) -> Outgoing | None:
         if plan.length >= SENT_UNREAD_BYTES and not plan.needs_check and plan.file.is_in_memory(plan.position):

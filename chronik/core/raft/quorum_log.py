@@ -142,8 +142,8 @@ class QuorumLog:
             part.truncate(position)
         part.append((content,))
 
-    def install(self, point: LogPoint) -> None:
-        """The snapshot that was fetched is whole: it takes the place of the log. Raises Corrupt, OSError."""
+    def prepare(self, point: LogPoint) -> None:
+        """The snapshot that was fetched is whole: see that it is sound, and on disk. Raises Corrupt, OSError."""
         part = self.snapshot_at(point, PART_SUFFIX)
         part.sync()
         part.close()
@@ -151,6 +151,9 @@ class QuorumLog:
         if not self._is_sound(point):
             self._files.remove(self.snapshot_path(point))
             raise Corrupt(self.snapshot_path(point), "the snapshot that was fetched is damaged")
+
+    def install(self, point: LogPoint) -> None:
+        """It takes the place of the log. Raises OSError."""
         self.log.reset_to(point.end_offset)
         gone, self._snapshots = self._snapshots, [point]
         self._remove(gone)

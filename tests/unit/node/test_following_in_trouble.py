@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 from chronik.core.machines.metadata.records import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -103,3 +105,26 @@ async def test_an_answer_of_yesterdays_leader_is_not_taken_for_one_of_the_same_n
 
     assert copies[2].replica().leader_epoch == 2
     assert copies[2].offsets() == (0, 0, 0)
+
+
+@with_copies()
+async def test_a_log_that_cannot_be_cut_now_is_as_it_was_and_asks_seldom(copies: Copies) -> None:
+    # Given node 3 has a batch that its next leader does not have
+    copies.network.cut |= {(2, 1)}
+    copies[1].produce(b"lost!")
+    await pass_time(300)
+    copies[3].files.failures["write:checkpoint"] = OSError(errno.ENOSPC, "No space left on device")
+
+    # When it cannot write down that it cuts it off
+    copies.change(leader=2, isr=(2,))
+    copies.network.asked.clear()
+    await pass_time(1_500)
+    log = copies[3].replica().log
+    assert (log.synced_offset, log.end_offset) == (1, 1)
+    assert sum(request.replica_id == 3 for request in copies.network.asked) < 10
+
+    # Then it does when it can
+    copies[3].files.failures.clear()
+    copies[2].produce(b"kept!")
+    await pass_time(3_000)
+    assert copies[3].values() == [b"kept!"]

@@ -149,6 +149,7 @@ def test_a_snapshot_that_is_installed_takes_the_place_of_the_log() -> None:
     log.take_part(point, 0, b"what an earlier try left")
     log.take_part(point, 0, content[:50])
     log.take_part(point, 50, content[50:])
+    log.prepare(point)
     log.install(point)
 
     for state in (log, disk.open()):
@@ -169,7 +170,7 @@ def test_a_damaged_snapshot_is_not_installed() -> None:
     log.take_part(point, 0, b"nonsense")
 
     with pytest.raises(Corrupt):
-        log.install(point)
+        log.prepare(point)
 
     assert log.end_offset == 5
     assert disk.open().snapshot is None
