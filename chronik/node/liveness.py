@@ -162,7 +162,7 @@ class Liveness:
 
     async def _run(self) -> None:
         while True:
-            if self._has_company:
+            if self._has_to_report:
                 try:
                     await self._beat()
                 except Exception:
@@ -179,9 +179,10 @@ class Liveness:
         self._nudge.clear()
 
     @property
-    def _has_company(self) -> bool:
-        """The only node of its cluster has nothing to report, and nobody to report to."""
-        return not self._config.is_alone or len(self._image.brokers) > 1
+    def _has_to_report(self) -> bool:
+        """The only node of its cluster has nothing to report, unless it was unregistered or fenced by mistake."""
+        brokers = self._image.brokers
+        return not self._config.is_alone or len(brokers) > 1 or not self._image.is_active(self._config.node_id)
 
     async def _beat(self) -> None:
         try:

@@ -325,6 +325,20 @@ async def test_a_node_that_is_alone_serves_from_the_start_and_reports_to_nobody(
     assert settle(cast(Any, living.files), 1, FakeChance()).was_registered
 
 
+@in_world
+async def test_a_node_that_is_alone_and_was_unregistered_registers_again(world: World) -> None:
+    cluster = Controlled(world, is_alone=True)
+    living = Living(cluster)
+    await living.start()
+    cluster.tell(UnregisterBroker(1))
+    assert fenced(living)
+
+    await pass_time(1)
+
+    assert not fenced(living)
+    await living.liveness.shut_down()
+
+
 def test_a_node_that_listens_everywhere_is_reached_where_it_is_advertised() -> None:
     @in_world
     async def inside(world: World) -> None:
