@@ -113,6 +113,8 @@ class RequestWriter:
             case "int8" | "int16" | "int32" | "int64" | "timedelta_i32" | "timedelta_i64":
                 size = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "timedelta_i32": 4, "timedelta_i64": 8}[kind]
                 return words.number(name, kind).to_bytes(size, "big", signed=True)
+            case "uint16":
+                return (words.number(name, "int16") % 2**16).to_bytes(2, "big")
             case "bool":
                 return self._dice.choice((b"\x00", b"\x01", b"\x01"))
             case "uuid":

@@ -58,6 +58,13 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "count": (1, 2, 3, 4, 0, -1, 100_000_000),
     "replication_factor": (1, -1, 0, 3),
     "broker_ids": (1, 1, 2, -1),
+    "replicas": (1, 1, 2, -1),
+    "new_isr": (1, 1, 2, -1),
+    "election_type": (0, 1, 2, -1),
+    "replica_epoch": (0, 1, 2, 2**31 - 1),
+    "leader_epoch": (0, 1, 2, 2**31 - 1, -1),
+    "leader_id": (1, 2, -1),
+    "voter_id": (1, 2, -1),
     "resource_type": (2, 2, 4, 8, 32, 0, 1, 127),
     "config_operation": (0, 1, 2, 3, 4, -1),
     "max_wait": (0, 0, 1, 20, 2**31 - 1, -1),
@@ -80,6 +87,11 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "producer_id": (-1, 0, 1, 1000),
     "producer_epoch": (-1, 0, 1),
     "committed_offset": (0, 5, -1, 2**63 - 1),
+}
+# Who signs as the node itself is believed, as in Kafka without access control: the fuzzer is another node, and new.
+_NEVER_THE_NODE: dict[str, tuple[int, ...]] = {
+    "broker_id": (0, 2, 3, -1, 2**31 - 1),
+    "broker_epoch": (0, -1, 10**9, 2**63 - 1, -(2**63)),
 }
 _TOPIC_FIELDS = frozenset({"name", "topic", "topic_name", "topic_names", "subscribed_topic_names"})
 _GROUP_FIELDS = frozenset({"group_id", "group_ids", "groups", "groups_names", "key", "coordinator_keys"})
@@ -118,6 +130,8 @@ class Vocabulary:
     def number(self, field: str, kind: str) -> int:
         dice = self.dice
         bits = INT_BITS[kind]
+        if field in _NEVER_THE_NODE:
+            return dice.choice(_NEVER_THE_NODE[field])
         if field in _NUMBERS and dice.random() < 0.9:
             value = dice.choice(_NUMBERS[field])
             return max(-(2 ** (bits - 1)), min(value, 2 ** (bits - 1) - 1))
