@@ -111,7 +111,8 @@ class Liveness:
             host=advertised_host,
             port=advertised_port or port,
             rack=config.broker_rack,
-            is_fenced=not config.is_alone,
+            # Fenced, whatever it led is led in a new epoch. One without followers has nobody to tell apart by epochs.
+            is_fenced=not config.is_alone or any(other != config.node_id for other in self._image.brokers),
             has_lost_its_log=has_lost_its_log,
             previous_epoch=self._identity.broker_epoch,
             internal_host=advertised_host if internal_host in EVERYWHERE else internal_host,

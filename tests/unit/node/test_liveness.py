@@ -326,6 +326,27 @@ async def test_a_node_that_is_alone_serves_from_the_start_and_reports_to_nobody(
 
 
 @in_world
+async def test_a_node_that_began_alone_and_has_followers_now_leads_in_a_new_epoch_after_a_restart(world: World) -> None:
+    """It may have lost what was not synced, and what a follower has of that: it must not write others in its place."""
+    cluster = Controlled(world, is_alone=True)
+    first = Living(cluster)
+    await first.start()
+    with_a_leader_elsewhere(cluster)
+    before = cluster.image.partition("t", 0)
+    assert before is not None
+    assert before.leader == 1
+    await first.liveness._stop()  # killed
+
+    second = Living(cluster, first.files, Identity(1, CLUSTER_ID, broker_epoch=first.liveness.broker_epoch))
+    second.liveness._incarnation_id = b"another process."
+    await second.liveness.register("127.0.0.1", 9092)
+
+    after = cluster.image.partition("t", 0)
+    assert after is not None
+    assert after.leader_epoch > before.leader_epoch
+
+
+@in_world
 async def test_a_node_that_is_alone_and_was_unregistered_registers_again(world: World) -> None:
     cluster = Controlled(world, is_alone=True)
     living = Living(cluster)
