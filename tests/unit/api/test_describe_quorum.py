@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from kio.schema.types import TopicName
 
 from chronik.api import describe_quorum
 from chronik.api.describe_quorum import REQUEST_OF_ALL, high_watermark_of
@@ -52,7 +53,7 @@ def test_another_node_names_the_leader() -> None:
 
 
 def test_there_is_one_quorum_only() -> None:
-    topic = replace(REQUEST_OF_ALL.topics[0], topic_name="orders")
+    topic = replace(REQUEST_OF_ALL.topics[0], topic_name=TopicName("orders"))
 
     response = ask(describe_quorum, replace(REQUEST_OF_ALL, topics=(topic,)), quorum_desk(FakeQuorum()), version=2)
 

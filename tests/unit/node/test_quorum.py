@@ -354,7 +354,7 @@ async def test_voters_that_only_a_deposed_leader_has_were_never_voters(world: Qu
     world.cut(first)
     removed = asyncio.create_task(first.quorum.remove_voter(world.others(first)[0].node_id))
     await pass_time(0.05)
-    assert len(first.quorum.raft.voters.ids) == 2
+    assert [*first.quorum.raft.voters.ids] != [1, 2, 3]
 
     second = await world.controller(without=first)
     await second.create("more")

@@ -21,7 +21,7 @@ def test_voters_are_read_in_the_order_of_their_ids() -> None:
 
 
 @pytest.mark.parametrize(
-    "text, complaint",
+    ("text", "complaint"),
     [
         ("1@a:1,1@b:2", "named twice"),
         ("1@a:1,2@a:1", "same address"),
