@@ -172,3 +172,50 @@ async def test_what_only_clients_ask_is_decided_here_or_not_at_all(world: World)
     [deleted] = await cluster.link.ask(command)
 
     assert deleted.outcome.code == Code.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@in_world
+async def test_all_topics_of_one_request_are_waited_for(world: World) -> None:
+    cluster = await ready(world)
+    await cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),)))
+    cluster.is_held_back = True
+    both = (NewTopic("a", bytes(16), 1, 1), NewTopic("b", b"b" * 16, 1, 1))
+    asked = asyncio.create_task(cluster.link.ask(CreateTopics(both)))
+    await pass_time(1)
+    assert not asked.done()
+
+    cluster.let_go()
+
+    assert [made.name for made in await asked] == ["a", "b"]
+
+
+@in_world
+async def test_news_of_something_else_does_not_end_the_wait_for_a_topic(world: World) -> None:
+    # F17: of what happened only the first part was looked at.
+    cluster = await ready(world)
+    cluster.is_held_back = True
+    asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))
+    await pass_time(1)
+    for told in cluster.metadata.on_applied:
+        told([])
+    await pass_time(0.1)
+    assert not asked.done()
+
+    began = world.loop.time()
+    cluster.let_go()
+
+    await asked
+    assert world.loop.time() - began < 0.1
+
+
+@in_world
+async def test_a_controller_that_hangs_does_not_use_up_the_time_in_which_the_next_could_answer(world: World) -> None:
+    cluster = await ready(world)
+    world.two.hear = lambda other, header, frame: None
+    asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))
+    await pass_time(0.5)
+
+    cluster.controller_id = 1
+
+    [made] = await asked
+    assert made.outcome.code == Code.NONE

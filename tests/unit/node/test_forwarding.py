@@ -79,16 +79,6 @@ async def test_batches_arrive_as_they_were_sent_with_all_that_stood_around_them(
 
 
 @in_town()
-async def test_the_transactional_id_is_sent_on(town: Town) -> None:
-    # F24: forwarding lost it.
-    town.start(head(12) + produce_request(12, "payments-7", ACKS_ALL, 30_000, orders(1)), None)
-
-    (sent,) = town.peers.sent
-
-    assert request_in(sent).transactional_id == "payments-7"
-
-
-@in_town()
 async def test_requests_of_a_connection_stay_in_order_on_one_link_and_others_have_their_own(town: Town) -> None:
     mine, others = Peer(1, "a"), Peer(2, "b")
     for version in (3, 9, 12):
