@@ -18,9 +18,7 @@ from chronik.wire.leaders import Leader
 from chronik.wire.produce import PartitionAnswer
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.sent_on import (
-    ACKS_ALL,
     PRODUCE,
-    head,
     orders,
     outcomes,
     partitions_in,
@@ -30,7 +28,6 @@ from tests.unit.node.sent_on import (
     take,
 )
 from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Town, in_time, in_town, response_in
-from tests.unit.wire.hot_requests import produce_request
 
 # --- split, sent on, put together
 
