@@ -120,7 +120,7 @@ class Held:
         known = image.topic(topic) if image is not None else None
         if image is None or known is None or not 0 <= partition < len(known.partitions):
             raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION)
-        if (topic, partition) in self._failed and (topic, partition) not in self._wants_room:
+        if not self._may_be_opened((topic, partition)):
             raise Refused(Code.KAFKA_STORAGE_ERROR, self._failed[topic, partition])
         placed = known.partitions[partition]
         if placed.leader != self._node_id or not self._is_caught_up:  # it was led by an earlier process of this node
@@ -188,6 +188,9 @@ class Held:
     def wants_room(self, topic: str, partition: int) -> bool:
         """Whether it is not served only because the disk is full."""
         return (topic, partition) in self._wants_room and (topic, partition) in self._failed
+
+    def _may_be_opened(self, key: tuple[str, int]) -> bool:
+        return key not in self._failed or key in self._wants_room
 
     def _sync_recovered(self, opened: Log) -> None:
         """What was found after a crash may be in memory only; it counts as safe once it has been synced."""
@@ -301,7 +304,7 @@ class Held:
             replica = None
         if replica is not None:
             self._take_role(replica, placed)
-        elif key not in self._failed and (placed.leader not in (self._node_id, NO_LEADER) or topic.is_internal):
+        elif self._may_be_opened(key) and (placed.leader not in (self._node_id, NO_LEADER) or topic.is_internal):
             self.open(topic.name, partition, topic.id, image.topic_config(topic.name), placed)
         return []
 
@@ -345,12 +348,13 @@ class Held:
         self._failed.pop(name, None)
 
     def repair_damaged(self) -> None:
-        """Fetch anew what was found damaged, where others have it."""
+        """Fetch anew what was found damaged, where others have it; open what the disk had no room for."""
         image = self._image
-        for name in list(self._damaged):
+        wanting = [name for name in sorted(self._wants_room) if name in self._failed]
+        for name in [*self._damaged, *wanting]:
             topic = image.topic(name[0]) if image is not None else None
             if image is None or topic is None or name[1] >= len(topic.partitions):
-                del self._damaged[name]
+                self._damaged.pop(name, None)
             else:
                 self._place(image, topic, name[1])
 

@@ -216,6 +216,8 @@ class Metadata:
                 await future
         except TimeoutError:
             return False
+        finally:  # a node that waits for others, for hours perhaps, must not gather these
+            self._awaited = [one for one in self._awaited if one[1] is not future]
         return True
 
     @property

@@ -128,3 +128,22 @@ async def test_a_log_that_cannot_be_cut_now_is_as_it_was_and_asks_seldom(copies:
     copies[2].produce(b"kept!")
     await pass_time(3_000)
     assert copies[3].values() == [b"kept!"]
+
+
+@with_copies()
+async def test_what_a_full_disk_kept_from_being_opened_is_followed_when_there_is_room(copies: Copies) -> None:
+    copies[1].produce(b"three")
+    await pass_time(300)
+    files = await copies.stop(3)
+    files.contents[f"{TOPIC}-0/{0:020}.log"].written += b"a torn batch"  # recovery writes it to a file beside
+    files.failures["write"] = OSError(errno.ENOSPC, "No space left on device")
+    copies.start(3, files)
+    await pass_time(100)
+    assert list(copies[3].replicas.offline()) == [(TOPIC, 0)]
+
+    files.failures.clear()
+    copies[3].replicas.repair_damaged()
+    await pass_time(300)
+
+    assert copies[3].replicas.offline() == {}
+    assert copies[3].values() == [b"three"]
