@@ -379,7 +379,9 @@ class Quorum:
     # --- time
 
     def _set_deadline(self) -> None:
-        due_ms = self.raft.next_deadline_ms() if self._is_running else None
+        # Whose disk failed takes no part: what is due would be refused, and be due again at once.
+        takes_part = self._is_running and self.replica.offline is None
+        due_ms = self.raft.next_deadline_ms() if takes_part else None
         if due_ms == self._deadline_ms:
             return
         if self._deadline is not None:
