@@ -29,7 +29,7 @@ ANY_DURABILITY = {
     "lossy_wire": 4,
     "clock": 5,
 }
-# Once in a world, and only where others have everything.
+# Once in a world, and only where everybody has everything.
 ONCE = {"wipe": 3}
 SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 5, "lost_page": 2}
 AMONG_NODES = {"kill_leader": 12, "pause_leader": 5, "isolate": 12, "split": 12, "rolling": 5}
@@ -43,6 +43,7 @@ class Faults:
         self._chance = world.chance.other("faults")
         self._loop = world.loop
         self._is_over = False
+        self._wiped: Host | None = None  # it lost its disk
         self.counts: dict[str, int] = {}
         disks, wires = DiskFaults(world, self._chance), WireFaults(world, self._chance)
         self.kinds: dict[str, Callable[[Host], None]] = {}
@@ -65,6 +66,8 @@ class Faults:
             await asyncio.sleep(self._chance.between(0.1, 2 * gap_s))
             if self._loop.time() >= until:
                 return
+            if self._wiped is not None and not self._world.inspector.has_all(self._wiped):
+                continue  # one more now, and what was safe may be nowhere: nobody promises to survive that
             kind = self._chance.weighted(kinds)
             self.counts[kind] = self.counts.get(kind, 0) + 1
             self.kinds[kind](self._chance.one_of(self._world.hosts))
@@ -105,7 +108,10 @@ class Faults:
         self._later(0.2, 3.0, host.start)
 
     def wipe(self, host: Host) -> None:
-        if self._world.inspector.can_lose_disk(host):
+        is_calm = all(other.is_up and not other.disk.is_troubled for other in self._world.hosts)
+        is_calm = is_calm and "sync_error" not in self.counts and "write_error" not in self.counts  # their kills come
+        if is_calm and all(self._world.inspector.has_all(other) for other in self._world.hosts):
+            self._wiped = host
             host.lose_disk()
             self._world.inspector.copies.lost_disk(host.node_id)
             self._later(0.2, 3.0, host.start)

@@ -118,12 +118,10 @@ class Inspector:
         leads = [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
         return leads + [host for host in up.values() if host.node is not None and host.node.quorum.is_leader]
 
-    def can_lose_disk(self, host: Host) -> bool:
-        """Whether everything that is safe is in sync on another node as well, and that one is not damaged."""
-        return all(
-            set(place.in_sync) - {host.node_id} - self._judge.damage.get(name, set())
-            for name, place in self._places.items()
-        )
+    def has_all(self, host: Host) -> bool:
+        """Whether a node is up and in sync wherever it has a copy, and others have that too."""
+        mine = [place for place in self._places.values() if host.node_id in place.replicas]
+        return host.is_up and all(host.node_id in place.in_sync and len(place.in_sync) > 1 for place in mine)
 
     # --- the truth
 
