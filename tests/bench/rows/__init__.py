@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.row import Row
-from tests.bench.rows import latency, many_partitions, memory, one_record, start, throughput
+from tests.bench.rows import cluster, failover, latency, many_partitions, memory, one_record, start, throughput
 
 ROWS: tuple[Row, ...] = (
     start.ROW,
@@ -12,4 +12,9 @@ ROWS: tuple[Row, ...] = (
     one_record.ROW,
     latency.ROW,
     many_partitions.ROW,
+    cluster.COST,
+    cluster.THROUGHPUT,
+    cluster.WATERMARK,
+    failover.ROW,
+    failover.FAST_ROW,
 )
