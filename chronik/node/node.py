@@ -184,7 +184,6 @@ class Node:
         return Quorum(
             replica,
             self.replicas,
-            self._checkpoints,
             self._files,
             self.waiting,
             self.peers,

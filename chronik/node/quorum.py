@@ -29,7 +29,6 @@ from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.raft.ready import Election, LeaderChange, Ready, Timeouts, VotersChange
 from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
-from chronik.node.checkpoints import Checkpoints
 from chronik.node.deadlines import Deadline
 from chronik.node.identity import CannotStart
 from chronik.node.peers import Peers
@@ -70,7 +69,6 @@ class Quorum:
         self,
         replica: QuorumReplica,
         replicas: Replicas,
-        checkpoints: Checkpoints,
         files: Files,
         waiting: Waiting,
         peers: Peers,
@@ -85,7 +83,6 @@ class Quorum:
         self.cluster_id = cluster_id
         self.replica = replica
         self._replicas = replicas
-        self._checkpoints = checkpoints
         self._files = files
         self._waiting = waiting
         self._peers = peers

@@ -92,7 +92,6 @@ class Member:
         self.quorum = Quorum(
             replica,
             self.replicas,
-            self.checkpoints,
             self.disk,
             self.waiting,
             self.peers,
