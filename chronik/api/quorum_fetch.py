@@ -79,18 +79,17 @@ class _QuorumFetch:
             self._desk.waiting.cancel(self._deadline)
             self._deadline = None
 
-    def _wake(self) -> None:
+    def _wake(self, *, is_late: bool = False) -> None:
         if not self._is_done:
             try:
-                self._step(is_late=False)
+                self._step(is_late=is_late)
             except Refused:  # this node takes no part any more: let the follower ask another
                 self.leave()
                 self._answer(None)
 
     def _time_is_up(self) -> None:
         self._deadline = None
-        if not self._is_done:
-            self._step(is_late=True)
+        self._wake(is_late=True)
 
     def _step(self, *, is_late: bool) -> None:
         answer = self._quorum.step(self._fetch)

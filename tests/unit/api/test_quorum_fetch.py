@@ -179,3 +179,13 @@ def test_a_node_that_takes_no_part_any_more_hangs_up(world: World) -> None:
     world.wake()
 
     assert world.answers == [None]
+
+
+def test_a_node_that_takes_no_part_any_more_hangs_up_when_time_is_up_too(world: World) -> None:
+    world.ask()
+    world.quorum.refusal = Refused(Code.KAFKA_STORAGE_ERROR)
+
+    world.waiting.loop.advance(301)
+
+    assert world.answers == [None]
+    assert world.quorum.readers == []
