@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -161,6 +161,16 @@ class ClusterDirectory:
         """For a new node; never that of a node that was removed, whose files may still be there."""
         there = [int(name[5:]) for name in os.listdir(self.path) if name.startswith("node-") and name[5:].isdecimal()]
         return max([*there, *self.nodes], default=0) + 1
+
+    def write_voters(self, voter_ids: Iterable[int]) -> None:
+        """Into every node's file, all other lines of which stay. The nodes have it in their metadata log; this is for
+        one whose disk is lost: it must not take itself for the cluster that there once was."""
+        voters = ",".join(f"{each}@{written(self.nodes[each].address)}" for each in voter_ids if each in self.nodes)
+        line = f'controller.quorum.voters = "{voters}"'
+        for node in self.nodes.values():
+            lines = node.config_path.read_text(encoding="utf-8").splitlines()
+            kept = [each for each in lines if not each.startswith("controller.quorum.voters")]
+            node.config_path.write_text("\n".join([*kept, line]) + "\n", encoding="utf-8")
 
     def node(self, node_id: int) -> ClusterNode:
         """Raises CliError for a node that the cluster does not have."""

@@ -57,6 +57,7 @@ def add(
     cluster.save()
     if not observer:
         _give_vote(cluster, node)
+    cluster.write_voters(requests.describe_quorum(cluster).voters)
     seconds = time.monotonic() - begin
     if as_json:
         print_json(
@@ -125,6 +126,7 @@ def remove(
     requests.unregister(cluster, number)
     del cluster.nodes[number]
     cluster.save()
+    cluster.write_voters(requests.describe_quorum(cluster).voters)
     if as_json:
         print_json({"removed": number, "moved_partitions": len(held), "data_dir": str(node.directory)})
     else:

@@ -228,6 +228,9 @@ def test_a_node_is_added_gets_a_vote_and_is_removed_again_with_its_partitions_mo
     started = local.started()
     client = Chronik(started["bootstrap"])
     added = local.ok("add", "--json").json
+    files = [path.read_text() for path in sorted(local.path.glob("node-*/*.toml"))]
+    assert len(files) == 4
+    assert all(",4@" in text and text.count("controller.quorum.voters") == 1 for text in files)
     assert (added["added"], added["voter"]) == (4, True)
     assert [node["id"] for node in local.status()["nodes"]] == [1, 2, 3, 4]
     client.ok("topic", "create", "orders", "--partitions", "4", "--replication", "3")
