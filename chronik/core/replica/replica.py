@@ -101,12 +101,14 @@ class Replica:
         """The metadata says that another node leads, or none (-1)."""
         if partition_epoch < self.partition_epoch:
             return
+        is_led_anew = self.is_leader or leader_epoch != self.leader_epoch
         self.is_leader, self.leader_id, self.leader_epoch = False, leader_id, leader_epoch
         self.partition_epoch = partition_epoch
         self.epoch_start = UNKNOWN_OFFSET
         self.in_sync = None
         self.log.epochs.truncate(self.log.end_offset)  # the epoch it led without writing anything
-        self._others_safe_end = self.high_watermark
+        if is_led_anew:  # else the leader has said it, and will not say it again: the own sync may still be under way
+            self._others_safe_end = self.high_watermark
 
     def in_sync_decided(self, in_sync: tuple[int, ...], partition_epoch: int) -> bool:
         """The controller answered what the set is. True when the watermark moved."""

@@ -377,3 +377,23 @@ def test_what_the_controller_answered_is_not_taken_back_by_metadata_that_comes_l
     replica.lead(5, 3, (HERE, 2), (HERE,), 0)
 
     assert replica.in_sync.wanted == (HERE, 2)
+
+
+def test_what_the_leader_said_is_safe_is_remembered_while_only_the_in_sync_set_changes() -> None:
+    replica = follower_of(5)
+    replica.told_by_leader(5, 0)  # it says so once, and the own sync is still under way
+
+    replica.follow(2, 6, 2)
+    replica.own_safe(5)
+
+    assert replica.high_watermark == 5
+
+
+def test_what_an_earlier_leader_said_is_safe_is_no_word_of_the_next_one() -> None:
+    replica = follower_of(5)
+    replica.told_by_leader(5, 0)
+
+    replica.follow(3, 7, 2)
+    replica.own_safe(5)
+
+    assert replica.high_watermark == 0
