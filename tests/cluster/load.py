@@ -91,7 +91,7 @@ class ConfluentLoad(Load):
             return
         offset = message.offset()
         if offset is None or offset < 0:
-            # A retry that the new leader knows to have, from further back than it knows offsets of (as Kafka, error 46).
+            # A retry from further back than the new leader knows offsets of: it has it, as Kafka says with error 46.
             self.acknowledged.append(payload)
         else:
             self.take(message.partition() or 0, offset, payload)
