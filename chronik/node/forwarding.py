@@ -202,6 +202,11 @@ class Forwarding:
                     unsettled.pop(0)
                     if produce.request.acks == 0 and told.error_code in NOT_KNOWN_THERE:
                         self._send_again(produce, part, told)
+                    elif told.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
+                        # Batches before it may have been refused here, by a leader that stepped down, and come again:
+                        # it has overtaken them. Told to look for the leader, the client sends all of them once more, in
+                        # order; told of a gap, it would begin a new epoch, and what had arrived would be there twice.
+                        self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER)
                     else:
                         produce.settle(part, told)
         except Exception:

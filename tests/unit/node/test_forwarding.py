@@ -319,3 +319,15 @@ def test_whatever_is_asked_and_in_whatever_order_answered_each_partition_gets_it
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     test()
+
+
+@in_town()
+async def test_a_batch_that_overtook_others_is_told_to_look_for_the_leader_not_that_there_is_a_gap(town: Town) -> None:
+    """A leader that steps down refuses what it has and sends on what comes next. librdkafka begins a new epoch when it
+    is told of a gap, and sends all again under that: what had arrived would be there twice."""
+    slot = send(town, orders(1))
+
+    take(town.peers.sent[0], code=Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    await town.settle()
+
+    assert [code for _, code, _ in outcomes(slot)] == [Code.NOT_LEADER_OR_FOLLOWER]
