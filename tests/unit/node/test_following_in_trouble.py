@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import errno
 
+import pytest
+
+from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.records import (
     ConfigRecord,
     PartitionChangeRecord,
@@ -147,3 +150,17 @@ async def test_what_a_full_disk_kept_from_being_opened_is_followed_when_there_is
 
     assert copies[3].replicas.offline() == {}
     assert copies[3].values() == [b"three"]
+
+
+@with_copies()
+async def test_what_an_earlier_process_of_this_node_led_is_not_led_by_this_one(copies: Copies) -> None:
+    # With a lost disk it would have told its followers to cut what was safe (found by the simulator).
+    node = copies[1]
+    node.replicas.follow(node.image, is_caught_up=False)  # as after a start, before the cluster knows of it
+
+    with pytest.raises(Refused) as refused:
+        node.replicas.leader(TOPIC, 0)
+
+    assert refused.value.code is Code.NOT_LEADER_OR_FOLLOWER
+    node.replicas.follow(node.image)
+    assert node.replicas.leader(TOPIC, 0).is_leader

@@ -104,6 +104,17 @@ async def test_a_node_alone_whose_disk_fails_refuses_everything(world: QuorumWor
     controller.disk.failures.clear()
 
 
+@in_quorum(count=1)
+async def test_a_node_alone_whose_disk_failed_does_nothing_until_it_is_asked(world: QuorumWorld) -> None:
+    # What was due was refused and due again at once: the loop turned without end (found by the simulator).
+    alone = await world.start()
+    alone.quorum.replica.take_offline("the disk is gone")
+
+    await pass_time(5)
+
+    assert alone.quorum._deadline is None
+
+
 @in_quorum()
 async def test_a_snapshot_that_cannot_be_written_is_tried_again(world: QuorumWorld) -> None:
     for member in world.members.values():
