@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from chronik.core.machines.groups.classic_group import ClassicGroup
+from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.machine import LogRecord
 from chronik.core.machines.metadata.image import MetadataImage
@@ -39,7 +39,8 @@ def check_replay(node: Node, disk: SimDisk, story: Story) -> None:
         again = GroupsMachine(machine.partition, group_config(node.config))
         for record in _records(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
             again.replay(LogRecord(record.key, record.value))
-        mine, logged = groups_state(machine), groups_state(again)
+        under_way = rebalancing(machine)
+        mine, logged = groups_state(machine, under_way), groups_state(again, under_way)
         if mine != logged:
             raise story.break_promise(f"the log of groups {machine.partition} says {logged}, the node {mine}")
 
@@ -64,7 +65,17 @@ def _records(replica: Replica, disk: SimDisk) -> Iterator[Record]:
             position += header.size_bytes
 
 
-def groups_state(machine: GroupsMachine) -> dict[str, Any]:
+def rebalancing(machine: GroupsMachine) -> tuple[str, ...]:
+    """Groups that are between two generations: of that their log knows nothing yet."""
+    return tuple(
+        group_id
+        for group_id, group in machine.groups.items()
+        if isinstance(group, ClassicGroup)
+        and group.state in (ClassicState.PREPARING_REBALANCE, ClassicState.COMPLETING_REBALANCE)
+    )
+
+
+def groups_state(machine: GroupsMachine, under_way: tuple[str, ...] = ()) -> dict[str, Any]:
     """What survives: offsets, and of a classic group the generation it settled on."""
     groups = {}
     for group_id, group in machine.groups.items():
@@ -74,7 +85,7 @@ def groups_state(machine: GroupsMachine) -> dict[str, Any]:
             for partition, committed in by_partition.items()
         }
         settled = None
-        if isinstance(group, ClassicGroup) and group.state == "Stable":
+        if isinstance(group, ClassicGroup) and group.state == ClassicState.STABLE and group_id not in under_way:
             settled = group.generation, {member.member_id: member.assignment for member in group.members.values()}
         groups[group_id] = (offsets, settled)
     return groups
