@@ -40,18 +40,24 @@ class Dispatch:
         self._metrics = metrics
         self._forwarding = forwarding
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they began
-        # Until this node knows what the cluster is like, it could tell clients nothing that is true.
+        # Until this node knows what the cluster is like, it could tell clients nothing that is true. Of several nodes
+        # another can be asked, so they are hung up on; a node that is alone is ready in a moment, so they wait.
         self.serves_clients = True
+        self.lets_clients_wait = False
+        self._early: list[tuple[memoryview, Peer, Slot]] = []
 
     def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
         header = read_header(frame)
         api = APIS.get(header.api_key)
         if api is None or not api.lowest <= header.version <= api.highest:
             return self._unknown(header, answer)
-        self._metrics.requests[header.api_key] += 1
         if not (self.serves_clients or peer.is_node or header.api_key == API_VERSIONS):
+            if self.lets_clients_wait:
+                self._early.append((frame, peer, answer))
+                return False
             answer(None)
             return True
+        self._metrics.requests[header.api_key] += 1
         caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
         forwarding = self._forwarding
         try:
@@ -71,6 +77,17 @@ class Dispatch:
             self._fault(header, caller)
             answer(None)  # parts of it may have been appended: only hanging up is true
         return header.api_key in OVERLAPS
+
+    def serve_clients(self) -> None:
+        """From now on; first those who came early."""
+        self.serves_clients = True
+        early, self._early = self._early, []
+        for frame, peer, answer in early:
+            try:
+                self.start(frame, peer, answer)
+            except Malformed as problem:
+                log.warning("closing the connection of %s: %s", peer.host, problem)
+                answer(None)
 
     def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
         if header.api_key != API_VERSIONS:

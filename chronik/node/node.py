@@ -110,6 +110,7 @@ class Node:
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
         self._dispatch = Dispatch(self._desk(clock), self.metrics, self.forwarding)
         self._dispatch.serves_clients = False  # until it has started
+        self._dispatch.lets_clients_wait = config.is_alone
         self.connections = Connections(
             self._dispatch,
             frame_bytes_max=config.socket_request_max_bytes,
@@ -249,7 +250,7 @@ class Node:
         self._watch.start()
         self._housekeeping.start()
         self._dispatch.watch(self._open_later(later))
-        self._dispatch.serves_clients = True
+        self._dispatch.serve_clients()
         await self._wait_until_unfenced()
         self.is_ready = True
         return host, bound_port

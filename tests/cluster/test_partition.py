@@ -165,8 +165,8 @@ def test_a_leader_that_stood_still_acknowledges_nothing_that_is_then_lost(cluste
     wait_until_in_sync(cluster, topic)
     still = leader_of(cluster, topic)
     others = ",".join(node.bootstrap for node_id, node in cluster.nodes.items() if node_id != still)
-    load = ConfluentLoad("others", others, topic, ledger, {"enable.idempotence": True})
-    waiting = WireClient(cluster.nodes[still].host, cluster.nodes[still].port)
+    load = ConfluentLoad("others", others, topic, ledger, {"enable.idempotence": True, **IMPATIENT})
+    waiting = WireClient(cluster.nodes[still].host, cluster.nodes[still].port, timeout_s=150)
     told: list[int] = []
     with under_load(load):
         time.sleep(0.5)

@@ -240,6 +240,36 @@ async def test_a_handler_that_waits_is_answered_when_it_is_done(desk: Desk) -> N
 
 
 @run
+async def test_clients_that_come_too_early_are_hung_up_on_but_not_by_a_node_that_is_alone(desk: Desk) -> None:
+    desk.dispatch.serves_clients = False
+    hung_up = desk.start(frame_of(HEARTBEAT, 4))
+    desk.dispatch.lets_clients_wait = True
+    waiting = desk.start(frame_of(HEARTBEAT, 4))
+    assert (hung_up.is_filled, hung_up.buffers, waiting.is_filled) == (True, None, False)
+
+    desk.dispatch.serve_clients()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert waiting.is_filled
+    assert waiting.buffers is not None
+
+
+@run
+async def test_nonsense_that_came_early_ends_its_connection_and_no_other(desk: Desk) -> None:
+    desk.dispatch.serves_clients, desk.dispatch.lets_clients_wait = False, True
+    nonsense = desk.start(frame_of(HEARTBEAT, 4, b"\xff"))
+    sound = desk.start(frame_of(HEARTBEAT, 4))
+
+    desk.dispatch.serve_clients()
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+    assert (nonsense.is_filled, nonsense.buffers) == (True, None)
+    assert sound.buffers is not None
+
+
+@run
 async def test_background_work_that_fails_is_counted_and_closing_ends_the_rest(desk: Desk) -> None:
     async def fail() -> None:
         raise RuntimeError("a bug")
