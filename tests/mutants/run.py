@@ -148,10 +148,11 @@ def _report(outcomes: list[Outcome], console: Console) -> None:
         caught_by = f"[red]{outcome.problem}[/red]" if outcome.problem else tests
         table.add_row(outcome.mutant.name, outcome.mutant.fault, caught_by, f"{outcome.seconds:.1f}")
     console.print(table)
-    survivors = sum(1 for outcome in outcomes if outcome.problem)
-    console.print(
-        f"{len(outcomes) - survivors} of {len(outcomes)} mutants caught", style="red" if survivors else "green"
-    )
+    survivors = [outcome for outcome in outcomes if outcome.problem]
+    for outcome in survivors:  # once more, at the end: the table is long, and of a log often only the end is kept
+        console.print(f"[red]{outcome.mutant.name}: {outcome.problem}[/red]", highlight=False)
+    caught = len(outcomes) - len(survivors)
+    console.print(f"{caught} of {len(outcomes)} mutants caught", style="red" if survivors else "green")
 
 
 if __name__ == "__main__":

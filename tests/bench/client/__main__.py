@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.bench.client import librdkafka, raw
+from tests.bench.client import kafka_python, librdkafka, raw
 
 Job = Callable[..., dict[str, float]]
 
@@ -22,7 +22,8 @@ JOBS: dict[str, Job] = {
     "produce": librdkafka.produce,
     "produce_one_to_each": librdkafka.produce_one_to_each,
     "consume": librdkafka.consume,
-    "gap_after_kill": librdkafka.gap_after_kill,
+    "gap_of_librdkafka": librdkafka.gap_after_kill,
+    "gap_of_kafka_python": kafka_python.gap_after_kill,
     "first_acknowledged": raw.first_acknowledged,
     "requests": raw.requests,
     "one_at_a_time": raw.one_at_a_time,
