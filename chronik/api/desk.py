@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
@@ -248,5 +249,6 @@ class Desk:
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
+    trace: Recorder | None = None  # None in tests of what has nothing to tell
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     quorum: QuorumDesk | None = None

@@ -21,6 +21,9 @@ class Clock(Protocol):
     def now_ms(self) -> int:
         """Wall clock, milliseconds since 1970. May jump."""
 
+    def now_us(self) -> int:
+        """The same in microseconds: for events, of which many fall into one millisecond."""
+
     def monotonic_ms(self) -> int:
         """Milliseconds since some start. Never goes back."""
 

@@ -41,6 +41,7 @@ from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
 from chronik.node.watch import Watch
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +68,7 @@ class Node:
         self._network = network
         self._chance = chance
         self.metrics = Metrics()
+        self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
         self.waiting = Waiting(self._deadlines, self.metrics)
         self._time = SteadyTime(clock)
@@ -217,6 +219,7 @@ class Node:
             waiting=self.waiting,
             sessions=self.sessions,
             metrics=self.metrics,
+            trace=self.trace,
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,

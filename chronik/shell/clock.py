@@ -11,5 +11,8 @@ class RealClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def now_us(self) -> int:
+        return time.time_ns() // 1_000
+
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000

@@ -18,5 +18,8 @@ class SimClock:
     def now_ms(self) -> int:
         return BEGAN_MS + self.skew_ms + round(self._time() * 1000)
 
+    def now_us(self) -> int:
+        return (BEGAN_MS + self.skew_ms) * 1000 + round(self._time() * 1_000_000)
+
     def monotonic_ms(self) -> int:
         return BOOTED_MS + round(self._time() * 1000)

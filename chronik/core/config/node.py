@@ -137,6 +137,20 @@ class NodeConfig:
     fetch_max_bytes: int = setting(INT, 55 * 1024**2, "The most bytes one fetch is answered with.", at_least(1024))
     max_incremental_fetch_session_cache_slots: int = setting(INT, 1000, "Incremental fetch sessions kept.", at_least(0))
 
+    # The trace
+    chronik_trace: bool = setting(
+        BOOLEAN, False, "Default of a topic's chronik.trace: whether what happens to it is recorded.", dynamic=True
+    )
+    chronik_trace_store: bool = setting(
+        BOOLEAN, True, "Whether what is recorded goes to the topic __chronik_trace as well.", dynamic=True
+    )
+    chronik_trace_retention_ms: int = setting(
+        LONG, DAY_MS, "How long __chronik_trace keeps it; read when that topic is created.", at_least(-1)
+    )
+    chronik_trace_ring_events: int = setting(
+        INT, 50_000, "Events each node keeps in memory for those who look now.", at_least(1)
+    )
+
     # Topics
     num_partitions: int = setting(INT, 1, "Partitions of a topic created without a number.", at_least(1))
     default_replication_factor: int = setting(INT, 1, "Replicas of a topic created without a number.", at_least(1))

@@ -45,6 +45,10 @@ def _named(*names: str) -> tuple[Synonym, ...]:
 class TopicConfig:
     """The settings in force for one topic: its own, else the node's, else the default."""
 
+    chronik_trace: bool = setting(
+        BOOLEAN, False, "Whether what happens to this topic is recorded, step by step.",
+        synonyms=_named("chronik.trace"),
+    )  # fmt: skip
     cleanup_policy: tuple[str, ...] = setting(
         LIST, ("delete",), "What happens to old segments: deleted, or compacted to the last record of each key.",
         some_of("compact", "delete"), synonyms=_named("log.cleanup.policy"),

@@ -37,6 +37,9 @@ class FakeClock:
     def now_ms(self) -> int:
         return self.time_ms
 
+    def now_us(self) -> int:
+        return self.time_ms * 1000
+
     def monotonic_ms(self) -> int:
         return self.time_ms
 

@@ -54,6 +54,9 @@ class LoopClock:
     def now_ms(self) -> int:
         return NOW_MS + self.monotonic_ms()
 
+    def now_us(self) -> int:
+        return self.now_ms() * 1000
+
     def monotonic_ms(self) -> int:
         return round(self._loop.time() * 1000)
 

@@ -80,6 +80,9 @@ class FakeClock:
     def now_ms(self) -> int:
         return self.wall_ms
 
+    def now_us(self) -> int:
+        return self.wall_ms * 1000
+
     def monotonic_ms(self) -> int:
         return self.steady_ms
 

@@ -1,0 +1,332 @@
+"""What happened, step by step: one event a step and partition of a request, never one a record.
+
+The JSON of these is what the trace topic holds and the pipeline reads (docs/trace.md), so a field is never renamed and
+never changes its meaning: new ones are added with a default, and `SCHEMA_VERSION` says that there are more.
+
+Offsets are half-open ranges: `to_offset` is the first one that is not meant. Times are microseconds: `at_us` since 1970
+by the clock of the node that tells; `took_us` is measured. -1 stands for 'none' where Kafka has it so.
+
+msgspec takes a twentieth of a second to load: a node that traces nothing starts without this module (see recorder.py).
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import msgspec
+
+SCHEMA_VERSION = 1
+
+
+class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
+    """When, and on which node."""
+
+    at_us: int
+    node: int
+
+
+# --- producing
+
+
+class ProduceAppended(Event, frozen=True, gc=False, tag="produce_appended"):
+    """A batch is in the leader's log, or was already (`is_duplicate`: the retry of an idempotent producer)."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    acks: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+    to_offset: int
+    size_bytes: int
+    is_duplicate: bool
+    leader_epoch: int
+    watermark: int
+
+
+class ProduceAnswered(Event, frozen=True, gc=False, tag="produce_answered"):
+    """The batch is as safe as `acks` asks. Whether the watermark moved meanwhile is to be seen."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    acks: int
+    base_offset: int
+    to_offset: int
+    watermark_before: int
+    watermark: int
+    in_sync: tuple[int, ...]
+    took_us: int
+
+
+class Replicated(Event, frozen=True, gc=False, tag="replicated"):
+    """The leader heard that a follower has everything below `to_offset` safely."""
+
+    topic: str
+    partition: int
+    follower: int
+    from_offset: int
+    to_offset: int
+
+
+class WatermarkMoved(Event, frozen=True, gc=False, tag="watermark_moved"):
+    """On this node, which leads the partition or follows."""
+
+    topic: str
+    partition: int
+    before: int
+    watermark: int
+    next_offset: int
+    is_leader: bool
+
+
+# --- consuming
+
+
+class FetchWaits(Event, frozen=True, gc=False, tag="fetch_waits"):
+    """A consumer asked, there is nothing to give (or too little), and the fetch waits."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    group: str | None
+    offset: int
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    is_committed_only: bool
+    watermark: int
+    last_stable_offset: int
+    next_offset: int
+
+
+class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
+    """A consumer asked from `offset` on and was given [offset, to_offset): nothing, when the two are the same."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    group: str | None
+    offset: int
+    max_bytes: int
+    min_bytes: int
+    max_wait_ms: int
+    is_committed_only: bool
+    watermark: int
+    last_stable_offset: int
+    next_offset: int
+    to_offset: int
+    size_bytes: int
+    has_waited: bool
+    took_us: int
+
+
+# --- refusals, and what clients were told
+
+
+class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
+    """A request, or one partition of it, got an error code."""
+
+    api: str
+    client_id: str
+    host: str
+    connection: int
+    code: int
+    error: str
+    reason: str | None
+    topic: str | None = None
+    partition: int = -1
+    leader: int = -1  # who leads, as this node knows
+    leader_epoch: int = -1
+
+
+class MetadataTold(Event, frozen=True, gc=False, tag="metadata_told"):
+    """What a client was told of a topic: the brokers, and who leads each partition."""
+
+    topic: str
+    client_id: str
+    host: str
+    connection: int
+    brokers: tuple[int, ...]
+    controller: int
+    leaders: tuple[int, ...]  # by partition; -1 where there is none
+
+
+# --- leaders and in-sync sets
+
+
+class LeaderChanged(Event, frozen=True, gc=False, tag="leader_changed"):
+    """As a node that has the partition learnt it."""
+
+    topic: str
+    partition: int
+    leader_before: int
+    leader_epoch_before: int
+    leader: int
+    leader_epoch: int
+
+
+class InSyncChanged(Event, frozen=True, gc=False, tag="in_sync_changed"):
+    """Told by the leader."""
+
+    topic: str
+    partition: int
+    before: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    partition_epoch: int
+
+
+# --- groups, told by their coordinator
+
+
+class GroupJoined(Event, frozen=True, gc=False, tag="group_joined"):
+    """A member asked to be in, for the first time or again."""
+
+    group: str
+    member_id: str
+    client_id: str
+    host: str
+
+
+class GroupLeft(Event, frozen=True, gc=False, tag="group_left"):
+    """A member said good-bye (`left`), or was not heard of for its session's length (`expired`)."""
+
+    group: str
+    member_id: str
+    client_id: str
+    host: str
+    reason: str
+
+
+class GroupChanged(Event, frozen=True, gc=False, tag="group_changed"):
+    """A group has another state or generation (a consumer group of KIP-848: epoch)."""
+
+    group: str
+    state_before: str
+    state: str
+    generation: int
+    members: int
+
+
+class Committed(Event, frozen=True, gc=False, tag="committed"):
+    """A group has worked off everything below `offset`."""
+
+    topic: str
+    partition: int
+    group: str
+    client_id: str
+    host: str
+    offset: int
+
+
+# --- how things stand, once a second while tracing
+
+
+class FollowerSeen(msgspec.Struct, frozen=True, gc=False):
+    """What the leader knows of a follower."""
+
+    node: int
+    is_in_sync: bool
+    safe_end: int  # it has everything below this; -1 when it has not been heard of
+    lag_records: int
+    lag_ms: int  # since it last had all that the leader had; 0 while it has
+    silent_ms: int  # since its last fetch that named this partition or moved it; -1: never
+
+
+class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
+    """A partition, told by its leader."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    log_start: int
+    last_stable_offset: int
+    watermark: int
+    next_offset: int
+    safe_end: int  # the leader itself has everything below this safely
+    in_sync: tuple[int, ...]
+    in_sync_min: int  # min.insync.replicas, and never more than there are replicas
+    followers: tuple[FollowerSeen, ...]
+    size_bytes: int
+
+
+class MemberSeen(msgspec.Struct, frozen=True, gc=False):
+    """A member of a group and what it was given to read, as (topic, partition)."""
+
+    member_id: str
+    client_id: str
+    host: str
+    assigned: tuple[tuple[str, int], ...]
+
+
+class OffsetSeen(msgspec.Struct, frozen=True, gc=False):
+    """What a group has committed for a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+
+class GroupSeen(Event, frozen=True, gc=False, tag="group_seen"):
+    """A group, told by its coordinator."""
+
+    group: str
+    type: str
+    state: str
+    generation: int
+    state_ms: int  # how long it has been in this state, as far as this node knows
+    members: tuple[MemberSeen, ...]
+    offsets: tuple[OffsetSeen, ...]
+
+
+# --- about the trace itself
+
+
+class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):
+    """So many events before this one did not make it into the trace topic: there was nobody to take them."""
+
+    count: int
+
+
+AnyEvent: TypeAlias = (
+    ProduceAppended
+    | ProduceAnswered
+    | Replicated
+    | WatermarkMoved
+    | FetchWaits
+    | FetchAnswered
+    | RefusedEvent
+    | MetadataTold
+    | LeaderChanged
+    | InSyncChanged
+    | GroupJoined
+    | GroupLeft
+    | GroupChanged
+    | Committed
+    | PartitionSeen
+    | GroupSeen
+    | EventsLost
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder = msgspec.json.Decoder(AnyEvent)
+
+
+def to_lines(events: list[AnyEvent]) -> bytes:
+    """One JSON object a line."""
+    return _encoder.encode_lines(events)
+
+
+def from_lines(lines: bytes) -> list[AnyEvent]:
+    """Raises msgspec.DecodeError for what is no event of this schema."""
+    return _decoder.decode_lines(lines)
