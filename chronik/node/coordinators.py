@@ -27,6 +27,8 @@ from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
 
 if TYPE_CHECKING:
+    from chronik.core.machines.groups.classic_group import ClassicGroup
+    from chronik.core.machines.groups.consumer_group import ConsumerGroup
     from chronik.core.machines.groups.machine import GroupsMachine
 
 REPLAYED_AT_ONCE = 1000  # records of all logs together, until others have their turn
@@ -84,6 +86,7 @@ class Coordinators:
         self._unread: deque[MachineHost] = deque()  # of those, what is still reading its log, one after the other
         self._replayed = 0  # records, since others last had their turn
         self._is_turn_due = False
+        self._epoch_since_ms: dict[str, int] = {}  # when a KIP-848 group came to its epoch, if that was here
         replicas.on_offline.append(self.leadership_lost)
         replicas.on_gone.append(self.leadership_lost)
 
@@ -109,6 +112,7 @@ class Coordinators:
             self._replicas,
             self._waiting,
             self._time,
+            self._applied,
             codes=CODES,
         )
         self._hosts[replica.partition] = self._loading[replica.partition] = host
@@ -123,6 +127,8 @@ class Coordinators:
             self._loading.pop(replica.partition, None)
             with contextlib.suppress(ValueError):
                 self._unread.remove(host)
+            for group_id in cast("GroupsMachine", host.machine).groups:
+                self._epoch_since_ms.pop(group_id, None)
             host.close()
 
     def role_changed(self, replica: Replica) -> None:
@@ -185,6 +191,26 @@ class Coordinators:
         """Those that have read their logs."""
         for host in self._loaded_hosts():
             yield cast("GroupsMachine", host.machine)  # only those are started here
+
+    def _applied(self, facts: list[Any]) -> None:
+        from chronik.core.machines.groups.facts import GroupEpochSet  # has been loaded with the first group
+
+        for fact in facts:
+            if isinstance(fact, GroupEpochSet):
+                if fact.epoch is None:
+                    self._epoch_since_ms.pop(fact.group_id, None)
+                else:
+                    self._epoch_since_ms[fact.group_id] = self._time.now_ms()
+
+    def state_ms(self, group: ClassicGroup | ConsumerGroup) -> int:
+        """How long a group has been in its state (a KIP-848 group: has had its epoch); -1 when that is not known."""
+        from chronik.core.machines.groups.classic_group import ClassicGroup
+
+        if isinstance(group, ClassicGroup):
+            since_ms = group.since_ms
+        else:
+            since_ms = self._epoch_since_ms.get(group.group_id, -1)
+        return -1 if since_ms < 0 else max(self._time.now_ms() - since_ms, 0)
 
     @property
     def is_loading(self) -> bool:
