@@ -6,6 +6,8 @@ are added with a default, never renamed. Every node answers for itself alone; sh
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
 
 from chronik.trace.events import AnyEvent, GroupSeen, PartitionSeen
@@ -99,3 +101,91 @@ class EventsLook(msgspec.Struct, frozen=True, gc=False):
     cursor: int  # where to go on
     lost: int  # let go before they could be read
     is_more: bool = False
+
+
+# --- one record, for `chronik where`
+
+RECORD, FIND = "record", "find"
+
+
+class Place(StrEnum):
+    """Where a record is on one node, or why it is not there."""
+
+    HERE = "here"
+    DELETED = "deleted"  # before the log start: retention, or somebody who asked for it
+    COMPACTED = "compacted"  # a later record of the same key replaced it
+    BEYOND_END = "beyond the end"  # no record has had this offset here yet
+    NO_COPY = "no copy"  # this node does not have the partition
+    NO_SUCH_PARTITION = "no such partition"
+    UNREADABLE = "unreadable"  # the copy is offline or damaged
+
+
+class BatchSeen(msgspec.Struct, frozen=True, gc=False):
+    """A record's batch, by its header alone: what the producer said and where the log has put it."""
+
+    base_offset: int
+    to_offset: int
+    leader_epoch: int  # of the leader that took it
+    producer_id: int  # -1: not idempotent
+    producer_epoch: int
+    base_sequence: int
+    first_timestamp: int
+    max_timestamp: int
+    record_count: int  # fewer than there are offsets, when compaction took some
+    size_bytes: int
+    codec: str
+    is_transactional: bool
+    is_control: bool
+    segment: str  # the file
+    position: int  # in that file
+
+    @property
+    def is_thinned(self) -> bool:
+        """Whether compaction took some of its records."""
+        return self.record_count < self.to_offset - self.base_offset
+
+
+class RecordLook(msgspec.Struct, frozen=True, gc=False):
+    """View `record`: what one node's copy has at an offset. Offsets are -1 where there is no copy to ask."""
+
+    node: int
+    now_us: int
+    topic: str
+    partition: int
+    offset: int
+    place: Place
+    reason: str | None = None  # more about the place, if there is more
+    is_leader: bool = False
+    leader: int = -1
+    leader_epoch: int = -1
+    log_start: int = -1
+    watermark: int = -1
+    last_stable_offset: int = -1
+    next_offset: int = -1
+    safe_end: int = -1
+    in_sync: tuple[int, ...] = ()  # as the cluster's metadata has it on this node
+    replicas: tuple[int, ...] = ()
+    batch: BatchSeen | None = None  # where it is here
+
+    @property
+    def is_synced(self) -> bool:
+        return self.place is Place.HERE and self.offset < self.safe_end
+
+
+class FoundRecord(msgspec.Struct, frozen=True, gc=False):
+    """A record that a producer gave a certain sequence number."""
+
+    offset: int
+    producer_epoch: int
+
+
+class FindLook(msgspec.Struct, frozen=True, gc=False):
+    """View `find`: where a producer's sequence number is, of the part of the log that was looked at."""
+
+    node: int
+    now_us: int
+    topic: str
+    partition: int
+    place: Place  # HERE, or why there was nothing to look at
+    found: tuple[FoundRecord, ...] = ()
+    go_on_from: int = -1  # there is more of the log to look at from here on; -1: that was all
