@@ -131,6 +131,20 @@ class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
     took_us: int
 
 
+class FetchDropped(Event, frozen=True, gc=False, tag="fetch_dropped"):
+    """Nobody waits for the answer to this fetch any more: the client hung up."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    group: str | None
+    offset: int
+    max_wait_ms: int
+    waited_us: int
+
+
 # --- refusals, and what clients were told
 
 
@@ -258,6 +272,7 @@ class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
     in_sync_min: int  # min.insync.replicas, and never more than there are replicas
     followers: tuple[FollowerSeen, ...]
     size_bytes: int
+    is_traced: bool = False  # whether what clients do with it is in the trace, too
 
 
 class MemberSeen(msgspec.Struct, frozen=True, gc=False):
@@ -292,6 +307,10 @@ class GroupSeen(Event, frozen=True, gc=False, tag="group_seen"):
 # --- about the trace itself
 
 
+class TraceBegan(Event, frozen=True, gc=False, tag="trace_began"):
+    """This node traces from here on: it started, or was told to. What was under way before is not in its trace."""
+
+
 class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):
     """So many events before this one did not make it into the trace topic: there was nobody to take them."""
 
@@ -305,6 +324,7 @@ AnyEvent: TypeAlias = (
     | WatermarkMoved
     | FetchWaits
     | FetchAnswered
+    | FetchDropped
     | RefusedEvent
     | MetadataTold
     | LeaderChanged
@@ -315,6 +335,7 @@ AnyEvent: TypeAlias = (
     | Committed
     | PartitionSeen
     | GroupSeen
+    | TraceBegan
     | EventsLost
 )
 

@@ -1,0 +1,35 @@
+"""How long something may take before it is called a stall. Every figure is a promise not to cry wolf below it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """In milliseconds, and how often. The defaults fit clients with Kafka's default settings."""
+
+    stand_still_ms: int = 5_000
+    """A watermark that does not move although there is more; a fetch with data there that is not answered; a partition
+    that is asked for and given nothing; a client that is refused and never served."""
+    fresh_ms: int = 5_000
+    """How old the last sight of a partition, a group or a client may be to say anything of now."""
+    hang_ms: int = 5_000
+    """How far past its own max_wait_ms a fetch may wait."""
+    empty_answers: int = 3
+    """How many empty answers in a row, although there is something to give, are no accident."""
+    refusals: int = 3
+    """How many refusals in a row, with nothing accepted in between, are no accident."""
+    unasked_ms: int = 10_000
+    """How long a consumer that has worked off what it was given may go without asking for more."""
+    unworked_ms: int = 60_000
+    """The same for one that may still have records to work off: it was given more than it has committed."""
+    rebalance_ms: int = 10_000
+    """How long a group may be anything but stable."""
+    rebalances: int = 5
+    """How many new generations of a group within `churn_ms`, over at least a third of it, are too many."""
+    churn_ms: int = 60_000
+    repeats: int = 3
+    """How often a client may hang up, expire or ask for the same again before it is its own limit."""
+    reconnect_ms: int = 5_000
+    """A client that comes back within this time has not gone, it has hung up."""
