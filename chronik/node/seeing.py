@@ -22,7 +22,9 @@ from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen
 _PARTITIONS = array_of(INT32)
 
 
-def partition_seen(replica: Replica, node_id: int, now_us: int, monotonic_ms: int) -> PartitionSeen:
+def partition_seen(
+    replica: Replica, node_id: int, now_us: int, monotonic_ms: int, is_traced: bool = False
+) -> PartitionSeen:
     """A partition that this node leads."""
     in_sync = replica.in_sync
     assert in_sync is not None  # only who leads knows
@@ -47,6 +49,7 @@ def partition_seen(replica: Replica, node_id: int, now_us: int, monotonic_ms: in
             for follower, progress in in_sync.followers.items()
         ),
         log.size_bytes(),
+        is_traced,
     )
 
 

@@ -47,9 +47,11 @@ class Recorder:
         if not is_all and not exceptions:
             self.steps = None
         elif self.steps is None:
-            from chronik.trace.steps import Steps  # loads msgspec: a node that traces nothing starts without it
+            from chronik.trace.events import TraceBegan  # loads msgspec: a node that traces nothing starts without it
+            from chronik.trace.steps import Steps
 
             self.steps = Steps(self)
+            self.add(TraceBegan(self.clock.now_us(), self.node_id))
 
     def wants(self, topic: str) -> bool:
         """Whether this topic is traced. Our own never are: the trace would trace itself."""
