@@ -1,0 +1,259 @@
+"""The columns of `chronik watch`: what stands in each, how it is sorted, and which of them fit a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.text import Text
+
+from chronik.cli.watch_model import LAG_MS_NOTABLE, GroupRow, Row, sparkline
+
+GOOD, NOTABLE, BAD, QUIET, ACCENT = "green", "yellow", "bold red", "bright_black", "cyan"
+BARS_WIDTH = 10
+TOPIC_WIDTH_MAX = 28
+SEPARATOR = 2
+
+
+@dataclass(frozen=True)
+class Column:
+    key: str
+    title: str
+    rank: int
+    """Where there is no room for all, the columns with the highest rank go first."""
+    cell: Callable[[Row], Text]
+    order: Callable[[Row], Any]
+    """What rows are sorted by; None comes last, whatever the direction."""
+    is_right: bool = True
+    is_highest_first: bool = True
+    """How one wants to see it when first sorted by it: the largest gap on top, topics from A to Z."""
+    width_max: int | None = None
+
+
+@dataclass(frozen=True)
+class Sort:
+    key: str = "topic"
+    is_reversed: bool = False
+    """Against what the column does by itself."""
+
+
+def number(value: int | None) -> str:
+    return "-" if value is None else f"{value:,}"
+
+
+def rate(value: float | None) -> str:
+    """Records a second. Below ten with a decimal: 0.4 is not nothing."""
+    if value is None:
+        return "-"
+    if value >= 999_500:
+        return f"{value / 1_000_000:,.1f}M"
+    return f"{value:,.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}"
+
+
+def milliseconds(value: int | None) -> str:
+    """-1 stands for 'never' (see FollowerSeen)."""
+    if value is None:
+        return "-"
+    if value < 0:
+        return "ever"
+    if value < 10_000:
+        return f"{value:,} ms"
+    seconds = value // 1000
+    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
+
+
+def _quiet_zero(text: str, value: float | None, style: str = "") -> Text:
+    return Text(text, QUIET if not value else style)
+
+
+def _leader(row: Row) -> Text:
+    if row.leader is None:
+        return Text("none", BAD)
+    return Text(str(row.leader)) if row.is_heard else Text(f"{row.leader}?", BAD)
+
+
+def replicas(row: Row) -> Text:
+    """`1 2 !3`: the replica on node 3 is not in sync. Only the leader knows."""
+    if not row.is_heard:
+        return Text("?", QUIET)
+    cells = [
+        Text(f"!{node}", BAD) if node in row.out_of_sync else Text(str(node), GOOD if row.out_of_sync else "")
+        for node in row.replicas
+    ]
+    return Text(" ").join(cells)
+
+
+def _offset(pick: Callable[[Row], int | None]) -> Callable[[Row], Text]:
+    def cell(row: Row) -> Text:
+        return Text(number(pick(row)), "" if row.is_heard else QUIET)
+
+    return cell
+
+
+def _stable(row: Row) -> Text:
+    is_behind = row.last_stable_offset != row.watermark  # an open transaction holds it back
+    return Text(number(row.last_stable_offset), ACCENT if is_behind else QUIET)
+
+
+def _trouble(row: Row) -> str:
+    """How lag and gap are coloured: some is normal where something is produced."""
+    if row.out_of_sync:
+        return BAD
+    return NOTABLE if row.is_troubled else ""
+
+
+def _lag_ms(row: Row) -> Text:
+    lag_ms = row.lag_ms
+    if lag_ms is not None and 0 <= lag_ms < LAG_MS_NOTABLE:
+        return Text(milliseconds(lag_ms), QUIET)
+    return _quiet_zero(milliseconds(lag_ms), lag_ms, _trouble(row))
+
+
+COLUMNS: tuple[Column, ...] = (
+    Column(
+        "topic",
+        "topic",
+        0,
+        lambda row: Text(row.topic, QUIET if row.is_internal else ""),
+        lambda row: (row.topic, row.partition),
+        is_right=False,
+        is_highest_first=False,
+        width_max=TOPIC_WIDTH_MAX,
+    ),
+    Column(
+        "partition", "p", 0, lambda row: Text(str(row.partition)), lambda row: row.partition, is_highest_first=False
+    ),
+    Column("leader", "lead", 1, _leader, lambda row: row.leader, is_highest_first=False),
+    Column("log_start", "start", 13, _offset(lambda row: row.log_start), lambda row: row.log_start),
+    Column("last_stable_offset", "stable", 14, _stable, lambda row: row.last_stable_offset),
+    Column("watermark", "watermark", 3, _offset(lambda row: row.watermark), lambda row: row.watermark),
+    Column("next_offset", "next", 7, _offset(lambda row: row.next_offset), lambda row: row.next_offset),
+    Column("gap", "gap", 2, lambda row: _quiet_zero(number(row.gap), row.gap, _trouble(row)), lambda row: row.gap),
+    Column(
+        "in_sync", "in sync", 4, replicas, lambda row: len(row.out_of_sync) if row.is_heard else None, is_right=False
+    ),
+    Column(
+        "lag_records",
+        "lag",
+        5,
+        lambda row: _quiet_zero(number(row.lag_records), row.lag_records, _trouble(row)),
+        lambda row: row.lag_records,
+    ),
+    Column("lag_ms", "for", 9, _lag_ms, lambda row: _ever_first(row.lag_ms)),
+    Column("in_per_s", "in/s", 6, lambda row: _quiet_zero(rate(row.in_per_s), row.in_per_s), lambda row: row.in_per_s),
+    Column(
+        "out_per_s", "out/s", 8, lambda row: _quiet_zero(rate(row.out_per_s), row.out_per_s), lambda row: row.out_per_s
+    ),
+    Column(
+        "produced",
+        "produced",
+        10,
+        lambda row: Text(sparkline(row.produced, BARS_WIDTH), ACCENT if any(row.produced[-BARS_WIDTH:]) else QUIET),
+        lambda row: sum(row.produced),
+        is_right=False,
+    ),
+    Column(
+        "gaps",
+        "gaps",
+        11,
+        lambda row: Text(sparkline(row.gaps, BARS_WIDTH), NOTABLE if any(row.gaps[-BARS_WIDTH:]) else QUIET),
+        lambda row: sum(row.gaps),
+        is_right=False,
+    ),
+)
+BY_KEY = {column.key: column for column in COLUMNS}
+
+
+def _ever_first(lag_ms: int | None) -> float | None:
+    return float("inf") if lag_ms == -1 else lag_ms
+
+
+def ordered(rows: Iterable[Row], sort: Sort) -> list[Row]:
+    """By the column, then by name, so that rows do not dance."""
+    column = BY_KEY[sort.key]
+    by_name = sorted(rows, key=lambda row: (row.topic, row.partition))
+    known = [row for row in by_name if column.order(row) is not None]
+    unknown = [row for row in by_name if column.order(row) is None]
+    return sorted(known, key=column.order, reverse=column.is_highest_first != sort.is_reversed) + unknown
+
+
+@dataclass(frozen=True)
+class Laid:
+    """A column with its place in a terminal."""
+
+    column: Column
+    start: int
+    width: int
+
+    @property
+    def end(self) -> int:
+        return self.start + self.width
+
+
+def widths_of(rows: Sequence[Row], sort: Sort, before: Mapping[str, int] | None = None) -> dict[str, int]:
+    """How wide each column must be for these rows. Never narrower than before: what moves is hard to read."""
+    floor = before or {}
+    return {column.key: max(_width(column, rows, sort), floor.get(column.key, 0)) for column in COLUMNS}
+
+
+def laid_out(widths: Mapping[str, int], width: int, sort: Sort) -> list[Laid]:
+    """The columns that fit. The one that rows are sorted by is always there."""
+    chosen = {column.key for column in COLUMNS}
+    for column in sorted(COLUMNS, key=lambda each: -each.rank):
+        if sum(widths[key] + SEPARATOR for key in chosen) - SEPARATOR <= width:
+            break
+        if column.rank and column.key != sort.key:
+            chosen.discard(column.key)
+    laid, start = [], 0
+    for column in COLUMNS:
+        if column.key in chosen:
+            laid.append(Laid(column, start, widths[column.key]))
+            start += widths[column.key] + SEPARATOR
+    return laid
+
+
+def _width(column: Column, rows: Sequence[Row], sort: Sort) -> int:
+    arrow = 1 if column.key == sort.key else 0
+    widest = max((column.cell(row).cell_len for row in rows), default=0)
+    return max(len(column.title) + arrow, min(widest, column.width_max or widest))
+
+
+def header(laid: Sequence[Laid], sort: Sort) -> Text:
+    line = Text()
+    for place in laid:
+        column = place.column
+        is_sorted = column.key == sort.key
+        arrow = ("▼" if column.is_highest_first != sort.is_reversed else "▲") if is_sorted else ""
+        title = f"{column.title}{arrow}"
+        padded = title.rjust(place.width) if column.is_right else title.ljust(place.width)
+        line.append(" " * (place.start - line.cell_len))
+        line.append(padded, "bold" if is_sorted else "")
+    return line
+
+
+def line_of(row: Row, laid: Sequence[Laid]) -> Text:
+    line = Text()
+    for place in laid:
+        cell = place.column.cell(row)
+        cell.truncate(place.width, overflow="ellipsis")
+        line.append(" " * (place.start - line.cell_len))
+        room = " " * (place.width - cell.cell_len)
+        line.append_text(Text.assemble(room, cell) if place.column.is_right else Text.assemble(cell, room))
+    return line
+
+
+def group_line(group: GroupRow, width: int) -> Text:
+    """`billing  stable  2 members  lag 1,204  ▁▂▄`."""
+    state = Text(group.state, GOOD if group.state.lower() == "stable" else NOTABLE if group.members else QUIET)
+    lag = Text("-" if group.lag is None else number(group.lag), QUIET if not group.lag else "")
+    name = Text(group.group)
+    name.truncate(max(width - 50, 12), overflow="ellipsis", pad=True)
+    state.truncate(20, overflow="ellipsis", pad=True)
+    members = f"{group.members:>3} {'member ' if group.members == 1 else 'members'}"
+    bars = Text(sparkline(group.lags, BARS_WIDTH), ACCENT if any(group.lags[-BARS_WIDTH:]) else QUIET)
+    return Text.assemble(name, "  ", state, (members, "" if group.members else QUIET), "  ", _right(lag, 9), "  ", bars)
+
+
+def _right(text: Text, width: int) -> Text:
+    return Text.assemble(" " * max(width - text.cell_len, 0), text)
