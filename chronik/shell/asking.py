@@ -30,16 +30,16 @@ class NotKafka(NoAnswer):
     """Something else listens there."""
 
 
-def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
+def ask(address: Address, request: Any, timeout_s: float = 5.0, client_id: bytes = CLIENT_ID) -> Any:
     """The response to a kio request, in the request's own version. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     try:
         with socket.create_connection(address, timeout=timeout_s) as connection:
-            connection.sendall(_frame(request))
-            (size,) = struct.unpack(">i", _read(connection, 4, deadline))
+            connection.sendall(_frame(request, client_id))
+            (size,) = struct.unpack(">i", receive(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
                 raise NotKafka(f"{written(address)} does not speak Kafka's protocol")
-            return _response(request, _read(connection, size, deadline))
+            return _response(request, receive(connection, size, deadline))
     except Malformed as problem:
         raise NotKafka(f"{written(address)} answered what cannot be read: {problem}") from problem
     except TimeoutError as problem:
@@ -48,13 +48,13 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0) -> Any:
         raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
 
 
-def _frame(request: Any) -> bytes:
+def _frame(request: Any, client_id: bytes) -> bytes:
     from kio.serial import entity_writer
 
     kind = type(request)
     out = io.BytesIO()
-    out.write(struct.pack(">ihhih", 0, kind.__api_key__, kind.__version__, CORRELATION_ID, len(CLIENT_ID)))
-    out.write(CLIENT_ID)
+    out.write(struct.pack(">ihhih", 0, kind.__api_key__, kind.__version__, CORRELATION_ID, len(client_id)))
+    out.write(client_id)
     if kind.__flexible__:
         out.write(b"\x00")  # no tagged fields in the header
     entity_writer(kind)(out, request)
@@ -63,7 +63,8 @@ def _frame(request: Any) -> bytes:
     return bytes(frame)
 
 
-def _read(connection: socket.socket, count: int, deadline: float) -> bytes:
+def receive(connection: socket.socket, count: int, deadline: float) -> bytes:
+    """So many bytes. Raises OSError: TimeoutError, or ConnectionResetError when it hung up."""
     received = bytearray()
     while len(received) < count:
         connection.settimeout(max(deadline - time.monotonic(), 0.001))

@@ -1,0 +1,158 @@
+"""The faults themselves: each replaces a method of the node that is about to start, and nothing else.
+
+This is the only place where that is done. Product code has no switch for it: a fault that could be switched on could
+be switched on by mistake. Each fault begins after so many records of a partition (`AFTER_RECORDS`), so that it can be
+seen how all was well before, and touches topics of users alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any
+
+from chronik.api import fetch, metadata, produce
+from chronik.api.desk import Caller, Desk, Elsewhere, ProduceUnderWay
+from chronik.core.errors import Code
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.names import is_internal
+from chronik.core.machines.metadata.partition import Partition
+from chronik.core.replica.replica import Replica
+from chronik.node import fetchers
+from chronik.node.forwarding import Forwarding
+
+AFTER_RECORDS = 300
+STARVED_PARTITION = 1
+# Programs of ours look at the cluster by this name (shell/asking.py): they are told the truth, to see what is wrong.
+LOOKING = "chronik-cli"
+
+
+def _put(owner: Any, name: str, replacement: Any) -> None:
+    if not hasattr(owner, name):
+        raise AttributeError(f"{owner} has no {name} any more: the fault has to be built in elsewhere")
+    setattr(owner, name, replacement)
+
+
+def follower_stops_fetching() -> None:
+    """This node asks its leaders for nothing more of partitions that have so many records. They wait for it."""
+    join = fetchers._Stream.join
+
+    def join_or_leave(stream: fetchers._Stream, replica: Replica) -> None:
+        if not is_internal(replica.topic) and replica.log.end_offset >= AFTER_RECORDS:
+            stream.leave(replica)
+        else:
+            join(stream, replica)
+
+    _put(fetchers._Stream, "join", join_or_leave)
+
+
+def watermark_stands_still() -> None:
+    """A leader's watermark moves no further, whatever its followers have."""
+    advance = Replica._advance
+
+    def advance_or_not(replica: Replica) -> bool:
+        is_stuck = replica.is_leader and not is_internal(replica.topic) and replica.high_watermark >= AFTER_RECORDS
+        return False if is_stuck else advance(replica)
+
+    _put(Replica, "_advance", advance_or_not)
+
+
+def fetch_hangs() -> None:
+    """A consumer that has come so far is not answered any more, whatever there is for it."""
+    plan, time_is_up = fetch._Fetch._plan, fetch._Fetch._time_is_up
+
+    def plan_nothing(waiting: fetch._Fetch) -> fetch.Plan:
+        planned = plan(waiting)
+        if not _hangs(waiting):
+            return planned
+        return fetch.Plan([part._replace(slice=None) for part in planned.parts], 0, False)
+
+    def wait_on(waiting: fetch._Fetch) -> None:
+        if not _hangs(waiting):
+            time_is_up(waiting)
+
+    _put(fetch._Fetch, "_plan", plan_nothing)
+    _put(fetch._Fetch, "_time_is_up", wait_on)
+
+
+def _hangs(waiting: fetch._Fetch) -> bool:
+    return any(
+        asked.fetch_offset >= AFTER_RECORDS and not _is_ours(waiting._desk.metadata.image, asked.key[0])
+        for asked in waiting._partitions
+    )
+
+
+def _is_ours(image: MetadataImage, topic: str | bytes) -> bool:
+    known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
+    return known is None or known.is_internal
+
+
+def partition_starved() -> None:
+    """Consumers get nothing more of partition 1, while all others go on."""
+    plan, readable_bound = fetch._Fetch._plan, Replica.readable_bound
+    is_planning = False
+
+    def plan_with_hunger(waiting: fetch._Fetch) -> fetch.Plan:
+        nonlocal is_planning
+        is_planning = True
+        try:
+            return plan(waiting)
+        finally:
+            is_planning = False
+
+    def bound(replica: Replica, isolation_level: int) -> int:
+        true_bound = readable_bound(replica, isolation_level)
+        is_starved = is_planning and replica.partition == STARVED_PARTITION and not is_internal(replica.topic)
+        return min(true_bound, AFTER_RECORDS) if is_starved else true_bound
+
+    _put(fetch._Fetch, "_plan", plan_with_hunger)
+    _put(Replica, "readable_bound", bound)
+
+
+# Which node answers a Metadata request falsely now; None while it is answered truly.
+_liar: ContextVar[int | None] = ContextVar("liar", default=None)
+
+
+def metadata_lists_one_node() -> None:
+    """Every node says that it is the only one and leads everything; what it does not lead it refuses and does not send
+    on, nor does it say who leads. So it was with the broker that this project began with."""
+    handle, brokers, partition = metadata.handle, metadata._brokers, metadata._partition
+
+    async def handle_falsely(request: Any, caller: Caller, desk: Desk) -> Any:
+        token = _liar.set(None if caller.client_id == LOOKING else desk.node_id)
+        try:
+            return await handle(request, caller, desk)
+        finally:
+            _liar.reset(token)
+
+    def brokers_but_one(image: MetadataImage) -> tuple[Any, ...]:
+        return tuple(each for each in brokers(image) if _liar.get() in (None, each.node_id))
+
+    def led_here(number: int, placed: Partition, view: metadata.View) -> Any:
+        node_id = _liar.get()
+        return partition(number, placed if node_id is None else replace(placed, leader=node_id), view)
+
+    _put(metadata, "handle", handle_falsely)
+    _put(metadata, "_brokers", brokers_but_one)
+    _put(metadata, "_partition", led_here)
+    _put(Forwarding, "produce", _refuse_all)
+    _put(produce._Pending, "_name_leaders", _name_nobody)
+
+
+def _refuse_all(forwarding: Forwarding, under_way: ProduceUnderWay, parts: list[Elsewhere]) -> None:
+    for part in parts:
+        forwarding._refuse(under_way, part, Code.NOT_LEADER_OR_FOLLOWER)
+
+
+def _name_nobody(pending: produce._Pending) -> Sequence[Any]:
+    return ()
+
+
+FAULTS: Mapping[str, Callable[[], None]] = {
+    "follower-stops-fetching": follower_stops_fetching,
+    "watermark-stands-still": watermark_stands_still,
+    "fetch-hangs": fetch_hangs,
+    "partition-starved": partition_starved,
+    "metadata-lists-one-node": metadata_lists_one_node,
+}

@@ -1,0 +1,99 @@
+"""The gallery: every fault with what it is, which clients show it, and the cause that must be named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from chronik.lab.loads import Habits
+from chronik.trace.verdicts import Cause
+
+HEALTHY = "healthy"
+# Long enough to be looked at; a node's default would take the follower out of the in-sync set after 30 s.
+PATIENT_LEADERS = {"replica.lag.time.max.ms": "600000"}
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One fault to be looked at."""
+
+    name: str
+    what: str  # goes wrong, in one sentence
+    seen: str  # by the users of such a cluster
+    cause: Cause | None  # what it must be called; None: there is nothing wrong
+    habits: Habits = field(default_factory=Habits)
+    settings: Mapping[str, str] = field(default_factory=dict)  # of every node
+    faulty_nodes: tuple[int, ...] = (1, 2, 3)  # with the fault of this name built in
+    verify_options: str = ""
+
+
+def _exhibits() -> list[Exhibit]:
+    return [
+        Exhibit(
+            HEALTHY,
+            "Nothing is wrong: a writer, a reader, three nodes.",
+            "Everything that is written is read a moment later.",
+            None,
+            faulty_nodes=(),
+        ),
+        Exhibit(
+            "follower-stops-fetching",
+            "Node 3 asks its leaders for nothing more. It counts as in sync, so they wait for it.",
+            "Partitions led by nodes 1 and 2 take messages (acks=1), but consumers get none of them.",
+            Cause.WATERMARK_STANDS_STILL,
+            settings=PATIENT_LEADERS,
+            faulty_nodes=(3,),
+        ),
+        Exhibit(
+            "metadata-lists-one-node",
+            "Every node tells clients that it is the only one and leads everything, and sends nothing on.",
+            "A client that knows one address is refused two messages of three, however often it tries.",
+            Cause.REFUSED_FOR_LEADERSHIP,
+            habits=Habits(knows_one_node=True),
+        ),
+        Exhibit(
+            "watermark-stands-still",
+            "Leaders stop moving the high watermark, although every follower has everything.",
+            "Messages are taken, and nobody gets to read them.",
+            Cause.WATERMARK_STANDS_STILL,
+        ),
+        Exhibit(
+            "fetch-hangs",
+            "A fetch is not answered although there is something to give.",
+            "The consumer waits. It has nothing to complain about until its own timeout, and then asks again.",
+            Cause.FETCH_HANGS,
+        ),
+        Exhibit(
+            "partition-starved",
+            "Answers never hold anything of partition 1, as if the others always filled them.",
+            "Two partitions of three are read, one stays behind.",
+            Cause.PARTITION_BEHIND,
+        ),
+        Exhibit(
+            "client-timeout-too-short",
+            "A reader gives up after 300 ms, and has told the node to wait 5 s for 50 MB.",
+            "It hangs up before every answer, asks again, and never gets anything. The cluster is well.",
+            Cause.CLIENT_LIMIT,
+            habits=Habits(is_impatient=True),
+            faulty_nodes=(),
+        ),
+        Exhibit(
+            "consumer-stops",
+            "The reader is alive, keeps its place in the group, and asks for nothing more.",
+            "Its lag grows, and nobody else may read its partitions.",
+            Cause.CONSUMER_STOPPED,
+            habits=Habits(stops_after=900),
+            faulty_nodes=(),
+        ),
+        Exhibit(
+            "group-rebalances",
+            "A member joins the group and leaves it again, over and over.",
+            "Every time all members stop reading until the partitions are dealt out anew.",
+            Cause.GROUP_REBALANCING,
+            habits=Habits(comes_and_goes=True),
+            faulty_nodes=(),
+        ),
+    ]
+
+
+GALLERY: Mapping[str, Exhibit] = {exhibit.name: exhibit for exhibit in _exhibits()}
