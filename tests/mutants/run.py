@@ -112,7 +112,12 @@ def _try_all(workplaces: list[Workplace], mutants: list[Mutant], console: Consol
     def attempt(mutant: Mutant) -> Outcome:
         workplace = free.get()
         try:
-            return workplace.try_mutant(mutant)
+            outcome = workplace.try_mutant(mutant)
+            if outcome.problem:  # a test that throws dice may miss once; that it did is told at the end
+                first_problem = outcome.problem
+                outcome = workplace.try_mutant(mutant)
+                outcome.first_problem = first_problem
+            return outcome
         finally:
             free.put(workplace)
 
@@ -138,6 +143,7 @@ def _as_json(outcome: Outcome) -> dict[str, object]:
         "caught_by": outcome.caught_by,
         "seconds": round(outcome.seconds, 2),
         "problem": outcome.problem,
+        "first_problem": outcome.first_problem,
     }
 
 
@@ -149,6 +155,9 @@ def _report(outcomes: list[Outcome], console: Console) -> None:
         table.add_row(outcome.mutant.name, outcome.mutant.fault, caught_by, f"{outcome.seconds:.1f}")
     console.print(table)
     survivors = [outcome for outcome in outcomes if outcome.problem]
+    for outcome in outcomes:
+        if outcome.first_problem and not outcome.problem:
+            console.print(f"{outcome.mutant.name}: caught, but not at first: {outcome.first_problem}", highlight=False)
     for outcome in survivors:  # once more, at the end: the table is long, and of a log often only the end is kept
         console.print(f"[red]{outcome.mutant.name}: {outcome.problem}[/red]", highlight=False)
     caught = len(outcomes) - len(survivors)

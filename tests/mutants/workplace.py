@@ -30,6 +30,7 @@ class Outcome:
     caught_by: list[str] = field(default_factory=list)
     seconds: float = 0.0
     problem: str | None = None
+    first_problem: str | None = None  # what the first attempt said, when it took a second one
 
 
 class Workplace:
