@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
     from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
+
+
+# A view's name and arguments; its answer as JSON (console/looks.py). Raises Refused.
+Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
 
 
 class Caller(NamedTuple):
@@ -196,6 +200,9 @@ class ForwardingDesk(Protocol):
     def produce(self, produce: ProduceUnderWay, parts: list[Elsewhere]) -> None:
         """Send each partition's batch to its leader; the request is told what became of each."""
 
+    def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> Awaitable[memoryview]:
+        """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
+
 
 class QuorumDesk(Protocol):
     """This node's part in the quorum (node/quorum.py)."""
@@ -252,3 +259,4 @@ class Desk:
     trace: Recorder | None = None  # None in tests of what has nothing to tell
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     quorum: QuorumDesk | None = None
+    look: Look | None = None  # None where nobody looks: in the simulator

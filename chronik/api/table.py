@@ -14,7 +14,7 @@ from enum import Enum
 from functools import cache
 from types import ModuleType
 
-from chronik.wire.versions import API_VERSIONS, APIS, FETCH, PRODUCE
+from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, PRODUCE
 
 DIRECT = frozenset({PRODUCE, FETCH})
 
@@ -115,7 +115,7 @@ OVERLAPS = frozenset(api.key for api in APIS.values() if api.name in _OVERLAPPIN
 @cache
 def module_of(api_key: int) -> ModuleType:
     """The module that answers this request, loaded when first asked for: a node starts without those it never needs."""
-    return importlib.import_module(f"chronik.api.{APIS[api_key].name}")
+    return importlib.import_module(f"chronik.api.{EVERY_API[api_key].name}")
 
 
 __all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "PLACES", "Place", "at", "module_of"]

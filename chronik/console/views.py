@@ -11,7 +11,7 @@ from chronik import __version__
 from chronik.core.machines.groups.classic_group import ClassicState
 from chronik.core.machines.groups.describe import CLASSIC_TYPE, CONSUMER_TYPE
 from chronik.trace.reading import ByLabels, PartitionReading, Reading, Timed
-from chronik.wire.versions import APIS
+from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
@@ -72,8 +72,8 @@ def reading(node: Node) -> Reading:
         builds={(__version__,): 1},
         nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
         is_ready=node.is_ready,
-        requests={(APIS[api_key].name,): count for api_key, count in metrics.requests.items()},
-        refusals={(APIS[api_key].name, code.name): count for (api_key, code), count in metrics.refusals.items()},
+        requests={(EVERY_API[api_key].name,): count for api_key, count in metrics.requests.items()},
+        refusals={(EVERY_API[api_key].name, code.name): count for (api_key, code), count in metrics.refusals.items()},
         faults=metrics.faults,
         appended_batches=metrics.produced_batches,
         appended_bytes=metrics.bytes_in,

@@ -22,12 +22,11 @@ from chronik.core.errors import Code, Refused
 from chronik.node.connection import Peer, Slot
 from chronik.node.forwarding import CONTROLLER_BOUND, Forwarding
 from chronik.node.one_address import Relayed
-from chronik.node.peers import NODE_SOFTWARE
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import PRODUCE
+from chronik.wire.versions import EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +49,8 @@ class Dispatch:
         header = read_header(frame)
         api = APIS.get(header.api_key)
         if api is None or not api.lowest <= header.version <= api.highest:
-            return self._unknown(header, answer)
+            is_look = header.api_key == LOOK and header.version == 0
+            return self._look(frame, header, peer, answer) if is_look else self._unknown(header, answer)
         if not (self.serves_clients or peer.is_node or header.api_key == API_VERSIONS):
             if self.lets_clients_wait:
                 self._early.append((frame, peer, answer))
@@ -88,6 +88,13 @@ class Dispatch:
             except Malformed as problem:
                 log.warning("closing the connection of %s: %s", peer.host, problem)
                 answer(None)
+
+    def _look(self, frame: memoryview, header: RequestHeader, peer: Peer, answer: Slot) -> bool:
+        """It is answered at any time: while a node starts it is most worth having."""
+        self._metrics.requests[LOOK] += 1
+        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
+        module_of(LOOK).start(frame, header, caller, self._desk, answer)
+        return False
 
     def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
         if header.api_key != API_VERSIONS:
@@ -179,7 +186,7 @@ class Dispatch:
 
     def _fault(self, header: RequestHeader, caller: Caller, problem: Exception | None = None) -> None:
         self._metrics.faults += 1
-        name = APIS[header.api_key].name
+        name = EVERY_API[header.api_key].name
         log.error(
             "fault in %s v%d of client %r at %s",
             name,

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from dataclasses import fields, is_dataclass
 from functools import partial
 from types import ModuleType
@@ -57,6 +57,7 @@ NOT_KNOWN_THERE = (
 CONTROLLER_WAIT_MS = 20_000
 CONTROLLER_RETRY_MS = 20
 CATCH_UP_MS = 5000
+ASK_MS = 4000  # a node that is named; who asks waits 5 s
 
 CONTROLLER_BOUND = at(Place.CONTROLLER)
 NOWHERE_ELSE = at(Place.ANYWHERE)
@@ -103,6 +104,7 @@ class Forwarding:
         self._cluster = cluster
         self._deadlines = deadlines
         self._metrics = metrics
+        self._peers = peers
         self._routes = Routes(peers)
         self._parked: dict[int, _Parked] = {}  # in the order in which they came
         self._parked_total = 0
@@ -314,6 +316,12 @@ class Forwarding:
     def fetch(self, frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Any) -> Any:
         return self._one_address.fetch(frame, header, caller, desk, answer, self._routes.of(caller.connection_id))
 
+    def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> Awaitable[memoryview]:
+        """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
+        if self._peers.address_of(node_id) is None:
+            raise Refused(Code.BROKER_NOT_AVAILABLE, f"node {node_id} is not known here")
+        return _reached(self._routes.of(caller.connection_id).ask(node_id, (frame,), ASK_MS))
+
     async def _by_controller(
         self,
         module: ModuleType,
@@ -348,6 +356,14 @@ class Forwarding:
             if route.is_closed or loop.time() >= until:
                 raise Refused(Code.NOT_CONTROLLER, "there is no controller at the moment")
             await asyncio.sleep(CONTROLLER_RETRY_MS / 1000)
+
+
+async def _reached(asking: Awaitable[memoryview]) -> memoryview:
+    """Raises Refused."""
+    try:
+        return await asking
+    except Unreachable as problem:
+        raise Refused(Code.BROKER_NOT_AVAILABLE, str(problem)) from problem
 
 
 def _leadership(placed: Partition | None) -> tuple[int, int] | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
+from collections.abc import Awaitable
 from typing import Any
 
-from chronik.api.desk import Desk
+from chronik.api.desk import Desk, Look
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.metadata.image import MetadataImage
@@ -69,6 +70,7 @@ class Node:
         self._chance = chance
         self.metrics = Metrics()
         self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
+        self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
         self.waiting = Waiting(self._deadlines, self.metrics)
         self._time = SteadyTime(clock)
@@ -224,7 +226,13 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.quorum,
+            look=self._look,
         )
+
+    def _look(self, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
+        if self.look is None:
+            raise Refused(Code.INVALID_REQUEST, "this node cannot be looked at")
+        return self.look(view, arguments)
 
     async def start(self) -> tuple[str, int]:
         """Listen, learn what the cluster is like, recover, register; then clients are served. Returns the address they

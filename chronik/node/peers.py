@@ -24,12 +24,11 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_response, encode_request
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import Inbox
-from chronik.wire.versions import API_VERSIONS, APIS
+from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE
 
 log = logging.getLogger(__name__)
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024  # memory is taken as the bytes come in, so this only bounds nonsense
-NODE_SOFTWARE = "chronik"  # what a node calls itself: its requests are answered where they arrive, never sent on
 CONNECT_MS = 1000  # until the versions of the other side are known
 BACKOFF_MS = 20  # after the first failure; twice that after each further one
 BACKOFF_MAX_MS = 500

@@ -10,8 +10,9 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
@@ -91,6 +92,7 @@ class House:
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )
+            self.node.look = partial(_look, self.node)
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
@@ -146,6 +148,12 @@ class House:
             await self.node.stop()
         self._files.close()
         self._lock.release()
+
+
+def _look(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
+    from chronik.console import looks  # a node that nobody looks at starts without it
+
+    return looks.answer(node, view, arguments)
 
 
 def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> StartError:

@@ -16,10 +16,13 @@ CLUSTER, STATE, EVENTS = "cluster", "state", "events"
 
 
 class Traces(msgspec.Struct, frozen=True, gc=False):
-    """What is traced: every topic but the exceptions, or none but those."""
+    """What is traced: every topic but the exceptions, or none but those. And how many events there are of it."""
 
     is_all: bool
-    exceptions: tuple[str, ...]
+    exceptions: tuple[str, ...]  # sorted
+    added: int = 0  # events, since the node started
+    kept: int = 0  # of those, what can still be looked at
+    is_stored: bool = False  # they also go to the trace topic
 
     @property
     def is_on(self) -> bool:
@@ -45,6 +48,7 @@ class ClusterLook(msgspec.Struct, frozen=True, gc=False):
     is_ready: bool
     controller: int  # -1: nobody, or it is not known
     nodes: tuple[NodeSeen, ...]  # by id; a node that is still starting may know of fewer
+    traces: Traces
 
 
 class CopySeen(msgspec.Struct, frozen=True, gc=False):
@@ -65,13 +69,13 @@ class CopySeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class Totals(msgspec.Struct, frozen=True, gc=False):
-    """Of the partitions led here, our own topics included."""
+    """Of all that this node has, our own topics included; but for the first line, of what it leads."""
 
     led: int
     followed: int
     offline: int
-    under_replicated: int  # not all replicas are in sync
-    lagging: int  # a follower has not all that the leader has
+    under_replicated: int  # partitions of which not all replicas are in sync
+    lagging: int  # partitions of which a follower has not had everything for a while
     gap_largest: int  # records that are appended and not below the watermark yet, of the partition that has most
     lag_records_largest: int  # of one follower
     lag_ms_largest: int

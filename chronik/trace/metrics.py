@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronik.core.errors import Code
-from chronik.wire.versions import APIS
+from chronik.wire.versions import EVERY_API
 
 
 class Metrics:
@@ -12,7 +12,7 @@ class Metrics:
     __slots__ = ("bytes_in", "bytes_out", "duplicate_batches", "faults", "produced_batches", "refusals", "requests")
 
     def __init__(self) -> None:
-        self.requests: dict[int, int] = dict.fromkeys(APIS, 0)
+        self.requests: dict[int, int] = dict.fromkeys(EVERY_API, 0)
         self.faults = 0  # what went wrong other than by refusal or a failing disk: bugs, each of them
         self.refusals: dict[tuple[int, Code], int] = {}  # by request and reason
         self.produced_batches = 0

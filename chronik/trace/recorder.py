@@ -35,15 +35,15 @@ class Recorder:
         self.node_id = node_id
         self.clock = clock
         self._ring: deque[AnyEvent] = deque(maxlen=ring_events)
-        self._is_all = False
-        self._exceptions: frozenset[str] = frozenset()
+        self.is_all = False
+        self.exceptions: frozenset[str] = frozenset()
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.added = 0  # since the process started
         self.on_added: Callable[[AnyEvent], None] | None = None  # who stores them, if they are to be stored
 
     def switch(self, *, is_all: bool, exceptions: frozenset[str]) -> None:
         """Trace every topic of users but these; or, if not all, none but these. What was traced stays in the ring."""
-        self._is_all, self._exceptions = is_all, exceptions
+        self.is_all, self.exceptions = is_all, exceptions
         if not is_all and not exceptions:
             self.steps = None
         elif self.steps is None:
@@ -55,7 +55,12 @@ class Recorder:
 
     def wants(self, topic: str) -> bool:
         """Whether this topic is traced. Our own never are: the trace would trace itself."""
-        return (topic in self._exceptions) != self._is_all and not topic.startswith("__")
+        return (topic in self.exceptions) != self.is_all and not topic.startswith("__")
+
+    @property
+    def kept(self) -> int:
+        """Events that are still there."""
+        return len(self._ring)
 
     def add(self, event: AnyEvent) -> None:
         self._ring.append(event)

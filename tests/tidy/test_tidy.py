@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.wire.versions import APIS
+from chronik.wire.versions import EVERY_API
 from tests.tidy import checks
 from tests.tidy.checks import Source
 
@@ -111,12 +111,12 @@ def test_every_core_and_wire_module_has_its_test_file() -> None:
 
 
 def test_every_request_handler_is_in_the_table() -> None:
-    check = partial(checks.unlisted_handler, listed=frozenset(api.name for api in APIS.values()))
+    check = partial(checks.unlisted_handler, listed=frozenset(api.name for api in EVERY_API.values()))
     assert_tidy(check, python_under("chronik/api/"), "The table is the list of what the node speaks.")
 
 
 def test_every_request_in_the_table_has_its_handler() -> None:
-    missing = [api.name for api in APIS.values() if f"chronik/api/{api.name}.py" not in repository_paths()]
+    missing = [api.name for api in EVERY_API.values() if f"chronik/api/{api.name}.py" not in repository_paths()]
 
     assert missing == []
 

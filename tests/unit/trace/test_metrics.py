@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from chronik.core.errors import Code
 from chronik.trace.metrics import Metrics
-from chronik.wire.versions import APIS, FETCH, PRODUCE
+from chronik.wire.versions import EVERY_API, FETCH, PRODUCE
 
 
 def test_every_request_that_is_spoken_has_a_counter_from_the_start() -> None:
-    assert Metrics().requests == dict.fromkeys(APIS, 0)
+    assert Metrics().requests == dict.fromkeys(EVERY_API, 0)
 
 
 def test_refusals_are_counted_by_request_and_reason() -> None:

@@ -1,0 +1,208 @@
+"""The views of a look: what a node tells of itself when it is asked over the Kafka port, or over HTTP.
+
+A view is a function of the node and the arguments of the look, and gives one of the answers in trace/looks.py. It looks
+and touches nothing. One that goes through many partitions lets others have their turn now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import msgspec
+
+from chronik import __version__
+from chronik.console.totals import totals
+from chronik.core.errors import Code, Refused
+from chronik.node.seeing import groups_seen, partition_seen
+from chronik.trace.events import AnyEvent, PartitionSeen
+from chronik.trace.looks import (
+    CLUSTER,
+    EVENTS,
+    STATE,
+    ClusterLook,
+    CopySeen,
+    EventsLook,
+    NodeSeen,
+    StateLook,
+    Traces,
+)
+
+if TYPE_CHECKING:
+    from chronik.core.replica.replica import Replica
+    from chronik.node.node import Node
+
+View: TypeAlias = "Callable[[Node, dict[str, Any]], Awaitable[msgspec.Struct]]"
+
+PARTITIONS_A_TURN = 200
+EVENTS_MAX = 5_000  # a look; who wants more asks again
+
+_T = TypeVar("_T")
+_encoder = msgspec.json.Encoder()
+
+
+async def answer(node: Node, view: str, arguments: dict[str, Any]) -> bytes:
+    """The answer as JSON. Raises Refused."""
+    look = VIEWS.get(view)
+    if look is None:
+        raise Refused(Code.INVALID_REQUEST, f"there is no view {view!r}; there are {', '.join(sorted(VIEWS))}")
+    return _encoder.encode(await look(node, arguments))
+
+
+def parse(arguments: dict[str, Any], kind: type[_T]) -> _T:
+    """The arguments of a view, typed; what it does not know is left out. Raises Refused."""
+    try:
+        return msgspec.convert(arguments, kind)
+    except msgspec.ValidationError as problem:
+        raise Refused(Code.INVALID_REQUEST, str(problem)) from problem
+
+
+# --- who is there
+
+
+async def cluster(node: Node, arguments: dict[str, Any]) -> ClusterLook:
+    controller = node.metadata.controller_id
+    return ClusterLook(
+        node.config.node_id,
+        node.trace.clock.now_us(),
+        __version__,
+        node.identity.cluster_id,
+        node.is_ready,
+        -1 if controller is None else controller,
+        tuple(_nodes(node)),
+        traces(node),
+    )
+
+
+def _nodes(node: Node) -> list[NodeSeen]:
+    """Those that have registered, where clients find them; before it is known who has, those of the config."""
+    own_id = node.config.node_id
+    seen = {own_id: NodeSeen(own_id, *node.config.address, is_alive=False)}
+    for voter, (host, port) in node.config.voters.items():
+        seen[voter] = NodeSeen(voter, host, port, is_alive=False)
+    for broker in node.image.brokers.values():
+        seen[broker.id] = NodeSeen(broker.id, broker.host, broker.port, is_alive=not broker.is_fenced)
+    return [seen[node_id] for node_id in sorted(seen)]
+
+
+def traces(node: Node) -> Traces:
+    trace = node.trace
+    return Traces(
+        trace.is_all,
+        tuple(sorted(trace.exceptions)),
+        trace.added,
+        trace.kept,
+        is_stored=trace.on_added is not None,
+    )
+
+
+# --- how things stand
+
+
+class StateArguments(msgspec.Struct):
+    topics: list[str] | None = None
+
+
+async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
+    wanted = parse(arguments, StateArguments).topics
+    clock, node_id = node.trace.clock, node.config.node_id
+    held = [replica for replica in node.replicas.held() if wanted is None or replica.topic in wanted]
+    partitions: list[PartitionSeen] = []
+    copies: list[CopySeen] = []
+    for index, replica in enumerate(held, 1):
+        copies.append(copy_seen(replica))
+        if replica.in_sync is not None and replica.offline is None:
+            partitions.append(partition_seen(replica, node_id, clock.now_us(), clock.monotonic_ms()))
+        if index % PARTITIONS_A_TURN == 0:
+            await asyncio.sleep(0)
+    known = {(copy.topic, copy.partition) for copy in copies}
+    copies += [
+        _not_open(topic, partition, reason)
+        for (topic, partition), reason in sorted(node.replicas.offline().items())
+        if (topic, partition) not in known and (wanted is None or topic in wanted)
+    ]
+    return StateLook(
+        node_id,
+        clock.now_us(),
+        __version__,
+        node.is_ready,
+        traces(node),
+        tuple(partitions),
+        tuple(copies),
+        tuple(groups_seen(node.coordinators, node.image, node_id, clock.now_us())),
+        totals(node, clock.monotonic_ms()),
+    )
+
+
+def copy_seen(replica: Replica) -> CopySeen:
+    log = replica.log
+    return CopySeen(
+        replica.topic,
+        replica.partition,
+        replica.is_leader,
+        replica.leader_id,
+        replica.leader_epoch,
+        log.start_offset,
+        replica.high_watermark,
+        replica.last_stable_offset,
+        log.end_offset,
+        replica.safe_end,
+        log.size_bytes(),
+        replica.offline,
+    )
+
+
+def _not_open(topic: str, partition: int, reason: str) -> CopySeen:
+    return CopySeen(topic, partition, False, -1, -1, -1, -1, -1, -1, -1, 0, reason)
+
+
+# --- what was traced
+
+
+class EventsArguments(msgspec.Struct):
+    """`cursor` is that of the look before; 0 is all that there is. `last` instead: no more than so many, the newest."""
+
+    cursor: int = 0
+    topics: list[str] | None = None
+    kinds: list[str] | None = None
+    limit: int = EVENTS_MAX
+    last: int | None = None
+
+
+async def events(node: Node, arguments: dict[str, Any]) -> EventsLook:
+    """Events of no topic, such as those of groups, come whatever topics are asked for."""
+    asked = parse(arguments, EventsArguments)
+    trace = node.trace
+    # A cursor from before the node was started anew means nothing any more: all that is there is new.
+    read = trace.read(0 if asked.last is not None or asked.cursor > trace.added else max(asked.cursor, 0))
+    wanted = [
+        (number, event)
+        for number, event in enumerate(read.events, read.cursor - len(read.events) + 1)
+        if _is_wanted(event, asked)
+    ]
+    limit = min(max(asked.limit, 1), EVENTS_MAX)
+    if asked.last is not None:
+        last = min(max(asked.last, 0), limit)
+        wanted = wanted[len(wanted) - last :] if last < len(wanted) else wanted
+    is_more = len(wanted) > limit
+    given = wanted[:limit]
+    return EventsLook(
+        node.config.node_id,
+        trace.clock.now_us(),
+        traces(node),
+        tuple(event for _, event in given),
+        given[-1][0] if is_more else read.cursor,
+        read.lost,
+        is_more,
+    )
+
+
+def _is_wanted(event: AnyEvent, asked: EventsArguments) -> bool:
+    if asked.kinds is not None and event.__struct_config__.tag not in asked.kinds:
+        return False
+    topic = getattr(event, "topic", None)
+    return asked.topics is None or topic is None or topic in asked.topics
+
+
+VIEWS: dict[str, View] = {CLUSTER: cluster, STATE: state, EVENTS: events}

@@ -1,0 +1,62 @@
+"""A node's partitions summed up: how many lag, and by how much at worst."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.replica.in_sync import UNKNOWN
+from chronik.node.seeing import follower_seen
+from chronik.trace.events import FollowerSeen
+from chronik.trace.looks import Totals
+
+if TYPE_CHECKING:
+    from chronik.core.replica.replica import Replica
+    from chronik.node.node import Node
+
+LAGGING_MS = 500  # under load a follower is always a fetch behind: that is no lag
+
+
+def followers(replica: Replica, monotonic_ms: int) -> tuple[FollowerSeen, ...]:
+    """What the leader knows of its followers; nothing where another node leads."""
+    in_sync, log = replica.in_sync, replica.log
+    if in_sync is None:
+        return ()
+    return tuple(
+        follower_seen(node_id, progress, node_id in in_sync.in_sync, log.start_offset, log.end_offset, monotonic_ms)
+        for node_id, progress in in_sync.followers.items()
+    )
+
+
+def is_lagging(follower: FollowerSeen) -> bool:
+    """It has not had everything for a while, or never yet."""
+    return follower.lag_records > 0 and (follower.lag_ms >= LAGGING_MS or follower.lag_ms == UNKNOWN)
+
+
+def totals(node: Node, monotonic_ms: int) -> Totals:
+    led = followed = under_replicated = lagging = gap_largest = lag_records_largest = lag_ms_largest = 0
+    for replica in node.replicas.held():
+        in_sync = replica.in_sync
+        if replica.offline is not None or replica.topic == METADATA_TOPIC:  # which is the quorum's affair
+            continue
+        if in_sync is None:
+            followed += 1
+            continue
+        led += 1
+        under_replicated += len(in_sync.in_sync) < in_sync.replica_count
+        gap_largest = max(gap_largest, replica.log.end_offset - replica.high_watermark)
+        behind = [each for each in followers(replica, monotonic_ms) if each.lag_records > 0]
+        lagging += any(map(is_lagging, behind))
+        for each in behind:
+            lag_records_largest = max(lag_records_largest, each.lag_records)
+            lag_ms_largest = max(lag_ms_largest, each.lag_ms)
+    return Totals(
+        led,
+        followed,
+        len(node.replicas.offline()),
+        under_replicated,
+        lagging,
+        gap_largest,
+        lag_records_largest,
+        lag_ms_largest,
+    )
