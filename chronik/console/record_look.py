@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chronik.core.errors import Corrupt, Refused
+from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.records.batch import COMPRESSION_NAMES, HEADER_BYTES, BatchHeader, read_header
 from chronik.trace.looks import BatchSeen, FindLook, FoundRecord, Place, RecordLook
@@ -89,7 +90,7 @@ def _copy(node: Node, topic: str, partition: int) -> tuple[Place, str | None, Re
 async def _batch_at(node: Node, replica: Replica, offset: int) -> tuple[Place, str | None, BatchSeen | None]:
     log = replica.log
     if offset < log.start_offset:
-        return Place.DELETED, f"the log starts at offset {log.start_offset}", None
+        return Place.DELETED, _why_deleted(log), None
     if offset >= log.end_offset:
         return Place.BEYOND_END, f"the log ends at offset {log.end_offset}", None
     try:
@@ -102,6 +103,25 @@ async def _batch_at(node: Node, replica: Replica, offset: int) -> tuple[Place, s
     if len(head) < HEADER_BYTES:
         return Place.UNREADABLE, f"{plan.file.path} cannot be read at {plan.position}", None
     return Place.HERE, None, _seen(read_header(head), plan)
+
+
+def _why_deleted(log: Log) -> str:
+    """Retention lets go of whole segments; who has records deleted names any offset."""
+    try:
+        first = log.read(log.start_offset, log.end_offset, 1, at_least_one=True)
+    except (Corrupt, OSError):
+        first = None
+    is_within_segment = log.size_bytes() > 0 if first is None else first.position > 0 or _is_within_batch(first, log)
+    config = log.config
+    if is_within_segment:
+        return f"somebody had all below offset {log.start_offset} deleted (DeleteRecords)"
+    if config.retention_ms < 0 and config.retention_bytes < 0:
+        return f"somebody had all below offset {log.start_offset} deleted: the topic keeps everything otherwise"
+    return f"by retention (retention.ms={config.retention_ms}, retention.bytes={config.retention_bytes})"
+
+
+def _is_within_batch(first: Slice, log: Log) -> bool:
+    return first.start_offset < log.start_offset
 
 
 def _seen(header: BatchHeader, plan: Slice) -> BatchSeen:
@@ -125,20 +145,26 @@ def _seen(header: BatchHeader, plan: Slice) -> BatchSeen:
 
 
 async def find(
-    node: Node, topic: str, partition: int, producer_id: int, sequence: int, from_offset: int = 0
+    node: Node,
+    topic: str,
+    partition: int,
+    producer_id: int,
+    sequence: int,
+    from_offset: int = 0,
+    look_bytes: int = LOOK_BYTES,
 ) -> FindLook:
-    """Where a producer's sequence number is in this node's copy, from an offset on."""
+    """Where a producer's sequence number is in this node's copy, in so many bytes of it from an offset on."""
     place, _, replica = _copy(node, topic, partition)
     if replica is not None and replica.offline is not None:
         place, replica = Place.UNREADABLE, None
     found: list[FoundRecord] = []
-    go_on_from, looked_at_bytes = -1, 0
+    go_on_from, looked_at_bytes, step_bytes = -1, 0, min(STEP_BYTES, look_bytes)
     if replica is not None:
         log = replica.log
         at = max(from_offset, log.start_offset)
-        while at < log.end_offset and looked_at_bytes < LOOK_BYTES:
+        while at < log.end_offset and looked_at_bytes < look_bytes:
             try:
-                plan = log.read(max(at, log.start_offset), log.end_offset, STEP_BYTES, at_least_one=True)
+                plan = log.read(max(at, log.start_offset), log.end_offset, step_bytes, at_least_one=True)
             except (Corrupt, OSError):
                 place, at = Place.UNREADABLE, log.end_offset
                 break
