@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import msgspec
 
 from chronik import __version__
+from chronik.console import record_look
 from chronik.console.totals import totals
 from chronik.core.errors import Code, Refused
 from chronik.node.seeing import groups_seen, partition_seen
@@ -20,11 +21,15 @@ from chronik.trace.events import AnyEvent, PartitionSeen
 from chronik.trace.looks import (
     CLUSTER,
     EVENTS,
+    FIND,
+    RECORD,
     STATE,
     ClusterLook,
     CopySeen,
     EventsLook,
+    FindLook,
     NodeSeen,
+    RecordLook,
     StateLook,
     Traces,
 )
@@ -205,4 +210,33 @@ def _is_wanted(event: AnyEvent, asked: EventsArguments) -> bool:
     return asked.topics is None or topic is None or topic in asked.topics
 
 
-VIEWS: dict[str, View] = {CLUSTER: cluster, STATE: state, EVENTS: events}
+# --- one record
+
+
+class RecordArguments(msgspec.Struct):
+    topic: str
+    partition: int
+    offset: int
+
+
+async def record(node: Node, arguments: dict[str, Any]) -> RecordLook:
+    asked = parse(arguments, RecordArguments)
+    return await record_look.record(node, asked.topic, asked.partition, asked.offset)
+
+
+class FindArguments(msgspec.Struct):
+    topic: str
+    partition: int
+    producer_id: int
+    sequence: int
+    from_offset: int = 0
+
+
+async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
+    asked = parse(arguments, FindArguments)
+    return await record_look.find(
+        node, asked.topic, asked.partition, asked.producer_id, asked.sequence, asked.from_offset
+    )
+
+
+VIEWS: dict[str, View] = {CLUSTER: cluster, STATE: state, EVENTS: events, RECORD: record, FIND: find}
