@@ -77,7 +77,7 @@ fuzz: setup ## Broken and random requests against every API and version
 	$(PYTEST) tests/fuzz --durations=10 $(ARGS)
 
 .PHONY: simulate
-simulate: setup ## Whole nodes through bad days on a simulated clock, network and disk: 200 seeds
+simulate: setup ## Nodes and whole clusters through bad days on a simulated clock, network and disk: 200 seeds
 	$(BIN)/chronik simulate --seeds 200 $(ARGS)
 
 .PHONY: soak

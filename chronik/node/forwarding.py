@@ -260,7 +260,21 @@ class Forwarding:
             return
         self._park(produce, part, None)
         if self._news is None:
-            self._news = asyncio.get_running_loop().create_task(self._catch_up(self._parked_total))
+            self._look_for_news()
+
+    def _look_for_news(self) -> None:
+        self._news = asyncio.get_running_loop().create_task(self._catch_up(self._parked_total), name="news")
+        self._news.add_done_callback(self._looked)
+
+    def _looked(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and task.exception() is not None:
+            self._metrics.faults += 1
+            log.error("fault while finding out what the controller knows", exc_info=task.exception())
+
+    def close(self) -> None:
+        """Nobody is waited for any longer."""
+        if self._news is not None:
+            self._news.cancel()
 
     async def _catch_up(self, last_ticket: int) -> None:
         try:
@@ -274,7 +288,7 @@ class Forwarding:
                 self._give_up(ticket)
         later = any(parked.seen is None for parked in self._parked.values())
         if later and self._news is None:
-            self._news = asyncio.get_running_loop().create_task(self._catch_up(self._parked_total))
+            self._look_for_news()
 
     def _unpark(self, ticket: int) -> None:
         self._deadlines.cancel(self._parked.pop(ticket).deadline)

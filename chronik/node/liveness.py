@@ -95,11 +95,14 @@ class Liveness:
         self._command = self._registration(host, port, has_lost_its_log=is_new)
         await self._register(self._command)
         # Before it is unfenced, so that it never counts as new again once it may have had something to lose.
-        self._identity = registered(
-            self._files, self._identity, NO_EPOCH if self._config.is_alone else self.broker_epoch
-        )
+        self._store_epoch()
         self._command = replace(self._command, has_lost_its_log=False)
         self._is_new = is_new
+
+    def _store_epoch(self) -> None:
+        """By it the cluster knows this disk again after a restart. Raises OSError."""
+        broker_epoch = NO_EPOCH if self._config.is_alone else self.broker_epoch
+        self._identity = registered(self._files, self._identity, broker_epoch)
 
     def _registration(self, host: str, port: int, *, has_lost_its_log: bool) -> RegisterBroker:
         config = self._config
@@ -206,8 +209,12 @@ class Liveness:
         """It was unregistered by an administrator, or replaced: by another process with its number, if that lives."""
         try:
             self.broker_epoch = await self._controller.ask(command, REGISTER_MS)
+            self._command = replace(command, previous_epoch=self.broker_epoch)
             log.warning("this node was not registered any longer, and is again")
             self._nudge.set()
+            self._store_epoch()
+        except OSError as problem:  # a restart is then taken for the session of another, and waits until that is over
+            log.warning("the new registration could not be stored: %s", problem)
         except Refused as refused:
             is_twice = refused.code == Code.DUPLICATE_BROKER_REGISTRATION
             log.error("this node serves nobody: %s", self._same_id() if is_twice else refused)

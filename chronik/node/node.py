@@ -301,6 +301,7 @@ class Node:
         await self._fetchers.stop()
         await self.quorum.stop()
         await self.metadata.stop()
+        self.forwarding.close()
         self.peers.close()
         await self._dispatch.close()
         await self._housekeeping.stop()

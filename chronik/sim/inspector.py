@@ -72,7 +72,7 @@ class Inspector:
                     self._objects[host.node_id][key] = replica
                     self._begins_anew(host, name, key)
                 self.copies.saw(host.node_id, str(name), key, sight)
-                if not replica.log.config.is_compacted and host.node_id not in self._judge.damage.get(name, ()):
+                if not replica.log.config.may_have_gaps and host.node_id not in self._judge.damage.get(name, ()):
                     self._follow(host, replica, name, key, sight)
 
     def _begins_anew(self, host: Host, name: TopicPartition, key: Key) -> None:

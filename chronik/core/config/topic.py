@@ -45,6 +45,9 @@ def _named(*names: str) -> tuple[Synonym, ...]:
 class TopicConfig:
     """The settings in force for one topic: its own, else the node's, else the default."""
 
+    chronik_gaps: bool = setting(
+        BOOLEAN, False, "Whether offsets may be missing because it was compacted once. The cluster sets it, for good."
+    )
     chronik_trace: bool = setting(
         BOOLEAN, False, "Whether what happens to this topic is recorded, step by step.",
         synonyms=_named("chronik.trace"),
@@ -145,6 +148,11 @@ class TopicConfig:
         BOOLEAN, False, "Whether a replica that is not in sync may lead when no other can, losing records.",
         synonyms=_named("unclean.leader.election.enable"),
     )  # fmt: skip
+
+    @property
+    def may_have_gaps(self) -> bool:
+        """Whether offsets may be missing in its log: it is compacted, or once was."""
+        return self.is_compacted or self.chronik_gaps
 
     @property
     def is_compacted(self) -> bool:

@@ -130,7 +130,7 @@ class Log:
         if was_clean and self._snapshots.latest != active.end_offset:
             was_clean = False
         if not was_clean:
-            scanned = rescan(self._files, self._segments, synced_offset, self.config.is_compacted)
+            scanned = rescan(self._files, self._segments, synced_offset, self.config.may_have_gaps)
         self.end_offset = self._segments[-1].end_offset
         self.start_offset = max(log_start_offset, self._segments[0].base_offset)
         self.synced_offset = self.end_offset if was_clean else min(synced_offset, self.end_offset)
@@ -145,9 +145,9 @@ class Log:
             self.start_offset,
             self.end_offset,
             was_clean=was_clean,
-            has_gaps=self.config.is_compacted,
+            has_gaps=self.config.may_have_gaps,
         )
-        if self.epochs.entries and not self.config.is_compacted:
+        if self.epochs.entries and not self.config.may_have_gaps:
             self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
         self._epochs_safe_at = 0 if was_clean and not mended else UNKNOWN_END
         mended += self._load_producers()
@@ -244,7 +244,7 @@ class Log:
         first = found[0].header
         if is_empty and first.base_offset < self.end_offset <= first.last_offset:
             self._begin_at(first.base_offset, now_ms)  # the leader's log starts in the middle of a batch
-        if first.base_offset != self.end_offset and not self.config.is_compacted:
+        if first.base_offset != self.end_offset and not self.config.may_have_gaps:
             raise ValueError(f"batches from offset {first.base_offset} on for a log that ends at {self.end_offset}")
         view = memoryview(batches)
         for position, header in found:
@@ -336,7 +336,7 @@ class Log:
         for segment in self._segments[place:]:
             found = segment.locate(start_offset) if segment.size else None
             if found is None:
-                if segment.end_offset > start_offset and not self.config.is_compacted:
+                if segment.end_offset > start_offset and not self.config.may_have_gaps:
                     raise Corrupt(
                         segment.file.path, f"no batch for offset {start_offset}, the log ends at {self.end_offset}"
                     )
@@ -359,7 +359,7 @@ class Log:
             if known_offset <= header.last_offset and header.leader_epoch != self.epochs.at(known_offset):
                 raise Corrupt(f"{where} at {position}", f"leader epoch {header.leader_epoch} is not of this offset")
             next_offset = header.next_offset
-        if next_offset > plan.next_offset or (next_offset < plan.next_offset and not self.config.is_compacted):
+        if next_offset > plan.next_offset or (next_offset < plan.next_offset and not self.config.may_have_gaps):
             raise Corrupt(where, f"ends at offset {next_offset} where {plan.next_offset} was planned")
 
     def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:

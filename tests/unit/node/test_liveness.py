@@ -232,6 +232,8 @@ async def test_a_node_that_was_unregistered_registers_again(world: World) -> Non
     assert not fenced(living)
     last = [one for one in cluster.asked if isinstance(one, RegisterBroker)][-1]
     assert not last.has_lost_its_log
+    again = settle(cast(Any, living.files), 1, FakeChance(), CLUSTER_ID)
+    assert again.broker_epoch == living.liveness.broker_epoch, "a restart shows the registration that holds"
     await living.liveness.shut_down()
 
 

@@ -151,12 +151,14 @@ def unfenced(image: MetadataImage, broker: Broker) -> list[Any]:
 
 
 def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[list[Any], None]:
-    """A broker that will not come back is no longer eligible for anything. Raises Refused."""
+    """A broker that will not come back is no longer eligible for anything. One that is alive registers again, with all
+    it has: what nobody else has waits for it. Raises Refused."""
     broker = image.brokers.get(command.broker_id)
     if broker is None:
         message = f"Broker ID {command.broker_id} is not currently registered"
         raise Refused(Code.BROKER_ID_NOT_REGISTERED, message)
-    return [*left_by(image, broker.id, is_lost=True), UnregisterBrokerRecord(broker.id, broker.epoch)], None
+    left = left_by(image, broker.id, is_lost=broker.is_fenced)
+    return [*left, UnregisterBrokerRecord(broker.id, broker.epoch)], None
 
 
 def sessions_expired(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:

@@ -26,6 +26,7 @@ from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
+GAPS = "chronik.gaps"
 # Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
 # refused: nothing is throttled here.
 THROTTLES = frozenset(
@@ -79,7 +80,9 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
         else:
             wanted[key] = new_value
     if change.resource_type == ResourceType.TOPIC:
-        _check_topic(image, wanted)
+        will_be = _check_topic(image, wanted)
+        if image.topic_config(change.resource_name).may_have_gaps and not will_be.may_have_gaps:
+            wanted[GAPS] = "true"  # what compaction took out stays out: whoever reads its logs must know
     else:
         _check_broker(image, change.resource_name, wanted, named)
     changed = [key for key in sorted({**present, **wanted}) if present.get(key) != wanted.get(key)]
@@ -142,9 +145,9 @@ def _operated(
     return ",".join(parts)
 
 
-def _check_topic(image: MetadataImage, wanted: Mapping[str, str]) -> None:
+def _check_topic(image: MetadataImage, wanted: Mapping[str, str]) -> TopicConfig:
     try:
-        TopicConfig.from_overrides(image.node_config, wanted).checked()
+        return TopicConfig.from_overrides(image.node_config, wanted).checked()
     except BadConfig as problem:
         raise Refused(Code.INVALID_CONFIG, problem.message) from problem
 

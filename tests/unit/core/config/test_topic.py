@@ -25,7 +25,7 @@ def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults_
 
 def test_every_synonym_is_a_node_setting() -> None:
     for known in TOPIC_SETTINGS.values():
-        assert known.synonyms, known.name
+        assert known.synonyms or known.name == "chronik.gaps", known.name  # a topic's own fate, no default
         for synonym in known.synonyms:
             assert synonym.name in NODE_SETTINGS
 

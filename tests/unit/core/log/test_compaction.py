@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -310,3 +312,20 @@ def test_an_interrupted_swap_takes_the_log_offline_and_is_finished_at_the_next_s
         list(steps)
     healed = files.copy()
     assert {record.key: record for record in records(open_log(healed, COMPACT))} == before
+
+
+def test_a_log_that_was_compacted_once_is_opened_and_followed_with_its_gaps() -> None:
+    files = MemoryFiles()
+    log = filled_with(files, keys=2, batches=40)
+    compact(log)
+    log.close()
+    kept_since = replace(COMPACT, cleanup_policy=("delete",), chronik_gaps=True)
+
+    reopened = open_log(files, kept_since, was_clean=False)
+    follower = open_log(MemoryFiles(), kept_since)
+    follower.append_as_follower(contents(reopened), NOW_MS)
+
+    offsets = [record.offset for record in records(reopened)]
+    assert reopened.end_offset == follower.end_offset == 40
+    assert len(offsets) < 40
+    assert [record.offset for record in records(follower)] == offsets

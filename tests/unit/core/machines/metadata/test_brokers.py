@@ -327,3 +327,14 @@ def test_an_unregistered_broker_is_gone_and_others_lead() -> None:
     assert led(cluster.partition()) == (2, (2,), ())
     assert cluster.refusal(UnregisterBroker(1)) == Code.BROKER_ID_NOT_REGISTERED
     assert content(cluster.replayed().image) == content(cluster.image)
+
+
+def test_what_only_an_unregistered_broker_had_waits_for_it_while_it_is_alive() -> None:
+    cluster = Cluster()
+    cluster.topic((1,))
+
+    cluster.ask(UnregisterBroker(1))
+    assert led(cluster.partition())[0] == NO_LEADER
+    cluster.start(1, incarnation=1)
+
+    assert led(cluster.partition())[0] == 1

@@ -197,3 +197,24 @@ def test_throttles_of_a_move_can_be_taken_back_though_none_can_be_set() -> None:
 
     assert alter(asked, (throttle, DELETE, None), of=(BROKER, "1")).code is Code.NONE
     assert alter(asked, (throttle, SET, "5"), of=(BROKER, "1")).code is Code.INVALID_REQUEST
+
+
+def test_a_topic_that_was_compacted_is_known_to_have_gaps_whatever_it_becomes() -> None:
+    asked = with_topic()
+    alter(asked, ("cleanup.policy", SET, "compact"))
+    assert asked.image.topic_overrides("t") == {"cleanup.policy": "compact"}
+
+    alter(asked, ("cleanup.policy", SET, "delete"))
+    assert asked.image.topic_config("t").may_have_gaps
+    alter(asked, ("chronik.gaps", DELETE, None))
+    assert asked.image.topic_config("t").may_have_gaps
+    alter(asked, replace_all=True)
+    assert asked.image.topic_overrides("t") == {"chronik.gaps": "true"}
+
+
+def test_a_topic_that_never_was_compacted_has_no_gaps() -> None:
+    asked = with_topic()
+
+    alter(asked, ("cleanup.policy", SET, "delete"))
+
+    assert not asked.image.topic_config("t").may_have_gaps
