@@ -9,7 +9,7 @@ from kio.schema.api_versions.v4.request import ApiVersionsRequest
 
 from chronik.api import api_versions
 from chronik.core.errors import Code
-from chronik.wire.versions import APIS, PRODUCE
+from chronik.wire.versions import APIS, EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
 from tests.unit.api.fake_desk import ask, fake_desk
 
 
@@ -49,3 +49,13 @@ def test_the_table_goes_with_the_refusal_of_an_unknown_version() -> None:
 
     assert response.error_code == Code.UNSUPPORTED_VERSION
     assert len(response.api_keys) == len(APIS)
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("name", ["librdkafka", "chronik-cli"])
+def test_no_client_is_told_of_requests_that_are_not_kafkas(name: str, version: int) -> None:
+    assert LOOK not in {entry.api_key for entry in asked(version, name).api_keys}
+
+
+def test_another_node_is_told_of_them() -> None:
+    assert {entry.api_key for entry in asked(3, NODE_SOFTWARE).api_keys} == set(EVERY_API)

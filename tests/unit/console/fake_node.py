@@ -18,6 +18,8 @@ from chronik.core.replica.replica import Replica
 from chronik.node.identity import Identity
 from chronik.node.node import Node
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
+from tests.unit.api.fake_desk import FakeClock
 
 CLUSTER_ID = "a-test-cluster"
 
@@ -91,9 +93,11 @@ class FakeNode:
         self.waiting = SimpleNamespace(counts=lambda: self.waiting_now)
         self.sessions = FetchSessions(10)
         self.machines = [GroupsMachine(0, GroupConfig())]
-        self.coordinators = SimpleNamespace(machines=lambda: self.machines)
+        self.coordinators = SimpleNamespace(machines=lambda: self.machines, state_ms=lambda group: 0)
         self.image = MetadataImage(CLUSTER_ID, self.config)
-        self.metadata = SimpleNamespace(is_controller=False)
+        self.metadata = SimpleNamespace(is_controller=False, controller_id=None)
+        self.clock = FakeClock()
+        self.trace = Recorder(7, self.clock, ring_events=100)
         self.quorum = SimpleNamespace(epoch=0)
         self.is_ready = True
 

@@ -19,7 +19,7 @@ from chronik.node.connection import Peer, Slot
 from chronik.node.dispatch import Dispatch
 from chronik.trace.metrics import Metrics
 from chronik.wire.errors import Malformed
-from chronik.wire.versions import API_VERSIONS, APIS
+from chronik.wire.versions import API_VERSIONS, APIS, LOOK
 from tests.unit.api.fake_desk import fake_desk, groups_of, metadata_of
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
@@ -307,3 +307,31 @@ async def test_every_request_with_hostile_bytes_is_answered_or_ends_the_connecti
                         await asyncio.sleep(0)
                 if slot.is_filled:
                     read_answer(api.key, version, slot.buffers)
+
+
+def look_frame(version: int = 0) -> bytes:
+    return struct.pack(">hhihi", LOOK, version, CORRELATION_ID, -1, 16) + b'{"view":"state"}'
+
+
+@run
+async def test_a_look_is_answered_at_any_time_even_while_the_node_starts(desk: Desk) -> None:
+    async def look(view: str, arguments: dict[str, Any]) -> bytes:
+        return b'{"node":1}'
+
+    seen = dataclasses.replace(desk.desk, look=look, start=lambda work: desk.dispatch.watch(work))
+    desk.dispatch = Dispatch(seen, desk.metrics)
+    desk.dispatch.serves_clients = False
+
+    slot = desk.start(look_frame())
+    await asyncio.sleep(0.0)
+    await asyncio.sleep(0.0)
+
+    assert slot.buffers is not None
+    assert b"".join(map(bytes, slot.buffers)) == struct.pack(">iii", 18, CORRELATION_ID, 10) + b'{"node":1}'
+    assert (desk.metrics.requests[LOOK], desk.metrics.faults) == (1, 0)
+
+
+@run
+async def test_a_look_of_another_version_ends_the_connection(desk: Desk) -> None:
+    with pytest.raises(Malformed):
+        desk.start(look_frame(version=1))

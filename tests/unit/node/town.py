@@ -83,6 +83,9 @@ class FakePeers:
         self.links.append(FakeLink(self, node_id))
         return self.links[-1]
 
+    def address_of(self, node_id: int) -> tuple[str, int] | None:
+        return (f"host-{node_id}", 9092) if node_id in (HERE, SECOND, THIRD) else None
+
     def to(self, node_id: int) -> list[Sent]:
         return [sent for sent in self.sent if sent.node_id == node_id]
 
