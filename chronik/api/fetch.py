@@ -10,14 +10,15 @@ larger than the limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronik.api import follower_fetch, quorum_fetch
 from chronik.api.desk import Caller, Desk
 from chronik.api.follower_fetch import MISLED, endpoints_of, leader_of
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
+from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, Key, SessionPartition
+from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing
@@ -26,6 +27,9 @@ from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import FETCH
+
+if TYPE_CHECKING:
+    from chronik.trace.steps import FetchSteps
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
@@ -38,7 +42,7 @@ RACK_AWARE = ("org.apache.kafka.common.replica.RackAwareReplicaSelector",)
 class Part(NamedTuple):
     """What one partition will give: an error, or a slice of its log, or nothing yet."""
 
-    key: Key
+    asked: SessionPartition
     code: Code
     replica: Replica | None
     slice: Slice | None
@@ -67,11 +71,12 @@ def start(
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:
         desk.metrics.refused(FETCH, refusal.code)
+        trace_refusal(desk, "fetch", caller, refusal.code, refusal.message)
         answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
         return None
-    fetch = _Fetch(request, header, session, partitions, desk, answer)
+    fetch = _Fetch(request, header, caller, session, partitions, desk, answer)
     fetch.wake()
-    return fetch.leave
+    return fetch.abandon
 
 
 def _partitions(
@@ -110,6 +115,7 @@ class _Fetch:
 
     __slots__ = (
         "_answer",
+        "_caller",
         "_deadline",
         "_desk",
         "_header",
@@ -120,12 +126,14 @@ class _Fetch:
         "_partitions",
         "_request",
         "_session",
+        "_steps",
     )
 
     def __init__(
         self,
         request: FetchRequest,
         header: RequestHeader,
+        caller: Caller,
         session: FetchSession | None,
         partitions: Iterable[SessionPartition],
         desk: Desk,
@@ -133,6 +141,7 @@ class _Fetch:
     ) -> None:
         self._request = request
         self._header = header
+        self._caller = caller
         self._session = session
         self._partitions = partitions
         self._desk = desk
@@ -142,6 +151,9 @@ class _Fetch:
         self._parked_at: list[Replica] = []
         self._is_done = False
         self._is_late = False  # max_wait_ms is over
+        self._steps: FetchSteps | None = None
+        if desk.trace is not None and desk.trace.steps is not None:
+            self._steps = desk.trace.steps.fetch(request, caller)
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
@@ -162,6 +174,8 @@ class _Fetch:
             self.leave()
             self._read(plan)
         elif self._deadline is None:
+            if self._steps is not None:
+                self._steps.waits(plan.parts)
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
             self._desk.waiting.when_readable(self._parked_at, self)
             self._deadline = self._desk.waiting.after_ms(request.max_wait_ms, self._time_is_up)
@@ -197,7 +211,7 @@ class _Fetch:
                 code, is_final = self._desk.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
-            parts.append(Part(asked.key, code, replica, part_slice, preferred))
+            parts.append(Part(asked, code, replica, part_slice, preferred))
         return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> Replica:
@@ -219,6 +233,14 @@ class _Fetch:
         if self._deadline is not None:
             self._desk.waiting.cancel(self._deadline)
             self._desk.waiting.stop_reading(self._parked_at, self)
+            if self._steps is not None:
+                self._steps.ended()
+
+    def abandon(self) -> None:
+        """The client is gone."""
+        if self._steps is not None and not self._is_done:
+            self._steps.dropped()
+        self.leave()
 
     def _read(self, plan: Plan) -> None:
         contents: list[Outgoing | None] = []
@@ -246,7 +268,7 @@ class _Fetch:
         for part, content in zip(plan.parts, contents, strict=True):
             answer = self._partition_answer(part, content or b"")
             if session is None or session.is_news(
-                part.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)
+                part.asked.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)
             ):
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
@@ -255,13 +277,17 @@ class _Fetch:
         self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers, nodes))
 
     def _partition_answer(self, part: Part, content: Outgoing) -> FetchAnswer:
-        topic, partition = part.key
+        topic, partition = part.asked.key
         replica = part.replica
         code = part.code
         if replica is not None and part.slice is not None:
             code = self._desk.replicas.check_read(replica, part.slice, content)
         if code:
             self._desk.metrics.refused(FETCH, code)
+            if self._steps is not None:
+                trace_refusal(self._desk, "fetch", self._caller, code, _reason(part, code), topic, partition)
+        elif self._steps is not None:
+            self._steps.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             leader = leader_of(self._desk, topic, partition) if code in MISLED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
@@ -279,6 +305,14 @@ class _Fetch:
             records,
             part.preferred,
         )
+
+
+def _reason(part: Part, code: Code) -> str | None:
+    """What the trace says of a refusal."""
+    if code is not Code.OFFSET_OUT_OF_RANGE or part.replica is None:
+        return None
+    log = part.replica.log
+    return f"asked for offset {part.asked.fetch_offset}, and has {log.start_offset} up to {log.end_offset}"
 
 
 def preferred_replica(desk: Desk, replica: Replica, fetch_offset: int, rack: str) -> int:

@@ -22,6 +22,7 @@ from kio.schema.list_offsets.v11.response import (
 )
 
 from chronik.api.desk import Caller, Desk
+from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.replica.replica import Replica
 from chronik.core.types import NO_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
@@ -88,6 +89,7 @@ def _partition(topic: str, wanted: Any, times_named: int, request: Any, caller: 
         code = refused.code
         if code is Code.OFFSET_NOT_AVAILABLE and caller.version < OFFSET_NOT_AVAILABLE_FROM:
             code = Code.LEADER_NOT_AVAILABLE
+        trace_refusal(desk, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
     return ListOffsetsPartitionResponse(
         partition_index=wanted.partition_index,

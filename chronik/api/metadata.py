@@ -9,18 +9,22 @@ An unknown leader is LEADER_NOT_AVAILABLE, never a guess.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 from chronik.api import topic_ids
 from chronik.api.desk import Caller, Desk
 from chronik.api.permissions import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
+from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
 from chronik.wire.unions.metadata import Request, Response
+
+if TYPE_CHECKING:
+    from chronik.trace.steps import Steps
 
 REQUEST = Request
 RESPONSE = Response
@@ -46,6 +50,8 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         problems = await _create_missing(request, desk)
         view = _view(image, request, caller)
         topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
+    if desk.trace is not None and desk.trace.steps is not None:
+        _trace(desk.trace.steps, topics, view, caller, desk)
     return Response(
         brokers=_brokers(image),
         cluster_id=desk.cluster_id,
@@ -53,6 +59,16 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         topics=topics,
         cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
+
+
+def _trace(steps: Steps, topics: Iterable[Any], view: View, caller: Caller, desk: Desk) -> None:
+    """Tell the trace what a client is told of each topic that is traced."""
+    for topic in topics:
+        if topic.error_code:
+            trace_refusal(desk, "metadata", caller, topic.error_code, None, topic.name)
+        elif steps.wants(topic.name):
+            leaders = (partition.leader_id for partition in topic.partitions)
+            steps.metadata_told(topic.name, caller, view.live, controller_of(desk), leaders)
 
 
 def controller_of(desk: Desk) -> int:

@@ -6,14 +6,20 @@ static, from 9 it may be a KIP-848 member with an epoch in place of a generation
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
 from chronik.api.desk import Caller, Desk
 from chronik.api.durations import milliseconds
+from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.wire.unions.offset_commit import Request, Response, Topic, TopicResponse
+
+if TYPE_CHECKING:
+    from chronik.trace.steps import Steps
 
 REQUEST = Request
 RESPONSE = Response
@@ -43,6 +49,8 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
             knows_epochs=caller.version >= EPOCHS_FROM,
         )
         codes = list((await desk.groups.ask(request.group_id, command)).codes)
+        if desk.trace is not None and desk.trace.steps is not None:
+            _trace(desk.trace.steps, command, codes, caller, desk)
     unknown = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
     topics = []
     for name, topic in zip(names, request.topics, strict=True):
@@ -50,6 +58,17 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
         own, codes = ([unknown] * count, codes) if name is None else (codes[:count], codes[count:])
         topics.append(_topic(topic, own))
     return Response(topics=tuple(topics))
+
+
+def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, desk: Desk) -> None:
+    """Tell the trace what was committed, and by whom: the same client's fetches are this group's."""
+    group = command.group_id
+    steps.readers.heard(group, caller.client_id, caller.client_host, steps.now_us())
+    for (topic, partition, offset, *_), code in zip(command.offsets, codes, strict=True):
+        if code:
+            trace_refusal(desk, "offset_commit", caller, code, f"group {group}", topic, partition)
+        else:
+            steps.committed(topic, partition, group, caller, offset)
 
 
 def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:

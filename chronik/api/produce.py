@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from chronik.api.desk import Caller, Desk, Elsewhere
+from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
@@ -24,6 +25,9 @@ from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import Leader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
+
+if TYPE_CHECKING:
+    from chronik.trace.steps import BatchSteps
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
@@ -75,6 +79,7 @@ def _append(
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
+        told = None if pending.steps is None else pending.steps.batch(replica, request.acks, pending.caller)
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code in _LED_ELSEWHERE and records is not None and pending.may_go_on:
@@ -85,10 +90,12 @@ def _append(
     answers[index] = PartitionAnswer(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
+    if told is not None:
+        told.appended(appended, records)
     if request.acks == 0:
         pending.one_done()
         return
-    done = partial(pending.partition_done, answers, index)
+    done = partial(pending.partition_done, answers, index, told)
     timeout_ms = request.timeout_ms if request.acks == ACKS_ALL else -1
     desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
@@ -112,7 +119,18 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: 
 class _Pending:
     """A request whose partitions are not all safe yet."""
 
-    __slots__ = ("answer", "caller", "desk", "elsewhere", "failed", "header", "outstanding", "request", "topics")
+    __slots__ = (
+        "answer",
+        "caller",
+        "desk",
+        "elsewhere",
+        "failed",
+        "header",
+        "outstanding",
+        "request",
+        "steps",
+        "topics",
+    )
 
     def __init__(
         self, header: RequestHeader, caller: Caller, request: ProduceRequest, desk: Desk, answer: Answer
@@ -126,6 +144,7 @@ class _Pending:
         self.outstanding = 1
         self.failed = False
         self.elsewhere: list[Elsewhere] = []
+        self.steps = None if desk.trace is None else desk.trace.steps
 
     @property
     def may_go_on(self) -> bool:
@@ -158,11 +177,16 @@ class _Pending:
 
     def refused(self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer) -> None:
         self.desk.metrics.refused(PRODUCE, Code(told.error_code))
+        if self.steps is not None:
+            topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
+            trace_refusal(self.desk, "produce", self.caller, told.error_code, told.message, topic, told.partition)
         answers[index] = told
         self.failed = True
         self.one_done()
 
-    def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:
+    def partition_done(self, answers: list[PartitionAnswer], index: int, traced: BatchSteps | None, code: Code) -> None:
+        if traced is not None and not code:
+            traced.answered()
         if code:
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(answers, index, told)

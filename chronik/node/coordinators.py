@@ -25,11 +25,13 @@ from chronik.node.machine_host import MachineHost
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
+from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
     from chronik.core.machines.groups.classic_group import ClassicGroup
     from chronik.core.machines.groups.consumer_group import ConsumerGroup
     from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.node.group_changes import GroupChanges
 
 REPLAYED_AT_ONCE = 1000  # records of all logs together, until others have their turn
 
@@ -73,7 +75,9 @@ class Coordinators:
         time: SteadyTime,
         chance: Chance,
         config: GroupConfig,
+        trace: Recorder | None = None,
     ) -> None:
+        self._trace = trace
         self._image = image
         self._ask_metadata = ask_metadata
         self._replicas = replicas
@@ -86,7 +90,7 @@ class Coordinators:
         self._unread: deque[MachineHost] = deque()  # of those, what is still reading its log, one after the other
         self._replayed = 0  # records, since others last had their turn
         self._is_turn_due = False
-        self._epoch_since_ms: dict[str, int] = {}  # when a KIP-848 group came to its epoch, if that was here
+        self._changes: GroupChanges | None = None  # comes with the first machine
         replicas.on_offline.append(self.leadership_lost)
         replicas.on_gone.append(self.leadership_lost)
 
@@ -105,14 +109,18 @@ class Coordinators:
             return
         # Loaded with the first group: a node without groups starts a quarter sooner.
         from chronik.core.machines.groups.machine import GroupsMachine
+        from chronik.node.group_changes import GroupChanges
 
+        if self._changes is None:
+            self._changes = GroupChanges(self._trace, self._time)
+        machine = GroupsMachine(replica.partition, self._config)
         host = MachineHost(
-            GroupsMachine(replica.partition, self._config),
+            machine,
             replica,
             self._replicas,
             self._waiting,
             self._time,
-            self._applied,
+            partial(self._changes.applied, machine),
             codes=CODES,
         )
         self._hosts[replica.partition] = self._loading[replica.partition] = host
@@ -127,8 +135,8 @@ class Coordinators:
             self._loading.pop(replica.partition, None)
             with contextlib.suppress(ValueError):
                 self._unread.remove(host)
-            for group_id in cast("GroupsMachine", host.machine).groups:
-                self._epoch_since_ms.pop(group_id, None)
+            if self._changes is not None:
+                self._changes.lost(cast("GroupsMachine", host.machine))
             host.close()
 
     def role_changed(self, replica: Replica) -> None:
@@ -165,6 +173,8 @@ class Coordinators:
         is_safe = code in (Code.NONE, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND)  # by as many as there are
         if is_safe and self._loading.get(partition) is host:
             del self._loading[partition]
+            if self._changes is not None:
+                self._changes.begin([cast("GroupsMachine", host.machine)])
             host.begin()
             self._forget_deleted_topics(host)
 
@@ -192,25 +202,14 @@ class Coordinators:
         for host in self._loaded_hosts():
             yield cast("GroupsMachine", host.machine)  # only those are started here
 
-    def _applied(self, facts: list[Any]) -> None:
-        from chronik.core.machines.groups.facts import GroupEpochSet  # has been loaded with the first group
-
-        for fact in facts:
-            if isinstance(fact, GroupEpochSet):
-                if fact.epoch is None:
-                    self._epoch_since_ms.pop(fact.group_id, None)
-                else:
-                    self._epoch_since_ms[fact.group_id] = self._time.now_ms()
-
     def state_ms(self, group: ClassicGroup | ConsumerGroup) -> int:
         """How long a group has been in its state (a KIP-848 group: has had its epoch); -1 when that is not known."""
-        from chronik.core.machines.groups.classic_group import ClassicGroup
+        return -1 if self._changes is None else self._changes.state_ms(group)
 
-        if isinstance(group, ClassicGroup):
-            since_ms = group.since_ms
-        else:
-            since_ms = self._epoch_since_ms.get(group.group_id, -1)
-        return -1 if since_ms < 0 else max(self._time.now_ms() - since_ms, 0)
+    def trace_from_now(self) -> None:
+        """Something is traced that was not before."""
+        if self._changes is not None:
+            self._changes.begin(self.machines())
 
     @property
     def is_loading(self) -> bool:
@@ -222,7 +221,15 @@ class Coordinators:
     async def ask(self, group_id: str, command: Any) -> Any:
         """Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
         topic = self._image.topic(OFFSETS_TOPIC) or await self._offsets_topic()
-        return await self._host(partition_of(group_id, len(topic.partitions))).ask(command)
+        host = self._host(partition_of(group_id, len(topic.partitions)))
+        if self._changes is None or self._trace is None or self._trace.steps is None:
+            return await host.ask(command)
+        self._changes.asked(command)
+        try:
+            asked = host.ask(command)
+        finally:
+            self._changes.answered()
+        return await asked
 
     async def coordinator(self, group_id: str) -> tuple[int, str, int]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""

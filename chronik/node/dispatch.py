@@ -17,6 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from chronik.api.desk import Caller, Desk
+from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
 from chronik.core.errors import Code, Refused
 from chronik.node.connection import Peer, Slot
@@ -175,6 +176,7 @@ class Dispatch:
         if isinstance(problem, Refused):
             code, message = problem.code, problem.message
             self._metrics.refused(header.api_key, code)
+            trace_refused_request(self._desk, EVERY_API[header.api_key].name, caller, code, message, request)
         else:
             self._fault(header, caller, problem)
         try:

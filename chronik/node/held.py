@@ -33,6 +33,7 @@ from chronik.node.directories import Directories
 from chronik.node.group_commit import GroupCommit
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,9 @@ class Held:
         node_id: int,
         is_synced: bool,
         data_dir: str,
+        trace: Recorder | None = None,
     ) -> None:
+        self.trace = trace  # None in tests of what has nothing to tell
         self._files = files
         self._checkpoints = checkpoints
         self.waiting = waiting
@@ -65,6 +68,7 @@ class Held:
         self._directories = Directories(files, checkpoints)
         self._held: dict[tuple[str, int], Replica] = {}
         self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
+        self._failed_ids: dict[tuple[str, int], bytes] = {}  # of the topic that each of them belongs to
         self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
         self._damaged: dict[tuple[str, int], None] = {}  # what others may still have whole
         self._image: MetadataImage | None = None
@@ -150,6 +154,7 @@ class Held:
             )
             self._sync_recovered(opened)
         except (Corrupt, OSError) as problem:
+            self._failed_ids[name] = topic_id
             self._not_opened(name, problem)
             return None
         self._failed.pop(name, None)
@@ -310,6 +315,7 @@ class Held:
 
     def _take_role(self, replica: Replica, placed: Partition) -> None:
         was_leader, before = replica.is_leader, (replica.leader_id, replica.leader_epoch)
+        in_sync_before = () if replica.in_sync is None else replica.in_sync.in_sync
         has_moved = False
         if placed.leader == self._node_id:
             has_moved = replica.lead(
@@ -322,6 +328,10 @@ class Held:
         else:
             replica.follow(placed.leader, placed.leader_epoch, placed.partition_epoch)
         is_new = (replica.leader_id, replica.leader_epoch) != before
+        if before[1] >= 0 and self.trace is not None and self.trace.steps is not None:  # not only opened
+            if is_new:
+                self.trace.steps.leader_changed(replica, *before)
+            self.trace.steps.in_sync_changed(replica, in_sync_before)
         if was_leader and not replica.is_leader:
             self.waiting.lost(replica, Code.NOT_LEADER_OR_FOLLOWER)
         elif has_moved or is_new:
@@ -390,7 +400,9 @@ class Held:
                 if replica.recount():  # fewer may have to be in sync than before
                     self.waiting.moved(replica)
         for name in self._unopened():
-            if image.topic(name.topic) is None:
+            known = image.topic(name.topic)
+            if known is None or self._failed_ids.get(name, known.id) != known.id:  # also if another has its name now
+                self._failed_ids.pop(name, None)
                 self._failed.pop(name, None)
                 self._damaged.pop(name, None)
                 removed += self._directories.rename_away(str(name), "unopened")

@@ -252,11 +252,14 @@ class InSyncUpkeep:
             return True  # it leads no more, or anew: the metadata has said all
         code = answer.outcome.code
         if not code:
+            before = in_sync.in_sync
             if replica.in_sync_decided(answer.in_sync, answer.partition_epoch):
                 self._replicas.waiting.moved(replica)
             elif in_sync.wanted is not None and replica.partition_epoch >= answer.partition_epoch:
                 in_sync.refused()  # nothing was to be changed, or the metadata came first
                 replica.recount()
+            if self._replicas.trace is not None and self._replicas.trace.steps is not None:
+                self._replicas.trace.steps.in_sync_changed(replica, before)
             log.info("%s-%d: in sync are %s", replica.topic, replica.partition, list(in_sync.in_sync))
             return True
         if code in SUPERSEDED and replica.partition_epoch == change.partition_epoch:

@@ -72,7 +72,7 @@ class Node:
         self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
         self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
-        self.waiting = Waiting(self._deadlines, self.metrics)
+        self.waiting = Waiting(self._deadlines, self.metrics, self.trace)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = Replicas(
@@ -84,6 +84,7 @@ class Node:
             node_id=config.node_id,
             is_synced=config.durability == "sync",
             data_dir=data_dir,
+            trace=self.trace,
         )
         self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
         self.quorum = self._open_quorum()
@@ -99,15 +100,25 @@ class Node:
         )
         self.metadata.on_applied.append(self._metadata_applied)
         self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
-        self.coordinators = Coordinators(
-            self.image, self.controller.ask, self.replicas, self.waiting, self._time, chance, group_config(config)
-        )
-        self.replicas.on_role.append(self.coordinators.role_changed)
+        self._coordinate_groups()
         self._join_cluster(clock)
         self._prepare_for_clients(clock)
         self._housekeeping = Housekeeping(self, self._checkpoints, clock)
         self._listener: Listener | None = None
         self.is_ready = False
+
+    def _coordinate_groups(self) -> None:
+        self.coordinators = Coordinators(
+            self.image,
+            self.controller.ask,
+            self.replicas,
+            self.waiting,
+            self._time,
+            self._chance,
+            group_config(self.config),
+            self.trace,
+        )
+        self.replicas.on_role.append(self.coordinators.role_changed)
 
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config

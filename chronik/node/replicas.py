@@ -73,8 +73,11 @@ class Replicas(Held):
     # --- leader and follower
 
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
+        in_sync, steps = replica.in_sync, None if self.trace is None else self.trace.steps
+        before = in_sync.followers[follower_id].safe_end if in_sync is not None and steps is not None else -1
         has_moved = replica.follower_fetched(follower_id, fetch_offset, self._clock.monotonic_ms(), broker_epoch)
-        in_sync = replica.in_sync
+        if in_sync is not None and steps is not None:
+            steps.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
         if in_sync is not None and in_sync.may_change(follower_id, replica.high_watermark, replica.epoch_start):
             for told in self.on_progress:
                 told(replica)

@@ -17,6 +17,7 @@ from chronik.core.records.schema import INT32, STRING, array_of
 from chronik.core.replica.in_sync import UNKNOWN, FollowerProgress
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators import Coordinators
+from chronik.node.group_changes import plain
 from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
 
 _PARTITIONS = array_of(INT32)
@@ -112,13 +113,13 @@ def _classic_members(group: ClassicGroup) -> Iterator[MemberSeen]:
     is_readable = group.protocol_type == CONSUMER_PROTOCOL_TYPE  # others have assignments of their own making
     for member in group.members.values():
         assigned = _assigned(member.assignment) if is_readable and member.assignment else ()
-        yield MemberSeen(member.member_id, member.client_id, member.client_host, assigned)
+        yield MemberSeen(member.member_id, member.client_id, plain(member.client_host), assigned)
 
 
 def _consumer_members(group: ConsumerGroup, topic_name: Callable[[bytes], str | None]) -> Iterator[MemberSeen]:
     for member_id, subscriber in group.subscribers.items():
         assigned = _named(group.current(member_id).assigned, topic_name)
-        yield MemberSeen(member_id, subscriber.client_id, subscriber.client_host, assigned)
+        yield MemberSeen(member_id, subscriber.client_id, plain(subscriber.client_host), assigned)
 
 
 def _named(partitions: Partitions, topic_name: Callable[[bytes], str | None]) -> tuple[tuple[str, int], ...]:

@@ -15,6 +15,7 @@ from chronik.core.errors import Code
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 
 log = logging.getLogger(__name__)
 
@@ -33,8 +34,9 @@ class SafeWait:
 class Waiting:
     """Who waits for which partition."""
 
-    def __init__(self, deadlines: Deadlines, metrics: Metrics) -> None:
+    def __init__(self, deadlines: Deadlines, metrics: Metrics, trace: Recorder | None = None) -> None:
         self._deadlines = deadlines
+        self._trace = trace
         self._metrics = metrics
         self._for_leader: dict[Replica, deque[SafeWait]] = {}
         self._for_all: dict[Replica, deque[SafeWait]] = {}
@@ -110,6 +112,8 @@ class Waiting:
 
     def moved(self, replica: Replica) -> None:
         """The replica is safe further than before: let go whom that concerns."""
+        if self._trace is not None and self._trace.steps is not None:
+            self._trace.steps.moved(replica)
         self._release(self._for_leader, replica, replica.safe_end)
         self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
         self._wake_readers(replica)

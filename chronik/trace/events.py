@@ -90,7 +90,10 @@ class WatermarkMoved(Event, frozen=True, gc=False, tag="watermark_moved"):
 
 
 class FetchWaits(Event, frozen=True, gc=False, tag="fetch_waits"):
-    """A consumer asked, there is nothing to give (or too little), and the fetch waits."""
+    """A consumer asked, there is nothing to give (or too little), and the fetch waits.
+
+    Told of one fetch a second and connection, and again each second of a fetch that waits for longer than that.
+    """
 
     topic: str
     partition: int
@@ -106,10 +109,15 @@ class FetchWaits(Event, frozen=True, gc=False, tag="fetch_waits"):
     watermark: int
     last_stable_offset: int
     next_offset: int
+    waited_us: int = 0  # until now
 
 
 class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
-    """A consumer asked from `offset` on and was given [offset, to_offset): nothing, when the two are the same."""
+    """A consumer asked from `offset` on and was given [offset, to_offset): nothing, when the two are the same.
+
+    Told of each partition that was given something, or nothing although there was something. Otherwise, of one fetch
+    a second and connection, and of every one that was said to wait.
+    """
 
     topic: str
     partition: int
@@ -191,7 +199,7 @@ class LeaderChanged(Event, frozen=True, gc=False, tag="leader_changed"):
 
 
 class InSyncChanged(Event, frozen=True, gc=False, tag="in_sync_changed"):
-    """Told by the leader."""
+    """Told by the leader; `before` is empty when it has only just become that."""
 
     topic: str
     partition: int
@@ -213,7 +221,8 @@ class GroupJoined(Event, frozen=True, gc=False, tag="group_joined"):
 
 
 class GroupLeft(Event, frozen=True, gc=False, tag="group_left"):
-    """A member said good-bye (`left`), or was not heard of for its session's length (`expired`)."""
+    """A member said good-bye (`left`), was not heard of for its session's length or did not come back for a rebalance
+    (`expired`), or a static one came back under another id (`replaced`)."""
 
     group: str
     member_id: str

@@ -1,15 +1,423 @@
-"""The steps of requests as they are told to the trace: each method makes one event, of what the step knows anyway."""
+"""The steps of requests as they are told to the trace: each method makes one event, of what the step knows anyway.
+
+What a batch or a fetch goes through is told by `BatchSteps` and `FetchSteps`: they keep what only the first step knew.
+
+A fetch that gives something is always told. Of those that give nothing, which are most of them while a consumer waits
+for more, each connection tells one a second, with all its partitions; and any that waits for longer than that.
+"""
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from chronik.core.errors import Code
+from chronik.core.fetch_sessions import SessionPartition
+from chronik.core.log.log import Appended
+from chronik.core.log.segment import Slice
+from chronik.core.replica.replica import READ_COMMITTED, Replica
+from chronik.core.types import Buffer
+from chronik.trace.events import (
+    Committed,
+    FetchAnswered,
+    FetchDropped,
+    FetchWaits,
+    GroupChanged,
+    GroupJoined,
+    GroupLeft,
+    InSyncChanged,
+    LeaderChanged,
+    MetadataTold,
+    ProduceAnswered,
+    ProduceAppended,
+    RefusedEvent,
+    Replicated,
+    WatermarkMoved,
+)
+from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
+
+_PRODUCER = struct.Struct(">qhi")  # producer id, epoch and first sequence number
+_PRODUCER_AT = 43  # bytes from the beginning of a batch
+QUIET_US = 1_000_000  # how long a connection's fetches that give nothing go untold
+CONNECTIONS_MAX = 10_000  # remembered for that; a node has fewer, but those that are gone are not forgotten at once
+
+
+class Client(Protocol):
+    """Who asked (api.desk.Caller)."""
+
+    @property
+    def client_id(self) -> str: ...
+
+    @property
+    def client_host(self) -> str: ...
+
+    @property
+    def connection_id(self) -> int: ...
+
+
+class FetchAsked(Protocol):
+    """The limits of a fetch (wire.fetch.FetchRequest)."""
+
+    @property
+    def max_wait_ms(self) -> int: ...
+
+    @property
+    def min_bytes(self) -> int: ...
+
+    @property
+    def isolation_level(self) -> int: ...
+
+
+class FetchPart(Protocol):
+    """One partition of a fetch (api.fetch.Part)."""
+
+    @property
+    def asked(self) -> SessionPartition: ...
+
+    @property
+    def replica(self) -> Replica | None: ...
+
+    @property
+    def slice(self) -> Slice | None: ...
 
 
 class Steps:
     """There while something is traced. Who has a step to tell asks `wants` first: most topics are not traced."""
 
     def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-        self._node_id = recorder.node_id
-        self._clock = recorder.clock
+        self.node_id = recorder.node_id
+        self.now_us = recorder.clock.now_us
         self.wants = recorder.wants
+        self.add = recorder.add
+        self.readers = Readers()
+        self.waiting: dict[FetchSteps, None] = {}  # fetches that wait, longest first
+        self._told_us: dict[int, int] = {}  # by connection: when a fetch of it was last told that gave nothing
+
+    # --- producing
+
+    def batch(self, replica: Replica, acks: int, client: Client) -> BatchSteps | None:
+        """A batch is about to be appended; None when that is not traced."""
+        return BatchSteps(self, replica, acks, client) if self.wants(replica.topic) else None
+
+    def replicated(self, replica: Replica, follower: int, from_offset: int, to_offset: int) -> None:
+        """A follower said how far it is: perhaps no further than before."""
+        if to_offset != from_offset and self.wants(replica.topic):
+            at_us, node, topic = self.now_us(), self.node_id, replica.topic
+            self.add(Replicated(at_us, node, topic, replica.partition, follower, from_offset, to_offset))
+
+    def moved(self, replica: Replica) -> None:
+        """A replica's watermark may have moved since it was told last."""
+        before, watermark = replica.told_watermark, replica.high_watermark
+        if watermark == before or not self.wants(replica.topic):
+            return
+        replica.told_watermark = watermark
+        self.add(
+            WatermarkMoved(
+                self.now_us(),
+                self.node_id,
+                replica.topic,
+                replica.partition,
+                before,
+                watermark,
+                replica.log.end_offset,
+                replica.is_leader,
+            )
+        )
+
+    # --- consuming
+
+    def fetch(self, request: FetchAsked, client: Client) -> FetchSteps:
+        """A consumer asks."""
+        now_us, connection = self.now_us(), client.connection_id
+        is_full = now_us - self._told_us.get(connection, 0) >= QUIET_US
+        if is_full:
+            if len(self._told_us) >= CONNECTIONS_MAX:
+                self._told_us.clear()
+            self._told_us[connection] = now_us
+        return FetchSteps(self, request, client, now_us, is_full)
+
+    def tell_waiting(self) -> None:
+        """Tell of fetches that have waited for so long that it is worth knowing even if they never end."""
+        now_us = self.now_us()
+        for fetch in list(self.waiting):
+            if now_us - fetch.since_us < QUIET_US:
+                return  # and so it is with those that came later
+            fetch.tell_waiting(now_us)
+
+    # --- refusals, and what clients were told
+
+    def refused(
+        self,
+        api: str,
+        client: Client,
+        code: int,
+        reason: str | None,
+        topic: str | None = None,
+        partition: int = -1,
+        leader: int = -1,
+        leader_epoch: int = -1,
+    ) -> None:
+        """What names no topic is told whatever is traced: there is little of it, and groups have none of their own."""
+        if topic is not None and not self.wants(topic):
+            return
+        self.add(
+            RefusedEvent(
+                self.now_us(),
+                self.node_id,
+                api,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                code,
+                Code(code).name,
+                reason,
+                topic,
+                partition,
+                leader,
+                leader_epoch,
+            )
+        )
+
+    def metadata_told(
+        self, topic: str, client: Client, brokers: Iterable[int], controller: int, leaders: Iterable[int]
+    ) -> None:
+        self.add(
+            MetadataTold(
+                self.now_us(),
+                self.node_id,
+                topic,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                tuple(brokers),
+                controller,
+                tuple(leaders),
+            )
+        )
+
+    # --- leaders and in-sync sets
+
+    def leader_changed(self, replica: Replica, leader_before: int, leader_epoch_before: int) -> None:
+        if self.wants(replica.topic):
+            self.add(
+                LeaderChanged(
+                    self.now_us(),
+                    self.node_id,
+                    replica.topic,
+                    replica.partition,
+                    leader_before,
+                    leader_epoch_before,
+                    replica.leader_id,
+                    replica.leader_epoch,
+                )
+            )
+
+    def in_sync_changed(self, replica: Replica, before: Sequence[int]) -> None:
+        """The set may be another than before; told by who leads."""
+        kept = replica.in_sync
+        if kept is not None and tuple(before) != kept.in_sync and self.wants(replica.topic):
+            at_us, node, topic, partition = self.now_us(), self.node_id, replica.topic, replica.partition
+            self.add(InSyncChanged(at_us, node, topic, partition, tuple(before), kept.in_sync, replica.partition_epoch))
+
+    # --- groups
+
+    def group_joined(self, group: str, member_id: str, client_id: str, host: str) -> None:
+        self.add(GroupJoined(self.now_us(), self.node_id, group, member_id, client_id, host))
+
+    def group_left(self, group: str, member_id: str, client_id: str, host: str, reason: str) -> None:
+        self.add(GroupLeft(self.now_us(), self.node_id, group, member_id, client_id, host, reason))
+
+    def group_changed(self, group: str, state_before: str, state: str, generation: int, members: int) -> None:
+        self.add(GroupChanged(self.now_us(), self.node_id, group, state_before, state, generation, members))
+
+    def committed(self, topic: str, partition: int, group: str, client: Client, offset: int) -> None:
+        if self.wants(topic):
+            at_us, client_id, host = self.now_us(), client.client_id, client.client_host
+            self.add(Committed(at_us, self.node_id, topic, partition, group, client_id, host, offset))
+
+
+class BatchSteps:
+    """A batch on its way into a log."""
+
+    __slots__ = ("_acks", "_began_us", "_client", "_ends", "_replica", "_steps", "_watermark")
+
+    def __init__(self, steps: Steps, replica: Replica, acks: int, client: Client) -> None:
+        self._steps = steps
+        self._replica = replica
+        self._acks = acks
+        self._client = client
+        self._began_us = steps.now_us()
+        self._watermark = replica.high_watermark
+        self._ends = (-1, -1)
+
+    def appended(self, appended: Appended, records: Buffer) -> None:
+        """It is in the log, or was already. The time is from before that: the watermark may have moved with it."""
+        steps, replica, client = self._steps, self._replica, self._client
+        base_offset, to_offset = self._ends = appended.base_offset, appended.last_offset + 1
+        producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        steps.add(
+            ProduceAppended(
+                self._began_us,
+                steps.node_id,
+                replica.topic,
+                replica.partition,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                self._acks,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                base_offset,
+                to_offset,
+                len(records),
+                not appended.is_new,
+                replica.leader_epoch,
+                self._watermark,
+            )
+        )
+
+    def answered(self) -> None:
+        """It is as safe as its producer asked."""
+        steps, replica, client = self._steps, self._replica, self._client
+        now_us, in_sync = steps.now_us(), replica.in_sync
+        steps.add(
+            ProduceAnswered(
+                now_us,
+                steps.node_id,
+                replica.topic,
+                replica.partition,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                self._acks,
+                *self._ends,
+                self._watermark,
+                replica.high_watermark,
+                in_sync.in_sync if in_sync is not None else (),
+                now_us - self._began_us,
+            )
+        )
+
+
+class FetchSteps:
+    """A consumer's fetch from question to answer."""
+
+    __slots__ = ("_client", "_group", "_has_waited", "_is_full", "_parts", "_request", "_steps", "since_us")
+
+    def __init__(self, steps: Steps, request: FetchAsked, client: Client, since_us: int, is_full: bool) -> None:
+        self._steps = steps
+        self._request = request
+        self._client = client
+        self._group = steps.readers.group_of(client.client_id, client.client_host, since_us)
+        self.since_us = since_us
+        self._is_full = is_full  # all of it is told, also what gives nothing
+        self._has_waited = False
+        self._parts: Sequence[FetchPart] = ()
+
+    def waits(self, parts: Sequence[FetchPart]) -> None:
+        """There is too little to give, so it waits."""
+        self._has_waited = True
+        self._parts = parts
+        self._steps.waiting[self] = None
+        if self._is_full:
+            self._tell_waiting(self._steps.now_us())
+
+    def tell_waiting(self, now_us: int) -> None:
+        self._is_full = True  # its end is to be told as well
+        self._tell_waiting(now_us)
+
+    def _tell_waiting(self, now_us: int) -> None:
+        steps, request, client = self._steps, self._request, self._client
+        for part in self._parts:
+            replica, asked = part.replica, part.asked
+            if replica is None or not steps.wants(replica.topic):
+                continue
+            steps.add(
+                FetchWaits(
+                    now_us,
+                    steps.node_id,
+                    replica.topic,
+                    replica.partition,
+                    client.client_id,
+                    client.client_host,
+                    client.connection_id,
+                    self._group,
+                    asked.fetch_offset,
+                    asked.max_bytes,
+                    request.min_bytes,
+                    request.max_wait_ms,
+                    request.isolation_level == READ_COMMITTED,
+                    replica.high_watermark,
+                    replica.last_stable_offset,
+                    replica.log.end_offset,
+                    now_us - self.since_us,
+                )
+            )
+
+    def answered(self, part: FetchPart, size_bytes: int) -> None:
+        """What it gives of a partition, and so much of it."""
+        steps, request, client = self._steps, self._request, self._client
+        replica, asked = part.replica, part.asked
+        if replica is None or not steps.wants(replica.topic):
+            return
+        offset = asked.fetch_offset
+        has_given = size_bytes > 0 and part.slice is not None
+        # Nothing, although there is something: that must not happen often, so each time is told.
+        is_normal = has_given or offset >= replica.readable_bound(request.isolation_level)
+        if not (has_given or self._is_full) and is_normal:
+            return
+        now_us = steps.now_us()
+        steps.add(
+            FetchAnswered(
+                now_us,
+                steps.node_id,
+                replica.topic,
+                replica.partition,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                self._group,
+                offset,
+                asked.max_bytes,
+                request.min_bytes,
+                request.max_wait_ms,
+                request.isolation_level == READ_COMMITTED,
+                replica.high_watermark,
+                replica.last_stable_offset,
+                replica.log.end_offset,
+                part.slice.next_offset if has_given and part.slice is not None else offset,
+                size_bytes,
+                self._has_waited,
+                now_us - self.since_us,
+            )
+        )
+
+    def ended(self) -> None:
+        """It waits no longer."""
+        self._steps.waiting.pop(self, None)
+
+    def dropped(self) -> None:
+        """Its client hung up before it was answered."""
+        steps, client, now_us = self._steps, self._client, self._steps.now_us()
+        for part in self._parts:
+            replica = part.replica
+            if replica is None or not steps.wants(replica.topic):
+                continue
+            steps.add(
+                FetchDropped(
+                    now_us,
+                    steps.node_id,
+                    replica.topic,
+                    replica.partition,
+                    client.client_id,
+                    client.client_host,
+                    client.connection_id,
+                    self._group,
+                    part.asked.fetch_offset,
+                    self._request.max_wait_ms,
+                    now_us - self.since_us,
+                )
+            )

@@ -40,6 +40,7 @@ class Replica:
         "offline",
         "partition",
         "partition_epoch",
+        "told_watermark",
         "topic",
         "topic_id",
     )
@@ -73,6 +74,7 @@ class Replica:
         # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self._others_safe_end = self.high_watermark
+        self.told_watermark = self.high_watermark  # where it was when it was last told of: the trace's own mark
 
     # --- who leads
 

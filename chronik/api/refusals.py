@@ -1,0 +1,45 @@
+"""Telling the trace of a refusal, with who leads the partition as this node knows it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from chronik.api.desk import Caller, Desk
+
+
+def trace_refusal(
+    desk: Desk,
+    api: str,
+    caller: Caller,
+    code: int,
+    reason: str | None,
+    topic: str | bytes | None = None,
+    partition: int = -1,
+) -> None:
+    """A request, or one partition of it, got this code. A topic's id that nobody knows is no topic."""
+    steps = None if desk.trace is None else desk.trace.steps
+    if steps is None or not code:
+        return
+    image = desk.metadata.image
+    if isinstance(topic, bytes):
+        known = image.topic_by_id(topic)
+        topic = None if known is None else known.name
+    placed = None if topic is None else image.partition(topic, partition)
+    leader, leader_epoch = (-1, -1) if placed is None else (placed.leader, placed.leader_epoch)
+    steps.refused(api, caller, code, reason, topic, partition, leader, leader_epoch)
+
+
+def trace_refused_request(desk: Desk, api: str, caller: Caller, code: int, reason: str | None, request: Any) -> None:
+    """A whole request was refused, whatever it is: told of each topic that it names, or once if it names none."""
+    if desk.trace is None or desk.trace.steps is None:
+        return
+    topics: list[str] | list[None] = _topics(request) or [None]
+    for topic in topics:
+        trace_refusal(desk, api, caller, code, reason, topic)
+
+
+def _topics(request: Any) -> list[str]:
+    """Messages differ in what they call it, but their topics are `topics`: names, or things with a `name`."""
+    named = getattr(request, "topics", None) or ()
+    names = [topic if isinstance(topic, str) else getattr(topic, "name", None) for topic in named]
+    return [name for name in names if isinstance(name, str) and name]
