@@ -12,7 +12,7 @@ from pathlib import Path
 from chronik.core.config.definitions import INT_MAX, LONG_MAX, Setting
 from chronik.core.config.node import ALIASES, NODE_SETTINGS, PASSED_OVER
 from chronik.core.config.topic import TOPIC_SETTINGS
-from chronik.trace.exposition import FAMILIES, OFFLINE, PARTITION_FAMILIES
+from chronik.trace.exposition import FAMILIES, FOLLOWER_FAMILIES, OFFLINE, PARTITION_FAMILIES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
 _TABLE = re.compile(r"(<!-- table: ([a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
@@ -56,6 +56,8 @@ def partition_metrics() -> Iterator[str]:
     yield from _rows("metric", "type", "labels", "meaning")
     for family in (*PARTITION_FAMILIES, OFFLINE):
         yield _row(f"`{family.name}`", "gauge", _labels(("topic", "partition")), family.documentation)
+    for family in FOLLOWER_FAMILIES:
+        yield _row(f"`{family.name}`", "gauge", _labels(("topic", "partition", "follower")), family.documentation)
 
 
 TABLES: dict[str, Callable[[], Iterable[str]]] = {

@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 LAGGING_MS = 500  # under load a follower is always a fetch behind: that is no lag
 
 
-def followers(replica: Replica, monotonic_ms: int) -> tuple[FollowerSeen, ...]:
-    """What the leader knows of its followers; nothing where another node leads."""
+def behind(replica: Replica, monotonic_ms: int) -> list[FollowerSeen]:
+    """The followers that do not have everything; none where another node leads."""
     in_sync, log = replica.in_sync, replica.log
     if in_sync is None:
-        return ()
-    return tuple(
-        follower_seen(node_id, progress, node_id in in_sync.in_sync, log.start_offset, log.end_offset, monotonic_ms)
+        return []
+    start_offset, end_offset = log.start_offset, log.end_offset
+    return [
+        follower_seen(node_id, progress, node_id in in_sync.in_sync, start_offset, end_offset, monotonic_ms)
         for node_id, progress in in_sync.followers.items()
-    )
+        if progress.safe_end < end_offset
+    ]
 
 
 def is_lagging(follower: FollowerSeen) -> bool:
@@ -45,9 +47,9 @@ def totals(node: Node, monotonic_ms: int) -> Totals:
         led += 1
         under_replicated += len(in_sync.in_sync) < in_sync.replica_count
         gap_largest = max(gap_largest, replica.log.end_offset - replica.high_watermark)
-        behind = [each for each in followers(replica, monotonic_ms) if each.lag_records > 0]
-        lagging += any(map(is_lagging, behind))
-        for each in behind:
+        late = behind(replica, monotonic_ms)
+        lagging += any(map(is_lagging, late))
+        for each in late:
             lag_records_largest = max(lag_records_largest, each.lag_records)
             lag_ms_largest = max(lag_ms_largest, each.lag_ms)
     return Totals(

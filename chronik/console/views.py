@@ -5,12 +5,16 @@ They look and touch nothing. Offsets come from the replica itself, the same obje
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronik import __version__
+from chronik.console.totals import behind, totals
 from chronik.core.machines.groups.classic_group import ClassicState
 from chronik.core.machines.groups.describe import CLASSIC_TYPE, CONSUMER_TYPE
-from chronik.trace.reading import ByLabels, PartitionReading, Reading, Timed
+from chronik.core.replica.in_sync import UNKNOWN
+from chronik.trace.reading import ByLabels, FollowerReading, PartitionReading, Reading, Timed
 from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
@@ -67,7 +71,9 @@ def reading(node: Node) -> Reading:
     waiting_producers, waiting_fetches = node.waiting.counts()
     disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
     held = [replica for replica in node.replicas.held() if replica.offline is None]
-    places = placement(node)
+    served = [replica for replica in held if replica.log.end_offset > 0]
+    monotonic_ms = node.trace.clock.monotonic_ms()
+    places, worst = placement(node), totals(node, monotonic_ms)
     return Reading(
         builds={(__version__,): 1},
         nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
@@ -94,13 +100,19 @@ def reading(node: Node) -> Reading:
         partitions_led=places.led,
         partitions_followed=places.followed,
         partitions_under_replicated=places.under_replicated,
+        partitions_lagging=worst.lagging,
+        gap_records_max=worst.gap_largest,
+        lag_records_max=worst.lag_records_largest,
+        lag_seconds_max=worst.lag_ms_largest / 1000,
+        trace_events=node.trace.added,
         live_nodes=sum(1 for _ in node.image.live_brokers()),
         is_controller=node.metadata.is_controller,
         quorum_epoch=node.quorum.epoch,
         metadata_offset=node.image.version,
         disk_size_bytes=disk_size_bytes,
         disk_free_bytes=disk_free_bytes,
-        served=[partition(replica) for replica in held if replica.log.end_offset > 0],
+        served=[partition(replica) for replica in served],
+        followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.offline()),
     )
 
@@ -118,6 +130,20 @@ def partition(replica: Replica) -> PartitionReading:
         len(replica.in_sync.in_sync) if replica.in_sync is not None else 0,
         int(replica.is_leader),
     )
+
+
+def followers(replica: Replica, monotonic_ms: int) -> Iterator[FollowerReading]:
+    in_sync = replica.in_sync
+    if in_sync is None:
+        return
+    late = {seen.node: seen for seen in behind(replica, monotonic_ms)}
+    for node_id in in_sync.followers:
+        seen = late.get(node_id)
+        if seen is None:
+            yield FollowerReading(replica.topic, replica.partition, node_id, 0, 0.0)
+        else:
+            lag_seconds = math.nan if seen.lag_ms == UNKNOWN else seen.lag_ms / 1000
+            yield FollowerReading(replica.topic, replica.partition, node_id, seen.lag_records, lag_seconds)
 
 
 class Placement(NamedTuple):

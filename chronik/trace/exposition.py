@@ -7,13 +7,14 @@ node has better uses for. Those lines are written here, in the same format, at a
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from chronik.trace.reading import PartitionReading, Reading
+from chronik.trace.reading import Reading
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
@@ -86,6 +87,19 @@ FAMILIES = (
         "partitions_under_replicated",
         "Partitions led here of which not all replicas are in sync.",
     ),
+    _gauge(
+        "chronik_partitions_lagging",
+        "partitions_lagging",
+        "Partitions led here of which a follower has not had everything for half a second or more.",
+    ),
+    _gauge(
+        "chronik_partition_gap_records_max",
+        "gap_records_max",
+        "The largest gap of a partition led here: records appended and not below the watermark yet.",
+    ),
+    _gauge("chronik_follower_lag_records_max", "lag_records_max", "The largest lag of a follower of what is led here."),
+    _gauge("chronik_follower_lag_seconds_max", "lag_seconds_max", "For how long, at most, one has not had everything."),
+    _counter("chronik_trace_events_total", "trace_events", "Events traced, stored or not."),
     _gauge("chronik_live_nodes", "live_nodes", "Nodes of the cluster that take part, as this one knows."),
     _gauge("chronik_controller", "is_controller", "1 on the node that is the controller."),
     _gauge("chronik_quorum_epoch", "quorum_epoch", "How often the quorum has elected, or tried to."),
@@ -113,6 +127,9 @@ PARTITION_FAMILIES = (
         "last_stable_offset",
     ),
     PartitionFamily("chronik_partition_next_offset", "The offset the next record will have (log end).", "next_offset"),
+    PartitionFamily(
+        "chronik_partition_gap_records", "Records appended that are not below the watermark yet.", "gap_records"
+    ),
     PartitionFamily("chronik_partition_size_bytes", "Bytes of the partition's log segments on disk.", "size_bytes"),
     PartitionFamily(
         "chronik_partition_in_sync_replicas",
@@ -121,6 +138,17 @@ PARTITION_FAMILIES = (
     ),
     PartitionFamily(
         "chronik_partition_leader", "1 where this node leads the partition, 0 where it follows.", "is_leader"
+    ),
+)
+# With one more label, `follower`: its node id. Told by the leader alone.
+FOLLOWER_FAMILIES = (
+    PartitionFamily(
+        "chronik_partition_follower_lag_records", "Records that the follower does not have yet.", "lag_records"
+    ),
+    PartitionFamily(
+        "chronik_partition_follower_lag_seconds",
+        "For how long the follower has not had everything; NaN if it never had since this node leads.",
+        "lag_seconds",
     ),
 )
 OFFLINE = PartitionFamily(
@@ -162,8 +190,10 @@ def _metric(family: Family, value: Any) -> Metric:
 def _partition_lines(reading: Reading) -> Iterator[str]:
     served = [_labels(partition.topic, partition.partition) for partition in reading.served]
     for family in PARTITION_FAMILIES:
-        place = PartitionReading._fields.index(family.field)
-        yield from _family_lines(family, served, (partition[place] for partition in reading.served))
+        yield from _family_lines(family, served, map(attrgetter(family.field), reading.served))
+    followers = [_follower_labels(*each[:3]) for each in reading.followers]
+    for family in FOLLOWER_FAMILIES:
+        yield from _family_lines(family, followers, map(attrgetter(family.field), reading.followers))
     offline = [_labels(topic, partition) for topic, partition in reading.offline]
     states = [0] * len(served) + [1] * len(offline)
     yield from _family_lines(OFFLINE, served + offline, states)
@@ -176,5 +206,12 @@ def _family_lines(family: PartitionFamily, labels: Iterable[str], values: Iterab
 
 
 def _labels(topic: str, partition: int) -> str:
-    escaped = topic.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
-    return f'{{topic="{escaped}",partition="{partition}"}}'
+    return f'{{topic="{_escaped(topic)}",partition="{partition}"}}'
+
+
+def _follower_labels(topic: str, partition: int, follower: int) -> str:
+    return f'{{topic="{_escaped(topic)}",partition="{partition}",follower="{follower}"}}'
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')

@@ -29,6 +29,21 @@ class PartitionReading(NamedTuple):
     in_sync_replicas: int
     is_leader: int
 
+    @property
+    def gap_records(self) -> int:
+        """Appended, and not below the watermark yet."""
+        return self.next_offset - self.high_watermark
+
+
+class FollowerReading(NamedTuple):
+    """One follower of a partition that is led here and has, or had, records."""
+
+    topic: str
+    partition: int
+    follower: int
+    lag_records: int
+    lag_seconds: float  # not a number: it never had everything since this node leads
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -59,6 +74,11 @@ class Reading:
     partitions_led: int
     partitions_followed: int
     partitions_under_replicated: int
+    partitions_lagging: int
+    gap_records_max: int
+    lag_records_max: int
+    lag_seconds_max: float
+    trace_events: int
     live_nodes: int
     is_controller: bool
     quorum_epoch: int
@@ -66,6 +86,7 @@ class Reading:
     disk_size_bytes: int
     disk_free_bytes: int
     served: Sequence[PartitionReading]
+    followers: Sequence[FollowerReading]
     offline: Sequence[tuple[str, int]]
 
     @property

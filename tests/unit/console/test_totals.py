@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronik.console.totals import LAGGING_MS, followers, is_lagging, totals
+from chronik.console.totals import LAGGING_MS, behind, is_lagging, totals
 from chronik.core.replica.replica import Replica
 from chronik.trace.events import FollowerSeen
 from chronik.trace.looks import Totals
@@ -62,11 +62,13 @@ def test_a_follower_that_is_a_fetch_behind_does_not_lag() -> None:
     assert is_lagging(seen(10, -1))  # it never had everything since this node leads
 
 
-def test_only_the_leader_knows_of_followers() -> None:
+def test_only_the_leader_knows_who_is_behind() -> None:
     node = FakeNode()
-    replica = node.replicas.add("orders", 0)
-    assert [each.node for each in followers(replica, NOW_MS)] == [2]
+    replica = node.replicas.add("orders", 0, end=5)
+    assert [(each.node, each.lag_records, each.lag_ms) for each in behind(replica, NOW_MS)] == [(2, 5, NOW_MS)]
+
+    fetched(replica, 2, 5, NOW_MS)
+    assert behind(replica, NOW_MS) == []
 
     replica.follow(leader_id=2, leader_epoch=1, partition_epoch=1)
-
-    assert followers(replica, NOW_MS) == ()
+    assert behind(replica, NOW_MS) == []

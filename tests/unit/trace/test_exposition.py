@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import Any
 
@@ -12,15 +13,16 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from chronik.trace.exposition import FAMILIES, OFFLINE, PARTITION_FAMILIES, SUMMARY, render
-from chronik.trace.reading import PartitionReading, Reading, Timed
+from chronik.trace.reading import FollowerReading, PartitionReading, Reading, Timed
 
 NOTHING = Reading(
     builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
     faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
     connections_accepted=0, connections_malformed=0, commits=Timed(0, 0.0), waiting_producers=0, waiting_fetches=0,
     fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
-    partitions_led=0, partitions_followed=0, partitions_under_replicated=0, live_nodes=0, is_controller=False,
-    quorum_epoch=0, metadata_offset=0, disk_size_bytes=0, disk_free_bytes=0, served=[], offline=[],
+    partitions_led=0, partitions_followed=0, partitions_under_replicated=0, partitions_lagging=0,
+    gap_records_max=0, lag_records_max=0, lag_seconds_max=0.0, trace_events=0, live_nodes=0, is_controller=False,
+    quorum_epoch=0, metadata_offset=0, disk_size_bytes=0, disk_free_bytes=0, served=[], followers=[], offline=[],
 )  # fmt: skip
 
 
@@ -75,6 +77,19 @@ def test_a_metric_shows_the_field_it_names() -> None:
     assert found["chronik_build_info", (("version", "1.2.3"),)] == 1
 
 
+def test_a_follower_has_its_lag_under_its_number() -> None:
+    followers = [FollowerReading('a "b"', 1, 3, 25, 1.5), FollowerReading("orders", 1, 2, 7, math.nan)]
+
+    found = samples(render(reading(followers=followers)))
+
+    late = (("follower", "3"), ("partition", "1"), ("topic", 'a "b"'))
+    never = (("follower", "2"), ("partition", "1"), ("topic", "orders"))
+    assert found["chronik_partition_follower_lag_records", late] == 25
+    assert found["chronik_partition_follower_lag_seconds", late] == 1.5
+    assert found["chronik_partition_follower_lag_records", never] == 7
+    assert math.isnan(found["chronik_partition_follower_lag_seconds", never])
+
+
 def test_a_served_partition_has_all_its_series_and_an_offline_one_only_that_it_is() -> None:
     served = PartitionReading("orders", 2, 10, 40, 39, 55, 1234, 3, 1)
 
@@ -88,6 +103,7 @@ def test_a_served_partition_has_all_its_series_and_an_offline_one_only_that_it_i
         "chronik_partition_high_watermark": 40,
         "chronik_partition_last_stable_offset": 39,
         "chronik_partition_next_offset": 55,
+        "chronik_partition_gap_records": 15,
         "chronik_partition_size_bytes": 1234,
         "chronik_partition_in_sync_replicas": 3,
         "chronik_partition_leader": 1,
