@@ -51,7 +51,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
         table.add_column(column, justify="right" if is_numeric else "left", overflow="fold")
     for row in body:
         table.add_row(*(Text(_cell(value)) for value in row))
-    _console().print(table)
+    console().print(table)
 
 
 def count(number: int) -> str:
@@ -111,7 +111,8 @@ def _cell(value: object) -> str:
     return str(value)
 
 
-def _console() -> Console:
+def console() -> Console:
+    """Standard output with colours where it is a terminal."""
     from rich.console import Console
 
     return Console(highlight=False) if sys.stdout.isatty() else Console(highlight=False, width=UNBOUNDED_COLUMNS)

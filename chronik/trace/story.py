@@ -280,7 +280,8 @@ def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent]
 def _copy_words(look: RecordLook, leading: RecordLook | None) -> str:
     match look.place:
         case Place.HERE:
-            assert look.batch is not None  # that is what HERE means
+            if look.batch is None:  # another Kafka does not tell more
+                return "has it"
             is_other = (
                 leading is not None
                 and leading.batch is not None
@@ -318,6 +319,8 @@ def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold]
             return f"Not known: node {leading.node} cannot read its copy: {leading.reason}"
         case Place.NO_COPY:
             return "Not known: no node answers that has a copy of the partition."
+    if leading.safe_end < 0 and offset < leading.watermark:
+        return "In the log and below the watermark, so consumers can read it."
     synced = [copy.node for copy in copies if copy.is_synced]
     on = f"synced on {len(synced)} of {len(copies)} replicas"
     if not leading.is_leader:
@@ -382,7 +385,7 @@ def _unknown(known: Known, batch: BatchSeen | None, acknowledged: Acknowledged |
         lines.append(f"when it was acknowledged, and with which acks: {_why(known)}")
     elif acknowledged is not None and acknowledged.answered_us is None and acknowledged.acks != 0:
         lines.append("whether its producer was told: the trace has the batch, and no answer to it")
-    if not known.is_traced or acknowledged is None:
+    if batch is not None and (not known.is_traced or acknowledged is None):
         lines.append(f"all fetch answers that had it: {_why(known)}")
     return tuple(lines)
 

@@ -1,0 +1,253 @@
+"""`chronik where`: one record's whole story, looked up instead of guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+import typer
+
+from chronik.cli import where_finding
+from chronik.cli.connect import parse_addresses
+from chronik.cli.errors import CliError
+from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
+from chronik.cli.output import byte_size, console, count, counted, print_json, print_line, print_table
+from chronik.cli.questions import Cluster, TopicState
+from chronik.cli.record_format import Record, as_json_line, shown
+from chronik.cli.where_finding import At
+from chronik.cli.where_known import Gatherer, refuse_unknown
+from chronik.trace.looks import BatchSeen, Place
+from chronik.trace.story import Story, tell
+
+EXAMPLE = example(
+    "chronik where orders 0 4711",
+    "chronik where orders --key customer-7 --newest 3",
+    "chronik where orders --producer-id 4000 --sequence 12 --json",
+)
+KEY_SHOWN_MAX = 80
+DELIVERIES_SHOWN = 20
+ACKS = {-1: "all", 0: "0", 1: "1"}
+
+
+def where(
+    topic: TopicName,
+    partition: Annotated[int | None, typer.Argument(metavar="[PARTITION]", min=0)] = None,
+    offset: Annotated[int | None, typer.Argument(metavar="[OFFSET]", min=0)] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="K", help="The newest record with this key; reads the topic.")
+    ] = None,
+    newest: Annotated[int, typer.Option("--newest", min=1, metavar="N", help="With --key: so many of them.")] = 1,
+    producer_id: Annotated[
+        int | None,
+        typer.Option("--producer-id", min=0, metavar="P", help="Of an idempotent producer, with --sequence."),
+    ] = None,
+    sequence: Annotated[int | None, typer.Option("--sequence", min=0, metavar="S")] = None,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    as_json: AsJson = False,
+) -> None:
+    """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
+    _refuse_contradictions(partition, offset, key, producer_id, sequence)
+    cluster = Cluster(bootstrap)
+    state = cluster.topic(topic)
+    if partition is not None:
+        refuse_unknown(state, partition)
+    gatherer = Gatherer(cluster, state, is_quiet=as_json)
+    places = _places(cluster, state, partition, offset, key, newest, producer_id, sequence, as_json)
+    told = [_told(gatherer, place) for place in places]
+    if as_json:
+        answers = [_as_json(story, record) for story, record in told]
+        print_json(answers[0] if offset is not None else answers)
+        return
+    for number, (story, record) in enumerate(told):
+        if number:
+            print_line()
+        _print(story, record)
+
+
+def _refuse_contradictions(
+    partition: int | None, offset: int | None, key: str | None, producer_id: int | None, sequence: int | None
+) -> None:
+    if (producer_id is None) != (sequence is None):
+        raise CliError("--producer-id and --sequence go together", "give both")
+    ways = [offset is not None, key is not None, producer_id is not None]
+    if sum(ways) != 1:
+        hint = "give PARTITION and OFFSET, or --key, or --producer-id with --sequence"
+        raise CliError("it must be said which record, in one way", hint)
+
+
+def _places(
+    cluster: Cluster,
+    state: TopicState,
+    partition: int | None,
+    offset: int | None,
+    key: str | None,
+    newest: int,
+    producer_id: int | None,
+    sequence: int | None,
+    is_quiet: bool,
+) -> list[At]:
+    if partition is not None and offset is not None:
+        return [At(partition, offset)]
+    partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
+    if key is not None:
+        found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, is_quiet)
+        missing = f"no record in {state.name} has the key {key}"
+    else:
+        assert producer_id is not None  # or there would be no way given
+        assert sequence is not None
+        addresses = parse_addresses(cluster.bootstrap)
+        found = where_finding.by_sequence(addresses, state, partitions, producer_id, sequence)
+        missing = f"no record in {state.name} has sequence number {sequence} of producer {producer_id}"
+    if not found:
+        raise CliError(missing, "it was never accepted, or it has been deleted since")
+    return found
+
+
+def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
+    known = gatherer.known(place.partition, place.offset)
+    story = tell(gatherer.topic.name, place.partition, place.offset, known)
+    is_there = story.place is Place.HERE and story.is_below_watermark
+    return story, gatherer.read(place.partition, place.offset) if is_there else None
+
+
+# --- as JSON
+
+
+def _as_json(story: Story, record: Record | None) -> dict[str, Any]:
+    told: dict[str, Any] = msgspec.to_builtins(story)
+    told["record"] = None if record is None else msgspec.json.decode(as_json_line(record))
+    return told
+
+
+# --- for people
+
+
+def _print(story: Story, record: Record | None) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    paper = console()
+    paper.print(Text(f"{story.topic}-{story.partition} offset {count(story.offset)}", style="bold"))
+    paper.print(Text(story.summary, style=_colour(story)))
+    facts = Table.grid(padding=(0, 2))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, words in _facts(story, record):
+        facts.add_row(name, Text(words))
+    paper.print(facts)
+    _print_copies(story)
+    _print_deliveries(story)
+    _print_commits(story)
+    if story.replaced or story.unknown:
+        print_line()
+    for line in story.replaced:
+        paper.print(Text(f"before that: {line}"))
+    for line in story.unknown:
+        paper.print(Text(f"not known: {line}", style="yellow"))
+
+
+def _colour(story: Story) -> str:
+    if story.place is Place.HERE:
+        return "green" if story.is_below_watermark else "yellow"
+    return "red" if story.place in (Place.UNREADABLE, Place.NO_COPY) else "yellow"
+
+
+def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
+    if record is not None:
+        yield "record", _record_words(record)
+    if story.batch is not None:
+        yield from _batch_facts(story.batch, story)
+    if (told := story.acknowledged) is not None:
+        yield "appended", f"{_time(told.appended_us)} on node {told.node}, from {told.client_id} at {told.host}"
+        again = f"; sent again {counted(told.retries, 'time')}, and not taken twice" if told.retries else ""
+        if told.answered_us is not None:
+            took = "" if told.took_us is None else f" after {told.took_us / 1000:.1f} ms"
+            in_sync = f", in sync {_listed(told.in_sync)}" if told.in_sync else ""
+            acks = ACKS.get(told.acks, told.acks)
+            yield "acknowledged", f"{_time(told.answered_us)}{took}, acks={acks}{in_sync}{again}"
+        elif told.acks == 0:
+            yield "acknowledged", f"never: its producer did not want to know (acks=0){again}"
+    if story.visible_us is not None:
+        yield "readable", f"since {_time(story.visible_us)}"
+    if story.next_offset >= 0:
+        words = f"log start {count(story.log_start)}, last stable {count(story.last_stable_offset)}"
+        yield "offsets", f"{words}, watermark {count(story.watermark)}, next {count(story.next_offset)}"
+
+
+def _record_words(record: Record) -> str:
+    when = "" if record.timestamp_ms is None else f"{_time(record.timestamp_ms * 1000)}  "
+    key = "no key" if record.key is None else f"key {shown(record.key)[:KEY_SHOWN_MAX]}"
+    size = "no value" if record.value is None else f"value of {byte_size(len(record.value))}"
+    headers = f", {counted(len(record.headers), 'header')}" if record.headers else ""
+    return f"{when}{key}, {size}{headers}"
+
+
+def _batch_facts(batch: BatchSeen, story: Story) -> Iterator[tuple[str, str]]:
+    kind = " (control)" if batch.is_control else ""
+    offsets = f"offsets {count(batch.base_offset)} to {count(batch.to_offset - 1)}"
+    codec = "" if batch.codec == "none" else f", {batch.codec}"
+    records = counted(batch.record_count, "record")
+    yield "batch", f"{offsets}{kind}, {records}, {byte_size(batch.size_bytes)}{codec}"
+    writer = "" if story.written_by < 0 else f", when node {story.written_by} led"
+    yield "written", f"in leader epoch {batch.leader_epoch}{writer}"
+    if batch.producer_id >= 0:
+        number = (batch.base_sequence + story.offset - batch.base_offset) & 0x7FFFFFFF
+        yield "producer", f"id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {number}"
+    yield "on disk", f"{batch.segment} at {count(batch.position)}"
+
+
+def _print_copies(story: Story) -> None:
+    if story.copies:
+        rows = [
+            (
+                copy.node,
+                "leader" if copy.is_leader else "follower",
+                copy.is_in_sync,
+                copy.words,
+                _when(copy.replicated_us),
+            )
+            for copy in story.copies
+        ]
+        print_line()
+        print_table(["node", "role", "in sync", "", "leader heard so"], rows)
+
+
+def _print_deliveries(story: Story) -> None:
+    if not story.delivered:
+        return
+    rows = [
+        (
+            _time(each.at_us),
+            each.client_id,
+            each.host,
+            each.group,
+            f"{each.from_offset} to {each.to_offset - 1}",
+            each.node,
+        )
+        for each in story.delivered[:DELIVERIES_SHOWN]
+    ]
+    print_line()
+    print_table(["given to a client", "client", "host", "group", "with offsets", "by node"], rows)
+    if len(story.delivered) > DELIVERIES_SHOWN:
+        print_line(f"and {counted(len(story.delivered) - DELIVERIES_SHOWN, 'more answer')}; --json has them all")
+
+
+def _print_commits(story: Story) -> None:
+    if story.committed:
+        rows = [(each.group, each.offset, each.has_it, _when(each.at_us)) for each in story.committed]
+        print_line()
+        print_table(["group", "committed up to", "has this record", "since"], rows)
+
+
+def _listed(numbers: tuple[int, ...]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def _when(at_us: int | None) -> str | None:
+    return None if at_us is None else _time(at_us)
+
+
+def _time(at_us: int) -> str:
+    return datetime.fromtimestamp(at_us / 1_000_000).astimezone().isoformat(sep=" ", timespec="milliseconds")

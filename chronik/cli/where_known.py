@@ -1,0 +1,198 @@
+"""Gathers what can be known of one record: looks at every node, their events, the trace topic, the groups' offsets.
+
+At another Kafka there is nobody to look at: then it is what its protocol tells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+from chronik.cli.connect import client_settings, parse_addresses, plain_errors
+from chronik.cli.errors import CliError
+from chronik.cli.output import progress
+from chronik.cli.questions import Cluster, TopicState
+from chronik.cli.record_format import Record
+from chronik.cli.trace_topic import stored_events
+from chronik.core.machines.metadata.names import TRACE_TOPIC
+from chronik.shell.asking import NoAnswer
+from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
+from chronik.trace.events import AnyEvent, ProduceAppended
+from chronik.trace.looks import RECORD, Place, RecordLook, StateLook
+from chronik.trace.story import Known
+
+LOOK_TIMEOUT_S = 5.0
+READ_TIMEOUT_S = 5.0
+# Batches have the time of their producers' clocks, events that of the nodes'.
+CLOCKS_APART_MS = 60_000
+KINDS = [
+    "produce_appended", "produce_answered", "replicated", "watermark_moved", "fetch_answered", "leader_changed",
+    "committed",
+]  # fmt: skip
+
+
+@dataclass
+class Gatherer:
+    """Asks one cluster about records of one topic. Everything that is the same for all of them is asked once."""
+
+    cluster: Cluster
+    topic: TopicState
+    is_quiet: bool = False  # nobody looks at a progress bar
+
+    @cached_property
+    def addresses(self) -> list[tuple[str, int]]:
+        return parse_addresses(self.cluster.bootstrap)
+
+    @cached_property
+    def _states(self) -> Looks[StateLook] | None:
+        """None at another Kafka."""
+        try:
+            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic.name])
+        except NotChronik:
+            return None
+        except NoAnswer as problem:
+            raise CliError(str(problem), "check --bootstrap") from None
+
+    @property
+    def is_chronik(self) -> bool:
+        return self._states is not None
+
+    def known(self, partition: int, offset: int) -> Known:
+        if self._states is None:
+            return self._told_by_protocol(partition, offset)
+        looks = self.look_at(partition, offset)
+        is_traced = any(
+            seen.traces.is_all != (self.topic.name in seen.traces.exceptions) for seen in self._states.values()
+        )
+        found = list(self._traced)
+        if not any(_brought(event, partition, offset) for event in found):
+            found = self._with_stored(found, looks)
+        return Known(
+            looks=list(looks.values()),
+            silent=looks.silent,
+            events=found,
+            traced_from_us=min((event.at_us for event in found), default=None),
+            is_traced=is_traced,
+            committed=self._committed(self._states, partition),
+        )
+
+    def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:
+        arguments = {"topic": self.topic.name, "partition": partition, "offset": offset}
+        try:
+            return look_everywhere_as(RecordLook, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
+        except NoAnswer as problem:
+            raise CliError(str(problem), "check --bootstrap") from None
+
+    @cached_property
+    def _traced(self) -> list[AnyEvent]:
+        """What the nodes still have of this topic, by time."""
+        found: list[AnyEvent] = []
+        cursors: dict[int, int] = {}
+        is_more = True
+        while is_more:
+            seen = events(self.addresses, LOOK_TIMEOUT_S, [self.topic.name], cursors, kinds=KINDS)
+            found += (event for look in seen.values() for event in look.events)
+            cursors = {node_id: look.cursor for node_id, look in seen.items()}
+            is_more = any(look.is_more for look in seen.values())
+        return sorted(found, key=lambda event: event.at_us)
+
+    def _with_stored(self, found: list[AnyEvent], looks: Mapping[int, RecordLook]) -> list[AnyEvent]:
+        """The nodes have let go of the record's beginnings: the trace topic may have them."""
+        times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
+        since_ms = max(min(times, default=0) - CLOCKS_APART_MS, 0)
+        stored = self._stored_since(since_ms)
+        return sorted(dict.fromkeys([*found, *stored]), key=lambda event: event.at_us) if stored else found
+
+    def _stored_since(self, since_ms: int) -> list[AnyEvent]:
+        partitions = self._trace_partitions
+        if not partitions:
+            return []
+        with progress("reading the trace", None, unit="records", is_wanted=not self.is_quiet) as step:
+            word = self.topic.name.encode()
+            read = stored_events(self.cluster.bootstrap, partitions, since_ms, word, step)
+            return [event for event in read if getattr(event, "topic", None) == self.topic.name and _is_told(event)]
+
+    @cached_property
+    def _trace_partitions(self) -> int:
+        found = [topic for topic in self.cluster.topics() if topic.name == TRACE_TOPIC]
+        return len(found[0].partitions) if found else 0
+
+    def _committed(self, seen: Mapping[int, StateLook], partition: int) -> dict[str, int]:
+        return {
+            group.group: told.offset
+            for look in seen.values()
+            for group in look.groups
+            for told in group.offsets
+            if (told.topic, told.partition) == (self.topic.name, partition)
+        }
+
+    # --- at another Kafka
+
+    def _told_by_protocol(self, partition: int, offset: int) -> Known:
+        place = (self.topic.name, partition)
+        starts, ends = self.cluster.start_offsets([place]), self.cluster.end_offsets([place])
+        start, end = starts[place] or 0, ends[place] or 0
+        state = self.topic.partitions[partition]
+        where = Place.DELETED if offset < start else Place.BEYOND_END if offset >= end else Place.HERE
+        if where is Place.HERE and self.read(partition, offset) is None:
+            where = Place.COMPACTED
+        leader = -1 if state.leader is None else state.leader
+        told = RecordLook(
+            leader, 0, self.topic.name, partition, offset, where, is_leader=True, leader=leader, log_start=start,
+            watermark=end, last_stable_offset=end, next_offset=end, safe_end=-1, in_sync=tuple(state.in_sync),
+            replicas=tuple(state.replicas),
+        )  # fmt: skip
+        others = {node: "it is no Chronik node" for node in state.replicas if node != leader}
+        committed: dict[str, int] = {}
+        for group in self.cluster.groups():
+            offsets = self.cluster.committed(str(group.group_id))
+            if place in offsets:
+                committed[str(group.group_id)] = offsets[place]
+        return Known(looks=[told], silent=others, committed=committed)
+
+    # --- the record itself
+
+    def read(self, partition: int, offset: int) -> Record | None:
+        """As any consumer gets it; None when there is none to be had at that offset."""
+        from confluent_kafka import Consumer, TopicPartition
+
+        settings = client_settings(self.cluster.bootstrap) | {
+            "group.id": "chronik-cli",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 100,
+        }
+        with plain_errors(self.cluster.bootstrap):
+            consumer = Consumer(settings)
+        try:
+            consumer.assign([TopicPartition(self.topic.name, partition, offset)])
+            found = consumer.poll(READ_TIMEOUT_S)
+        finally:
+            consumer.close()
+        if found is None or found.error() is not None or found.offset() != offset:
+            return None
+        kind, timestamp_ms = found.timestamp()
+        headers = cast("list[tuple[str, bytes | None]]", found.headers() or [])
+        return Record(
+            self.topic.name, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers
+        )
+
+
+def _brought(event: AnyEvent, partition: int, offset: int) -> bool:
+    return (
+        isinstance(event, ProduceAppended)
+        and event.partition == partition
+        and event.base_offset <= offset < event.to_offset
+    )
+
+
+def _is_told(event: AnyEvent) -> bool:
+    return event.__struct_config__.tag in KINDS
+
+
+def refuse_unknown(topic: TopicState, partition: int) -> None:
+    """Raises CliError for a partition that the topic does not have."""
+    if not 0 <= partition < len(topic.partitions):
+        raise CliError(f"topic {topic.name} has no partition {partition}", f"it has 0 to {len(topic.partitions) - 1}")
