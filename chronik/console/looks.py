@@ -118,7 +118,8 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
     for index, replica in enumerate(held, 1):
         copies.append(copy_seen(replica))
         if replica.in_sync is not None and replica.offline is None:
-            partitions.append(partition_seen(replica, node_id, clock.now_us(), clock.monotonic_ms()))
+            is_traced = node.trace.wants(replica.topic)
+            partitions.append(partition_seen(replica, node_id, clock.now_us(), clock.monotonic_ms(), is_traced))
         if index % PARTITIONS_A_TURN == 0:
             await asyncio.sleep(0)
     known = {(copy.topic, copy.partition) for copy in copies}
@@ -237,6 +238,23 @@ async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
     return await record_look.find(
         node, asked.topic, asked.partition, asked.producer_id, asked.sequence, asked.from_offset
     )
+
+
+# --- what stalls, as far as one node can tell
+
+
+async def history(node: Node) -> tuple[list[AnyEvent], int]:
+    """All that this node has traced, and last how things stand now: what the stall rules read."""
+    now = await state(node, {})
+    return [*node.trace.read().events, *now.partitions, *now.groups], now.now_us
+
+
+def stalls(node_id: int, is_traced: bool, events: list[AnyEvent], now_us: int) -> bytes:
+    """The verdicts over a history, as JSON. Needs nothing but its arguments, so it may run on any thread."""
+    from chronik.trace.stalls import find
+
+    verdicts = find(events, now_us)
+    return _encoder.encode({"node": node_id, "now_us": now_us, "is_traced": is_traced, "stalls": verdicts})
 
 
 VIEWS: dict[str, View] = {CLUSTER: cluster, STATE: state, EVENTS: events, RECORD: record, FIND: find}
