@@ -20,16 +20,21 @@ class Limits:
     """How many empty answers in a row, although there is something to give, are no accident."""
     refusals: int = 3
     """How many refusals in a row, with nothing accepted in between, are no accident."""
-    unasked_ms: int = 10_000
-    """How long a consumer that has worked off what it was given may go without asking for more."""
+    hang_up_grace_ms: int = 1_000
+    """How far past max_wait_ms a client should wait for an answer before it hangs up."""
+    unasked_ms: int = 20_000
+    """How long a consumer that has worked off what it was given may go without asking for more. Also the least for one
+    that may have records left to work off, but used to ask or commit at least ten times as often."""
     unworked_ms: int = 60_000
-    """The same for one that may still have records to work off: it was given more than it has committed."""
+    """How long one that may have records left to work off may go without asking and without a commit."""
     rebalance_ms: int = 10_000
     """How long a group may be anything but stable."""
     rebalances: int = 5
     """How many new generations of a group within `churn_ms`, over at least a third of it, are too many."""
     churn_ms: int = 60_000
     repeats: int = 3
-    """How often a client may hang up, expire or ask for the same again before it is its own limit."""
+    """How often a client may hang up, expire or ask for the same again before that is more than an accident."""
     reconnect_ms: int = 5_000
     """A client that comes back within this time has not gone, it has hung up."""
+    min_bytes_ms: int = 10_000
+    """How long a client may let records wait because they are fewer bytes than it asked for."""
