@@ -6,7 +6,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from email.utils import formatdate
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -14,18 +14,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from chronik.console import views
+from chronik.console import looks, views
+from chronik.core.errors import Refused
 from chronik.trace import exposition
+from chronik.trace.looks import EVENTS, STATE
 
 if TYPE_CHECKING:
     from chronik.node.node import Node
+
+JSON = "application/json"
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 def build(node: Node) -> Starlette:
     """The application that shows this node."""
-    paths = {"/health": _health(node), "/metrics": _metrics(node), "/ready": _ready(node)}
+    paths = {
+        "/health": _health(node),
+        "/metrics": _metrics(node),
+        "/partitions": _partitions(node),
+        "/ready": _ready(node),
+        "/stalls": _stalls(node),
+        "/trace": _trace(node),
+    }
 
     async def refuse(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)  # it is registered for those only
@@ -66,8 +77,55 @@ def _metrics(node: Node) -> Handler:
     return answer
 
 
+def _partitions(node: Node) -> Handler:
+    """The look `state`: what is on this node, and how it stands. `?topic=T` (also several times) for some topics."""
+
+    async def answer(request: Request) -> Response:
+        return await _look(node, STATE, _named(request, {"topic": "topics"}))
+
+    return answer
+
+
+def _trace(node: Node) -> Handler:
+    """The look `events`: what this node has traced. `?cursor=`, `last`, `limit`, `topic`, `kind`."""
+
+    async def answer(request: Request) -> Response:
+        arguments = _named(request, {"topic": "topics", "kind": "kinds"})
+        for name in ("cursor", "last", "limit"):
+            if (text := request.query_params.get(name)) is not None:
+                if not text.isdecimal():
+                    return _json(400, {"error": f"{name} is a number, not {text!r}"})
+                arguments[name] = int(text)
+        return await _look(node, EVENTS, arguments)
+
+    return answer
+
+
+def _stalls(node: Node) -> Handler:
+    async def answer(request: Request) -> Response:
+        events, now_us = await looks.history(node)
+        # The rules go through all that is in the ring: elsewhere, where nobody waits for it.
+        body = await asyncio.to_thread(looks.stalls, node.config.node_id, node.trace.steps is not None, events, now_us)
+        return _response(200, body, JSON)
+
+    return answer
+
+
+def _named(request: Request, names: dict[str, str]) -> dict[str, Any]:
+    """Parameters that may be given several times, under the names that the look has for them."""
+    given = {name: request.query_params.getlist(parameter) for parameter, name in names.items()}
+    return {name: values for name, values in given.items() if values}
+
+
+async def _look(node: Node, view: str, arguments: dict[str, Any]) -> Response:
+    try:
+        return _response(200, await looks.answer(node, view, arguments), JSON)
+    except Refused as refusal:
+        return _json(400, {"error": refusal.message or refusal.code.name})
+
+
 def _json(status: int, body: dict[str, object], headers: dict[str, str] | None = None) -> Response:
-    return _response(status, json.dumps(body).encode() + b"\n", "application/json", headers)
+    return _response(status, json.dumps(body).encode() + b"\n", JSON, headers)
 
 
 def _response(status: int, body: bytes, content_type: str, headers: dict[str, str] | None = None) -> Response:
