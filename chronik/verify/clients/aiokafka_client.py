@@ -1,0 +1,142 @@
+"""aiokafka: asyncio. It gets an event loop of its own, so that a run needs none."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __version__
+from aiokafka.errors import KafkaError
+
+from chronik.verify.clients.protocol import ConsumerFailed, ProducerFailed, Receiving, Sending
+from chronik.verify.ledger import Ledger, Record
+from chronik.verify.messages import Messages
+from chronik.verify.settings import Acks
+
+# aiokafka gives a batch up after this time, retries included, but also waits as long for one answer.
+REQUEST_TIMEOUT_S = 40.0
+CLOSE_S = 5.0
+
+
+class AioKafka:
+    def __init__(self, bootstrap: str) -> None:
+        self._servers = bootstrap.split(",")
+        logging.getLogger("aiokafka").addHandler(logging.NullHandler())
+        logging.getLogger("aiokafka").propagate = False
+
+    @property
+    def version(self) -> str:
+        return str(__version__)
+
+    def produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
+        asyncio.run(self._produce(order, messages, ledger))
+
+    async def _produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self._servers,
+            client_id=order.client_id,
+            acks="all" if order.acks is Acks.ALL else int(order.acks),
+            enable_idempotence=order.is_idempotent,
+            request_timeout_ms=int(min(REQUEST_TIMEOUT_S, order.timeout_s) * 1000),
+        )
+        try:
+            await producer.start()
+        except KafkaError as error:
+            await _end(producer)
+            raise ProducerFailed(reason(error)) from error
+        try:
+            for number in range(ledger.messages):
+                await self._send(producer, order, number, messages, ledger)
+            async with asyncio.timeout(2 * order.timeout_s):
+                await producer.flush()
+        except TimeoutError:
+            pass  # those without an answer are still marked as sent and nothing else
+        finally:
+            await _end(producer)
+
+    async def _send(self, producer: Any, order: Sending, number: int, messages: Messages, ledger: Ledger) -> None:
+        partition = order.partition(number)
+        ledger.send(number, partition)
+        try:
+            # It waits while the partition's batch is full and not on its way, so memory is bounded.
+            answer = await producer.send(order.topic, messages.value(number), partition=partition)
+        except KafkaError as error:
+            ledger.refuse(number, reason(error))
+        else:
+            answer.add_done_callback(partial(_told, ledger, number))
+
+    def consumer(self, order: Receiving) -> _Consumer:
+        return _Consumer(self._servers, order)
+
+
+class _Consumer:
+    def __init__(self, servers: list[str], order: Receiving) -> None:
+        self._records_max = order.max_poll_records
+        self._runner = asyncio.Runner()
+        try:
+            self._consumer = self._runner.run(self._start(servers, order))
+        except ConsumerFailed:
+            self._runner.close()
+            raise
+
+    async def _start(self, servers: list[str], order: Receiving) -> Any:
+        consumer = AIOKafkaConsumer(
+            bootstrap_servers=servers,
+            client_id=order.client_id,
+            group_id=order.group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=order.group is not None,
+        )
+        if order.group is not None:
+            consumer.subscribe([order.topic])
+        else:
+            consumer.assign([TopicPartition(order.topic, partition) for partition in order.starts])
+        try:
+            await consumer.start()
+        except KafkaError as error:
+            await _end(consumer)
+            raise ConsumerFailed(reason(error)) from error
+        if order.group is None:
+            for partition, offset in order.starts.items():
+                consumer.seek(TopicPartition(order.topic, partition), offset)
+        return consumer
+
+    def poll(self, wait_s: float) -> list[Record]:
+        try:
+            found = self._runner.run(
+                self._consumer.getmany(timeout_ms=max(int(wait_s * 1000), 1), max_records=self._records_max)
+            )
+        except KafkaError as error:
+            raise ConsumerFailed(reason(error)) from error
+        return [Record(each.value, each.partition, each.offset) for records in found.values() for each in records]
+
+    def close(self) -> None:
+        try:
+            self._runner.run(_end(self._consumer))
+        finally:
+            self._runner.close()
+
+
+async def _end(client: Any) -> None:
+    """aiokafka waits for all that is under way, and for ever when the cluster is gone."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await client.stop()
+    except (TimeoutError, KafkaError):
+        pass  # it is over either way; what was not answered stays so in the ledger
+
+
+def _told(ledger: Ledger, number: int, answer: asyncio.Future[Any]) -> None:
+    if answer.cancelled():
+        ledger.refuse(number, "Cancelled")
+    elif (error := answer.exception()) is not None:
+        ledger.refuse(number, reason(error))
+    else:
+        told = answer.result()
+        ledger.acknowledge(number, told.partition, told.offset)
+
+
+def reason(error: BaseException) -> str:
+    return type(error).__name__

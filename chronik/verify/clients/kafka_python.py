@@ -1,0 +1,125 @@
+"""kafka-python: pure Python, a sender thread of its own, callbacks from that thread."""
+
+from __future__ import annotations
+
+import logging
+import time
+from functools import partial
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
+from kafka.errors import KafkaError, KafkaTimeoutError
+
+from chronik.verify.clients.protocol import IN_FLIGHT_MAX, ConsumerFailed, ProducerFailed, Receiving, Sending
+from chronik.verify.ledger import Ledger, Record
+from chronik.verify.messages import Messages
+from chronik.verify.settings import Acks
+
+LOOK_EVERY = 500
+PAUSE_S = 0.002
+REQUEST_TIMEOUT_S = 30.0
+CLOSE_S = 5.0
+
+
+class KafkaPython:
+    def __init__(self, bootstrap: str) -> None:
+        self._servers = bootstrap.split(",")
+        # It tells of every lost connection on the log; what matters of that is in the ledger.
+        logging.getLogger("kafka").addHandler(logging.NullHandler())
+        logging.getLogger("kafka").propagate = False
+
+    @property
+    def version(self) -> str:
+        return str(__version__)
+
+    def produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
+        producer = self._producer(order)
+        try:
+            for number in range(ledger.messages):
+                self._send(producer, order, number, messages, ledger)
+                if number % LOOK_EVERY == 0:
+                    _wait_for_room(ledger, order.timeout_s)
+            producer.flush(order.timeout_s)
+        except KafkaTimeoutError:
+            pass  # those without an answer are still marked as sent and nothing else
+        finally:
+            producer.close(timeout=CLOSE_S)
+
+    def _producer(self, order: Sending) -> Any:
+        try:
+            return KafkaProducer(
+                bootstrap_servers=self._servers,
+                client_id=order.client_id,
+                acks=-1 if order.acks is Acks.ALL else int(order.acks),
+                enable_idempotence=order.is_idempotent,
+                delivery_timeout_ms=int(order.timeout_s * 1000),
+                request_timeout_ms=int(min(REQUEST_TIMEOUT_S, order.timeout_s) * 1000),
+                max_block_ms=int(order.timeout_s * 1000),
+            )
+        except KafkaError as error:
+            raise ProducerFailed(reason(error)) from error
+
+    def _send(self, producer: Any, order: Sending, number: int, messages: Messages, ledger: Ledger) -> None:
+        partition = order.partition(number)
+        ledger.send(number, partition)
+        try:
+            future = producer.send(order.topic, messages.value(number), partition=partition)
+        except KafkaError as error:
+            ledger.refuse(number, reason(error))
+            return
+        future.add_callback(partial(_acknowledged, ledger, number))
+        future.add_errback(partial(_refused, ledger, number))
+
+    def consumer(self, order: Receiving) -> _Consumer:
+        try:
+            return _Consumer(self._servers, order)
+        except KafkaError as error:
+            raise ConsumerFailed(reason(error)) from error
+
+
+class _Consumer:
+    def __init__(self, servers: list[str], order: Receiving) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=servers,
+            client_id=order.client_id,
+            group_id=order.group,
+            auto_offset_reset="earliest",
+            max_poll_records=order.max_poll_records,
+        )
+        if order.group is not None:
+            self._consumer.subscribe([order.topic])
+            return
+        self._consumer.assign([TopicPartition(order.topic, partition) for partition in order.starts])
+        for partition, offset in order.starts.items():
+            self._consumer.seek(TopicPartition(order.topic, partition), offset)
+
+    def poll(self, wait_s: float) -> list[Record]:
+        try:
+            found = self._consumer.poll(timeout_ms=max(int(wait_s * 1000), 1))
+        except KafkaError as error:
+            raise ConsumerFailed(reason(error)) from error
+        return [Record(each.value, each.partition, each.offset) for records in found.values() for each in records]
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def _wait_for_room(ledger: Ledger, timeout_s: float) -> None:
+    """kafka-python takes whatever it is given. Raises KafkaTimeoutError when nothing is answered any more."""
+    deadline = time.monotonic() + 2 * timeout_s  # a message has timed out long before
+    while ledger.waiting > IN_FLIGHT_MAX:
+        if time.monotonic() > deadline:
+            raise KafkaTimeoutError("no answer")
+        time.sleep(PAUSE_S)
+
+
+def _acknowledged(ledger: Ledger, number: int, told: Any) -> None:
+    ledger.acknowledge(number, told.partition, told.offset)
+
+
+def _refused(ledger: Ledger, number: int, error: Exception) -> None:
+    ledger.refuse(number, reason(error))
+
+
+def reason(error: Exception) -> str:
+    return type(error).__name__

@@ -1,0 +1,71 @@
+"""What a run wants of a client: send these messages and tell what became of each; give what there is to consume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from chronik.verify.ledger import Ledger, Record
+from chronik.verify.messages import Messages
+from chronik.verify.settings import Acks
+
+IN_FLIGHT_MAX = 50_000
+"""Messages that wait for their acknowledgement: more would only wait longer, in the client's memory."""
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How to send. `partitions` is how many to go round; None leaves the choice to the client."""
+
+    topic: str
+    client_id: str
+    acks: Acks
+    is_idempotent: bool
+    timeout_s: float
+    partitions: int | None
+
+    def partition(self, number: int) -> int | None:
+        return None if self.partitions is None else number % self.partitions
+
+
+@dataclass(frozen=True)
+class Receiving:
+    """How to consume: as the only member of `group`, or, without one, from `starts` on."""
+
+    topic: str
+    client_id: str
+    group: str | None
+    starts: Mapping[int, int]
+    """Every partition, with the offset to be read first. A group finds it among what it has committed."""
+    max_poll_records: int
+
+
+class ProducerFailed(Exception):
+    """The client did not even start; the message is what it said."""
+
+
+class ConsumerFailed(Exception):
+    """The client gave up; the message is what it said."""
+
+
+class Consumer(Protocol):
+    def poll(self, wait_s: float) -> list[Record]:
+        """What came, as soon as anything has; nothing when nothing did in time. Raises ConsumerFailed."""
+        ...
+
+    def close(self) -> None: ...
+
+
+class Client(Protocol):
+    @property
+    def version(self) -> str: ...
+
+    def produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
+        """Sends all that the ledger has room for, and returns when each is answered or its time is up.
+        Raises ProducerFailed."""
+        ...
+
+    def consumer(self, order: Receiving) -> Consumer:
+        """Raises ConsumerFailed."""
+        ...

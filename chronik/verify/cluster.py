@@ -1,0 +1,177 @@
+"""The cluster that a run is done on: its topic made and removed, its ends asked for, and whether it is a chronik."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from chronik.shell.asking import Address, NoAnswer
+from chronik.shell.looking import cluster as look_at_cluster
+from chronik.verify.errors import CannotRun
+from chronik.verify.settings import REPLICATION
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+ANSWER_S = 15.0
+LOOK_S = 3.0
+POLL_S = 0.05
+LEADER_S = 30.0
+TRACE = "chronik.trace"
+LATEST = -1  # Kafka's number for the end of a log, where otherwise a time stands
+
+
+class Cluster:
+    """Asked through librdkafka's admin client, whatever the run's client is: that one is to be tested, not this."""
+
+    def __init__(self, bootstrap: str, addresses: Sequence[Address]) -> None:
+        self.addresses = addresses
+        self._bootstrap = bootstrap
+
+    @cached_property
+    def version(self) -> str | None:
+        """Chronik's; None for any other Kafka."""
+        try:
+            return look_at_cluster(self.addresses, LOOK_S).version
+        except NoAnswer:
+            return None
+
+    @property
+    def is_chronik(self) -> bool:
+        return self.version is not None
+
+    @cached_property
+    def _admin(self) -> AdminClient:
+        from confluent_kafka.admin import AdminClient
+
+        return AdminClient(self._client_settings())
+
+    def _client_settings(self) -> dict[str, Any]:
+        quiet = logging.getLogger("chronik.verify.librdkafka")
+        quiet.addHandler(logging.NullHandler())
+        quiet.propagate = False
+        return {
+            "bootstrap.servers": self._bootstrap,
+            "client.id": "chronik-verify",
+            "log_level": 0,
+            "logger": quiet,
+        }
+
+    def _answer(self, ask: Callable[[], Any], doing: str) -> Any:
+        """The result of one admin request. Raises CannotRun with what was being done."""
+        from confluent_kafka import KafkaException
+
+        try:
+            asked = ask()
+            future = next(iter(asked.values())) if isinstance(asked, dict) else asked
+            return future.result()
+        except KafkaException as refused:
+            error = refused.args[0]
+            words = error.str().removeprefix("Broker: ").removeprefix("Local: ").strip()
+            raise CannotRun(f"cannot {doing}: {words} ({error.name()})") from refused
+        except (ValueError, OverflowError) as wrong:  # a number that librdkafka does not even send
+            raise CannotRun(f"cannot {doing}: {wrong}") from wrong
+
+    def nodes(self) -> int:
+        return len(self._metadata().brokers)
+
+    def partitions(self, topic: str) -> int | None:
+        """How many the topic has; None when there is no such topic."""
+        found = self._metadata().topics.get(topic)
+        return None if found is None or found.error is not None else len(found.partitions)
+
+    def _metadata(self) -> Any:
+        from confluent_kafka import KafkaException
+
+        try:
+            return self._admin.list_topics(timeout=ANSWER_S)
+        except KafkaException as problem:
+            raise CannotRun(
+                f"no Kafka node answers at {self._bootstrap}: {problem.args[0].str()}", "start one with `chronik serve`"
+            ) from problem
+
+    def create(self, topic: str, partitions: int, replication: int | None) -> int:
+        """Makes the topic, traced if the cluster can do that, and waits until it is led. Returns its replication."""
+        from confluent_kafka.admin import NewTopic
+
+        copies = replication or min(REPLICATION, self.nodes())
+        wanted = NewTopic(topic, partitions, copies, config={TRACE: "true"} if self.is_chronik else {})
+        self._answer(
+            lambda: self._admin.create_topics([wanted], request_timeout=ANSWER_S),
+            f"create a topic with {partitions} partitions and {copies} replicas",
+        )
+        self._wait_until_led(topic, partitions)
+        return copies
+
+    def _wait_until_led(self, topic: str, partitions: int) -> None:
+        deadline = time.monotonic() + LEADER_S
+        while True:
+            found = self._metadata().topics.get(topic)
+            if found is not None and sum(part.leader >= 0 for part in found.partitions.values()) == partitions:
+                return
+            if time.monotonic() > deadline:
+                raise CannotRun(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
+            time.sleep(POLL_S)
+
+    def trace(self, topic: str, is_on: bool) -> None:
+        """Switches a topic's trace on, or back to what it would be without us."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        operation = AlterConfigOpType.SET if is_on else AlterConfigOpType.DELETE
+        entry = ConfigEntry(TRACE, "true" if is_on else None, incremental_operation=operation)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        self._answer(
+            lambda: self._admin.incremental_alter_configs([resource], request_timeout=ANSWER_S), f"trace topic {topic}"
+        )
+
+    def is_traced(self, topic: str) -> bool:
+        from confluent_kafka.admin import ConfigResource, ResourceType
+
+        resource = ConfigResource(ResourceType.TOPIC, topic)
+        entries = self._answer(
+            lambda: self._admin.describe_configs([resource], request_timeout=ANSWER_S),
+            f"read the settings of topic {topic}",
+        )
+        return TRACE in entries and entries[TRACE].value == "true"
+
+    def try_to_delete(self, topic: str, group: str | None) -> None:
+        """A run's own topic and group. That they stay is no reason to call the run a failure."""
+        with contextlib.suppress(CannotRun):
+            self._answer(lambda: self._admin.delete_topics([topic], request_timeout=ANSWER_S), f"delete topic {topic}")
+        if group is not None:
+            with contextlib.suppress(CannotRun):
+                self._answer(
+                    lambda: self._admin.delete_consumer_groups([group], request_timeout=ANSWER_S),
+                    f"delete group {group}",
+                )
+
+    def ends(self, topic: str, partitions: int) -> dict[int, int]:
+        """Where each partition ends for consumers: its high watermark. Those that nobody answers for are left out."""
+        from confluent_kafka import KafkaException, TopicPartition
+        from confluent_kafka.admin import OffsetSpec
+
+        spec = OffsetSpec(LATEST)  # type: ignore[abstract]  # its __new__ gives the right kind
+        asked = {TopicPartition(topic, partition): spec for partition in range(partitions)}
+        found = {}
+        for place, future in self._admin.list_offsets(asked, request_timeout=ANSWER_S).items():
+            try:
+                found[place.partition] = future.result().offset
+            except KafkaException:
+                continue  # no leader just now: who asks sees that it is not there
+        return found
+
+    def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Lets a group begin there."""
+        from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+
+        wanted = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
+        self._answer(
+            lambda: self._admin.alter_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group, wanted)], request_timeout=ANSWER_S
+            ),
+            f"let group {group} begin at the end of {topic}",
+        )

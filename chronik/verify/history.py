@@ -1,0 +1,116 @@
+"""Runs that were done, with their settings, versions and outcome: a small SQLite file in the user's state directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chronik.verify.errors import CannotRun
+from chronik.verify.settings import Settings
+
+SCHEMA_VERSION = 1
+BUSY_S = 10.0
+IN_MEMORY = ":memory:"
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS runs (
+    run INTEGER PRIMARY KEY AUTOINCREMENT,
+    started_at TEXT NOT NULL,
+    settings TEXT NOT NULL,
+    report TEXT
+);
+"""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A run from the history. `report` is its JSON; None of one that was not finished."""
+
+    run: int
+    started_at: str
+    settings: dict[str, Any]
+    report: dict[str, Any] | None
+
+
+def default_path() -> Path:
+    """`$XDG_STATE_HOME/chronik/verify.sqlite3`, as programs on Linux do."""
+    state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
+    return Path(state) / "chronik" / "verify.sqlite3"
+
+
+class History:
+    """Numbers runs and keeps them. Several processes may do so at once."""
+
+    def __init__(self, path: Path | None) -> None:
+        """None: nothing is kept. Raises CannotRun."""
+        self.path = path
+        try:
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                IN_MEMORY if path is None else path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+            )
+            with self._change() as change:
+                version = change.execute("PRAGMA user_version").fetchone()[0]
+                if version > SCHEMA_VERSION:
+                    raise CannotRun(f"the history {path} is of a newer chronik", "give another --history FILE")
+                change.execute(_SCHEMA)
+                change.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        except (OSError, sqlite3.Error) as problem:
+            raise CannotRun(f"the history {path} cannot be used: {problem}", "give another --history FILE") from problem
+
+    @contextmanager
+    def _change(self) -> Iterator[sqlite3.Connection]:
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield self._connection
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
+
+    def begin(self, started_at: str, settings: Settings) -> int:
+        """Its number."""
+        with self._change() as change:
+            added = change.execute(
+                "INSERT INTO runs (started_at, settings) VALUES (?, ?)",
+                (started_at, json.dumps(settings.to_json())),
+            )
+        return int(added.lastrowid or 0)
+
+    def finish(self, run: int, report: dict[str, Any]) -> None:
+        with self._change() as change:
+            change.execute("UPDATE runs SET report = ? WHERE run = ?", (json.dumps(report), run))
+
+    def forget(self, run: int) -> None:
+        """One that never came to sending anything."""
+        with self._change() as change:
+            change.execute("DELETE FROM runs WHERE run = ?", (run,))
+
+    def runs(self, limit: int | None = None) -> list[Kept]:
+        """The newest, oldest of them first."""
+        rows = self._connection.execute(
+            "SELECT run, started_at, settings, report FROM runs ORDER BY run DESC LIMIT ?",
+            (-1 if limit is None else limit,),
+        )
+        return [_kept(row) for row in rows][::-1]
+
+    def run(self, run: int) -> Kept | None:
+        row = self._connection.execute(
+            "SELECT run, started_at, settings, report FROM runs WHERE run = ?", (run,)
+        ).fetchone()
+        return None if row is None else _kept(row)
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+def _kept(row: tuple[int, str, str, str | None]) -> Kept:
+    run, started_at, settings, report = row
+    return Kept(run, started_at, json.loads(settings), None if report is None else json.loads(report))

@@ -1,0 +1,299 @@
+"""One run: make the topic, produce, consume, compare, and search for what is missing."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from chronik import __version__
+from chronik.shell.asking import Address
+from chronik.verify.clients.choice import another_than, open_client
+from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
+from chronik.verify.cluster import Cluster
+from chronik.verify.compare import Comparison, compare
+from chronik.verify.errors import CannotRun
+from chronik.verify.fates import Fate, Found, fates
+from chronik.verify.gathering import Gathering
+from chronik.verify.history import History
+from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, missing
+from chronik.verify.messages import Messages
+from chronik.verify.observer import Observer, OnProgress
+from chronik.verify.result import Result
+from chronik.verify.search import Scene, search, told_of
+from chronik.verify.settings import Settings, Spread
+from chronik.verify.verdict import Facts, FateCount, Outcome, judge
+
+# kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
+FIRST_POLL_S = 10.0
+POLL_S = 2.0
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Where a run takes place."""
+
+    topic: str
+    starts: Mapping[int, int]
+    replication: int | None
+    group: str | None
+    is_own: bool
+    """Made by us, so ours to delete."""
+    is_traced_by_us: bool = False
+
+    @property
+    def partitions(self) -> int:
+        return len(self.starts)
+
+
+@dataclass(frozen=True)
+class Consuming:
+    """How consuming went."""
+
+    seconds: float
+    first_s: float | None
+    """Until the first message came."""
+    quiet_s: float
+    error: str | None
+
+
+def verify(settings: Settings, addresses: Sequence[Address], history: History, on_progress: OnProgress) -> Result:
+    """The whole run. Raises CannotRun when it cannot even begin."""
+    settings.check()
+    client = open_client(settings.client, settings.bootstrap)
+    cluster = Cluster(settings.bootstrap, addresses)
+    cluster.nodes()
+    started_at = datetime.now().astimezone().isoformat(timespec="seconds")
+    run = history.begin(started_at, settings)
+    mark = secrets.token_hex(4)
+    try:
+        stage = set_up(cluster, settings, run, mark)
+    except CannotRun:
+        history.forget(run)
+        raise
+    try:
+        result = _Run(settings, cluster, client, stage, run, mark, on_progress).carry_out(started_at)
+    except KeyboardInterrupt:
+        clear_up(cluster, stage, settings.is_kept)
+        raise
+    is_kept = not stage.is_own or settings.is_kept or result.judgement.outcome is not Outcome.PASS
+    clear_up(cluster, stage, is_kept)
+    result = replace(result, is_topic_kept=is_kept)
+    history.finish(run, result.to_json())
+    return result
+
+
+def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
+    """The topic, and where its messages will begin."""
+    topic = settings.topic or f"chronik-verify-{run}-{mark}"
+    group = None if settings.is_assigned else settings.group or f"chronik-verify-{run}-{mark}"
+    partitions = cluster.partitions(topic) if settings.topic is not None else None
+    if partitions is None:
+        copies = cluster.create(topic, settings.partitions, settings.replication)
+        starts = dict.fromkeys(range(settings.partitions), 0)
+        return Stage(topic, starts, copies, group, is_own=settings.topic is None)
+    starts = cluster.ends(topic, partitions)
+    if len(starts) < partitions:
+        raise CannotRun(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
+    if group is not None:
+        cluster.commit(group, topic, starts)
+    is_traced_by_us = cluster.is_chronik and not cluster.is_traced(topic)
+    if is_traced_by_us:
+        cluster.trace(topic, is_on=True)
+    return Stage(topic, starts, None, group, is_own=False, is_traced_by_us=is_traced_by_us)
+
+
+def clear_up(cluster: Cluster, stage: Stage, is_kept: bool) -> None:
+    """Leaves behind what was there before, and the topic if it is to be looked at."""
+    if not is_kept:
+        cluster.try_to_delete(stage.topic, stage.group)
+    elif stage.is_traced_by_us:
+        cluster.trace(stage.topic, is_on=False)
+
+
+class _Run:
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: Cluster,
+        client: Client,
+        stage: Stage,
+        run: int,
+        mark: str,
+        on_progress: OnProgress,
+    ) -> None:
+        self._settings = settings
+        self._cluster = cluster
+        self._client = client
+        self._stage = stage
+        self._run = run
+        self._messages = Messages(mark, settings.value_bytes)
+        self._client_id = f"chronik-verify-{run}-{mark}"
+        self._began = time.monotonic()
+        self._ledger = Ledger(settings.messages, self._seconds)
+        gathering = Gathering(cluster.addresses, [stage.topic]) if cluster.is_chronik else None
+        self._observer = Observer(gathering, stage.topic, stage.group, self._seconds, on_progress)
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    def carry_out(self, started_at: str) -> Result:
+        ledger = self._ledger
+        self._observer.start()
+        try:
+            produce_s = self._produce()
+            delivered, consuming = self._consume()
+        finally:
+            self._observer.stop()
+        seconds = self._seconds()
+        compared = compare(
+            ledger.states,
+            ledger.partitions,
+            delivered.numbers,
+            delivered.partitions,
+            delivered.offsets,
+            self._stage.starts,
+        )
+        stalls = [*ledger.pulse.stalls, *delivered.pulse.stalls]
+        found = self._fates(delivered, compared)
+        facts = Facts(
+            self._settings,
+            compared,
+            found,
+            ledger.errors,
+            stalls,
+            consuming.seconds,
+            consuming.quiet_s,
+            consuming.error,
+            self._observer.verdicts,
+        )
+        return Result(
+            run=self._run,
+            started_at=started_at,
+            settings=self._settings,
+            topic=self._stage.topic,
+            group=self._stage.group,
+            replication=self._stage.replication,
+            is_topic_kept=True,
+            versions=self._versions(),
+            comparison=compared,
+            fates=found,
+            errors=ledger.errors,
+            stalls=stalls,
+            judgement=judge(facts),
+            produce_s=produce_s,
+            consume_s=consuming.seconds,
+            first_s=consuming.first_s,
+            seconds=seconds,
+        )
+
+    def _versions(self) -> dict[str, str]:
+        version = self._cluster.version
+        return {
+            "chronik": __version__,
+            "client": self._client.version,
+            "cluster": "another Kafka" if version is None else f"chronik {version}",
+        }
+
+    def _produce(self) -> float:
+        """Sends everything. Returns how long that took."""
+        ledger, settings = self._ledger, self._settings
+        began_s = self._seconds()
+        self._observer.watch(ledger.pulse, lambda: ledger.acknowledged, settings.messages)
+        is_even = settings.spread is Spread.EVEN
+        order = Sending(
+            topic=self._stage.topic,
+            client_id=f"{self._client_id}-producer",
+            acks=settings.acks,
+            is_idempotent=settings.is_idempotent,
+            timeout_s=settings.send_timeout_s,
+            partitions=self._stage.partitions if is_even else None,
+        )
+        try:
+            self._client.produce(order, self._messages, ledger)
+        except ProducerFailed as failed:
+            ledger.errors[str(failed)] = settings.messages - ledger.sent
+        if ledger.acknowledged < settings.messages:
+            ledger.pulse.end(self._seconds())
+            self._observer.look()
+        self._observer.rest()
+        return self._seconds() - began_s
+
+    def _consume(self) -> tuple[Delivered, Consuming]:
+        """Until everything is there that was sent, or the time is up."""
+        settings = self._settings
+        began_s = self._seconds()
+        delivered = Delivered(self._messages, settings.messages, self._seconds)
+        self._observer.watch(delivered.pulse, lambda: delivered.distinct, self._ledger.sent)
+        order = Receiving(
+            self._stage.topic,
+            f"{self._client_id}-consumer",
+            self._stage.group,
+            self._stage.starts,
+            settings.max_poll_records,
+        )
+        error: str | None = None
+        consumer: Consumer | None = None
+        try:
+            consumer = self._client.consumer(order)
+            self._poll(consumer, delivered, began_s + settings.timeout_s)
+        except ConsumerFailed as failed:
+            error = str(failed)
+        ended_s = self._seconds()
+        if delivered.distinct < self._ledger.sent:
+            delivered.pulse.end(ended_s)
+            self._observer.look()  # while the consumer is still there to be seen
+        self._observer.rest()
+        if consumer is not None:
+            consumer.close()
+        first_s = delivered.pulse.first_s
+        until_first_s = None if first_s is None else first_s - began_s
+        return delivered, Consuming(ended_s - began_s, until_first_s, delivered.pulse.quiet_s(ended_s), error)
+
+    def _poll(self, consumer: Consumer, delivered: Delivered, deadline_s: float) -> None:
+        sent = self._ledger.sent
+        is_all_acknowledged = self._ledger.acknowledged == sent
+        while delivered.distinct < sent and (left_s := deadline_s - self._seconds()) > 0:
+            records = consumer.poll(min(left_s, POLL_S if len(delivered) else FIRST_POLL_S))
+            delivered.take(records)
+            if not records and not is_all_acknowledged and self._is_at_end(delivered):
+                return
+
+    def _is_at_end(self, delivered: Delivered) -> bool:
+        """Whether only messages are missing that were never acknowledged, and the log has no more to read."""
+        if any(state == ACKNOWLEDGED and not delivered.has(number) for number, state in enumerate(self._ledger.states)):
+            return False
+        at = dict(self._stage.starts)
+        at.update(zip(delivered.partitions, (offset + 1 for offset in delivered.offsets), strict=True))
+        ends = self._cluster.ends(self._stage.topic, self._stage.partitions)
+        return all(partition in ends and at[partition] >= ends[partition] for partition in at)
+
+    def _fates(self, delivered: Delivered, compared: Comparison) -> list[FateCount]:
+        """Where the missing ones are, by what became of them."""
+        if not compared.missing:
+            return []
+        numbers = list(missing(self._ledger, delivered))
+        found = self._search(numbers)
+        by_fate: dict[Fate, list[int]] = {}
+        for number, fate in fates(numbers, self._ledger, found).items():
+            by_fate.setdefault(fate, []).append(number)
+        return [self._counted(fate, by_fate[fate], found) for fate in Fate if fate in by_fate]
+
+    def _search(self, numbers: list[int]) -> Found:
+        reader = open_client(another_than(self._settings.client), self._settings.bootstrap)
+        scene = Scene(self._stage.topic, self._stage.starts, f"{self._client_id}-consumer")
+        return search(self._cluster, scene, reader, self._messages, numbers, self._observer.events)
+
+    def _counted(self, fate: Fate, numbers: list[int], found: Found) -> FateCount:
+        places = [found.places.get(number) or self._ledger.place(number) for number in numbers]
+        counts = Counter(place.partition for place in places if place.partition >= 0)
+        first = places[0]
+        told = (
+            told_of(self._cluster.addresses, self._stage.topic, first)
+            if fate in (Fate.LOST, Fate.NOT_VISIBLE) and self._cluster.is_chronik and first.offset >= 0
+            else []
+        )
+        return FateCount(fate, len(numbers), dict(sorted(counts.items())), numbers[0], first, tuple(told))

@@ -1,0 +1,106 @@
+"""Where the missing messages are: the log read once more by another client, the nodes asked, the trace looked through.
+
+Against another Kafka than ours there are no nodes to ask and no trace: then it is told what that can tell.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from chronik.shell.asking import Address, NoAnswer
+from chronik.shell.looking import look_everywhere_as, states
+from chronik.trace.events import AnyEvent
+from chronik.trace.looks import RECORD, RecordLook
+from chronik.verify.clients.protocol import Client, ConsumerFailed, Receiving
+from chronik.verify.cluster import Cluster
+from chronik.verify.fates import Found, served_to
+from chronik.verify.ledger import Place
+from chronik.verify.messages import Messages
+
+QUIET_S = 10.0
+POLL_S = 1.0
+LOOK_S = 3.0
+POLL_RECORDS = 5_000
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Where it happened."""
+
+    topic: str
+    starts: Mapping[int, int]
+    consumer_id: str
+    """The client id under which the run's consumer was served."""
+
+
+def search(
+    cluster: Cluster,
+    scene: Scene,
+    reader: Client,
+    messages: Messages,
+    wanted: Sequence[int],
+    events: Sequence[AnyEvent] | None,
+    quiet_s: float = QUIET_S,
+) -> Found:
+    """Looks for these numbers. `events` are what was traced, None when nothing was."""
+    found = Found(watermarks=cluster.ends(scene.topic, len(scene.starts)))
+    if cluster.is_chronik:
+        found.next_offsets = _next_offsets(cluster.addresses, scene.topic)
+    if events is not None:
+        found.served = served_to(scene.consumer_id, scene.topic, events)
+    _read(found, scene, reader, messages, set(wanted), quiet_s)
+    return found
+
+
+def _next_offsets(addresses: Sequence[Address], topic: str) -> dict[int, int]:
+    """Where each leader's log ends, as far as the nodes answer."""
+    try:
+        seen = states(addresses, LOOK_S, topics=[topic])
+    except NoAnswer:
+        return {}
+    return {
+        copy.partition: copy.next_offset
+        for state in seen.values()
+        for copy in state.copies
+        if copy.topic == topic and copy.is_leader and copy.next_offset >= 0
+    }
+
+
+def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted: set[int], quiet_s: float) -> None:
+    """Everything below the watermarks, by another client without a group; until it gets nothing more."""
+    found.read_to.update(scene.starts)
+    order = Receiving(scene.topic, f"{scene.consumer_id}-search", None, scene.starts, POLL_RECORDS)
+    try:
+        consumer = reader.consumer(order)
+    except ConsumerFailed:
+        return
+    try:
+        last_s = time.monotonic()
+        while not all(map(found.is_read_whole, scene.starts)) and time.monotonic() - last_s < quiet_s:
+            for record in consumer.poll(POLL_S):
+                last_s = time.monotonic()
+                found.read_to[record.partition] = record.offset + 1
+                number = messages.number(record.value)
+                if number in wanted:
+                    found.places.setdefault(number, Place(record.partition, record.offset))
+    except ConsumerFailed:
+        pass  # `read_to` says how far it got
+    finally:
+        consumer.close()
+
+
+def told_of(addresses: Sequence[Address], topic: str, place: Place) -> list[str]:
+    """What each node says of one offset, in words; nothing where they do not answer."""
+    arguments = {"topic": topic, "partition": place.partition, "offset": place.offset}
+    try:
+        looks = look_everywhere_as(RecordLook, addresses, RECORD, LOOK_S, lambda node_id: arguments)
+    except NoAnswer:
+        return []
+    return [
+        f"node {node_id}: {seen.place}"
+        + (f" ({seen.reason})" if seen.reason else "")
+        + (f", log {seen.log_start} to {seen.next_offset}, watermark {seen.watermark}" if seen.next_offset >= 0 else "")
+        for node_id, seen in looks.items()
+    ]
