@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from chronik.cli.cluster_directory import CONFIG, ClusterDirectory, ClusterNode, written
 from chronik.cli.errors import CliError
@@ -22,12 +22,15 @@ POLL_S = 0.02
 ANSWER_TIMEOUT_S = 2.0
 
 
-class Launched:
-    """A node that this process has started."""
+SERVE = ("chronik", "serve")
 
-    def __init__(self, node: ClusterNode) -> None:
+
+class Launched:
+    """A node that this process has started, by a Python module and its arguments."""
+
+    def __init__(self, node: ClusterNode, module: Sequence[str] = SERVE) -> None:
         self.node = node
-        command = [sys.executable, "-m", "chronik", "serve", "--config", str(node.config_path)]
+        command = [sys.executable, "-m", *module, "--config", str(node.config_path)]
         with open(node.log_path, "ab") as log:
             self._printed_from = log.tell()
             # A session of its own: Ctrl-C in this terminal must not reach it, for nodes are stopped in order.
@@ -71,9 +74,12 @@ def refuse_taken_ports(nodes: Iterable[ClusterNode]) -> None:
             )
 
 
-def launch(cluster: ClusterDirectory, nodes: Iterable[ClusterNode]) -> dict[int, Launched]:
-    """All at once; when the cluster does not become ready they are ended again. Raises CliError."""
-    launched = {node.id: Launched(node) for node in nodes}
+def launch(
+    cluster: ClusterDirectory, nodes: Iterable[ClusterNode], modules: Mapping[int, Sequence[str]] | None = None
+) -> dict[int, Launched]:
+    """All at once; when the cluster does not become ready they are ended again. `modules` are for nodes that are not
+    to be run as `chronik serve` does. Raises CliError."""
+    launched = {node.id: Launched(node, (modules or {}).get(node.id, SERVE)) for node in nodes}
     try:
         wait_until_ready(cluster, launched)
     except BaseException:  # Ctrl-C too: what was begun is not left half done

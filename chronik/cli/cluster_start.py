@@ -90,7 +90,7 @@ def start(
     wish = Wish(nodes, port, parse_pairs("--set", set_ or []), advertise)
     cluster = ClusterDirectory.find(data_dir)
     if cluster is None:
-        cluster = _make(data_dir, wish)
+        cluster = make(data_dir, wish)
     else:
         _refuse_other_wishes(cluster, wish)
         _refuse_running(cluster)
@@ -106,7 +106,7 @@ def start(
         raise typer.Exit(_stay(cluster, launched, data_dir))
 
 
-def _make(data_dir: str, wish: Wish) -> ClusterDirectory:
+def make(data_dir: str, wish: Wish) -> ClusterDirectory:
     """The config files of a new cluster. Everything is checked before anything is written."""
     for key, hint in OWN_SETTINGS.items():
         if key in wish.settings:

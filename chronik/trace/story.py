@@ -140,7 +140,7 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
         copies,
         _deliveries(events, offset),
         _commits(events, offset, known.committed),
-        _unknown(known, batch, acknowledged),
+        _unknown(known, place, acknowledged),
     )
 
 
@@ -377,15 +377,17 @@ def _commits(events: Sequence[AnyEvent], offset: int, committed: Mapping[str, in
 # --- what is not known
 
 
-def _unknown(known: Known, batch: BatchSeen | None, acknowledged: Acknowledged | None) -> tuple[str, ...]:
+def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> tuple[str, ...]:
     lines: list[str] = []
     if known.silent:
         lines.append(f"what node {_listed(sorted(known.silent))} has: no answer")
-    if acknowledged is None and batch is not None:
+    if place in (Place.BEYOND_END, Place.NO_SUCH_PARTITION):
+        return tuple(lines)  # there is nothing to be known
+    if acknowledged is None:
         lines.append(f"when it was acknowledged, and with which acks: {_why(known)}")
     elif acknowledged is not None and acknowledged.answered_us is None and acknowledged.acks != 0:
         lines.append("whether its producer was told: the trace has the batch, and no answer to it")
-    if batch is not None and (not known.is_traced or acknowledged is None):
+    if not known.is_traced or acknowledged is None:
         lines.append(f"all fetch answers that had it: {_why(known)}")
     return tuple(lines)
 
