@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import cluster_commands, consume, group, produce, simulate, topic, verify, where
+from chronik.cli import cluster_commands, consume, group, produce, simulate, topic, verify, watch, where
 from chronik.cli import serve_command as serve
 
 app = typer.Typer(
@@ -26,6 +26,7 @@ app.add_typer(topic.app)
 app.add_typer(group.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
+app.command("watch", epilog=watch.EXAMPLE)(watch.watch)
 app.command("where", epilog=where.EXAMPLE)(where.where)
 app.add_typer(verify.app)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)

@@ -10,9 +10,10 @@ from rich.text import Text
 
 from chronik.cli.watch_model import LAG_MS_NOTABLE, GroupRow, Row, sparkline
 
-GOOD, NOTABLE, BAD, QUIET, ACCENT = "green", "yellow", "bold red", "bright_black", "cyan"
-BARS_WIDTH = 10
-TOPIC_WIDTH_MAX = 28
+# Readable on dark and on light terminals.
+GOOD, NOTABLE, BAD, QUIET, ACCENT = "#57ab5a", "#d29922", "bold #f0524f", "#808892", "#539bf5"
+BARS_WIDTH = 8
+TOPIC_WIDTH_MIN = 16
 SEPARATOR = 2
 
 
@@ -28,7 +29,6 @@ class Column:
     is_right: bool = True
     is_highest_first: bool = True
     """How one wants to see it when first sorted by it: the largest gap on top, topics from A to Z."""
-    width_max: int | None = None
 
 
 @dataclass(frozen=True)
@@ -51,18 +51,6 @@ def rate(value: float | None) -> str:
     return f"{value:,.0f}" if value >= 9.95 or value == 0 else f"{value:.1f}"
 
 
-def milliseconds(value: int | None) -> str:
-    """-1 stands for 'never' (see FollowerSeen)."""
-    if value is None:
-        return "-"
-    if value < 0:
-        return "ever"
-    if value < 10_000:
-        return f"{value:,} ms"
-    seconds = value // 1000
-    return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
-
-
 def _quiet_zero(text: str, value: float | None, style: str = "") -> Text:
     return Text(text, QUIET if not value else style)
 
@@ -75,7 +63,7 @@ def _leader(row: Row) -> Text:
 
 def replicas(row: Row) -> Text:
     """`1 2 !3`: the replica on node 3 is not in sync. Only the leader knows."""
-    if not row.is_heard:
+    if not row.in_sync:
         return Text("?", QUIET)
     cells = [
         Text(f"!{node}", BAD) if node in row.out_of_sync else Text(str(node), GOOD if row.out_of_sync else "")
@@ -104,10 +92,9 @@ def _trouble(row: Row) -> str:
 
 
 def _lag_ms(row: Row) -> Text:
-    lag_ms = row.lag_ms
-    if lag_ms is not None and 0 <= lag_ms < LAG_MS_NOTABLE:
-        return Text(milliseconds(lag_ms), QUIET)
-    return _quiet_zero(milliseconds(lag_ms), lag_ms, _trouble(row))
+    if row.lag_ms == -1:
+        return Text("∞", _trouble(row))
+    return Text(number(row.lag_ms), QUIET if (row.lag_ms or 0) < LAG_MS_NOTABLE else _trouble(row))
 
 
 COLUMNS: tuple[Column, ...] = (
@@ -119,7 +106,6 @@ COLUMNS: tuple[Column, ...] = (
         lambda row: (row.topic, row.partition),
         is_right=False,
         is_highest_first=False,
-        width_max=TOPIC_WIDTH_MAX,
     ),
     Column(
         "partition", "p", 0, lambda row: Text(str(row.partition)), lambda row: row.partition, is_highest_first=False
@@ -128,10 +114,10 @@ COLUMNS: tuple[Column, ...] = (
     Column("log_start", "start", 13, _offset(lambda row: row.log_start), lambda row: row.log_start),
     Column("last_stable_offset", "stable", 14, _stable, lambda row: row.last_stable_offset),
     Column("watermark", "watermark", 3, _offset(lambda row: row.watermark), lambda row: row.watermark),
-    Column("next_offset", "next", 7, _offset(lambda row: row.next_offset), lambda row: row.next_offset),
+    Column("next_offset", "next", 10, _offset(lambda row: row.next_offset), lambda row: row.next_offset),
     Column("gap", "gap", 2, lambda row: _quiet_zero(number(row.gap), row.gap, _trouble(row)), lambda row: row.gap),
     Column(
-        "in_sync", "in sync", 4, replicas, lambda row: len(row.out_of_sync) if row.is_heard else None, is_right=False
+        "in_sync", "in sync", 4, replicas, lambda row: len(row.out_of_sync) if row.in_sync else None, is_right=False
     ),
     Column(
         "lag_records",
@@ -140,7 +126,7 @@ COLUMNS: tuple[Column, ...] = (
         lambda row: _quiet_zero(number(row.lag_records), row.lag_records, _trouble(row)),
         lambda row: row.lag_records,
     ),
-    Column("lag_ms", "for", 9, _lag_ms, lambda row: _ever_first(row.lag_ms)),
+    Column("lag_ms", "lag ms", 9, _lag_ms, lambda row: _ever_first(row.lag_ms)),
     Column("in_per_s", "in/s", 6, lambda row: _quiet_zero(rate(row.in_per_s), row.in_per_s), lambda row: row.in_per_s),
     Column(
         "out_per_s", "out/s", 8, lambda row: _quiet_zero(rate(row.out_per_s), row.out_per_s), lambda row: row.out_per_s
@@ -148,7 +134,7 @@ COLUMNS: tuple[Column, ...] = (
     Column(
         "produced",
         "produced",
-        10,
+        7,
         lambda row: Text(sparkline(row.produced, BARS_WIDTH), ACCENT if any(row.produced[-BARS_WIDTH:]) else QUIET),
         lambda row: sum(row.produced),
         is_right=False,
@@ -198,13 +184,17 @@ def widths_of(rows: Sequence[Row], sort: Sort, before: Mapping[str, int] | None 
 
 
 def laid_out(widths: Mapping[str, int], width: int, sort: Sort) -> list[Laid]:
-    """The columns that fit. The one that rows are sorted by is always there."""
+    """The columns that fit. The one that rows are sorted by is always there; long names of topics get what is left."""
+    topic_width = widths["topic"]
+    widths = {**widths, "topic": min(topic_width, TOPIC_WIDTH_MIN)}
     chosen = {column.key for column in COLUMNS}
     for column in sorted(COLUMNS, key=lambda each: -each.rank):
         if sum(widths[key] + SEPARATOR for key in chosen) - SEPARATOR <= width:
             break
         if column.rank and column.key != sort.key:
             chosen.discard(column.key)
+    left = width - sum(widths[key] + SEPARATOR for key in chosen) + SEPARATOR
+    widths["topic"] += max(min(left, topic_width - widths["topic"]), 0)
     laid, start = [], 0
     for column in COLUMNS:
         if column.key in chosen:
@@ -215,8 +205,7 @@ def laid_out(widths: Mapping[str, int], width: int, sort: Sort) -> list[Laid]:
 
 def _width(column: Column, rows: Sequence[Row], sort: Sort) -> int:
     arrow = 1 if column.key == sort.key else 0
-    widest = max((column.cell(row).cell_len for row in rows), default=0)
-    return max(len(column.title) + arrow, min(widest, column.width_max or widest))
+    return max(len(column.title) + arrow, max((column.cell(row).cell_len for row in rows), default=0))
 
 
 def header(laid: Sequence[Laid], sort: Sort) -> Text:
@@ -243,17 +232,39 @@ def line_of(row: Row, laid: Sequence[Laid]) -> Text:
     return line
 
 
-def group_line(group: GroupRow, width: int) -> Text:
-    """`billing  stable  2 members  lag 1,204  ▁▂▄`."""
-    state = Text(group.state, GOOD if group.state.lower() == "stable" else NOTABLE if group.members else QUIET)
-    lag = Text("-" if group.lag is None else number(group.lag), QUIET if not group.lag else "")
-    name = Text(group.group)
-    name.truncate(max(width - 50, 12), overflow="ellipsis", pad=True)
-    state.truncate(20, overflow="ellipsis", pad=True)
-    members = f"{group.members:>3} {'member ' if group.members == 1 else 'members'}"
-    bars = Text(sparkline(group.lags, BARS_WIDTH), ACCENT if any(group.lags[-BARS_WIDTH:]) else QUIET)
-    return Text.assemble(name, "  ", state, (members, "" if group.members else QUIET), "  ", _right(lag, 9), "  ", bars)
+GROUP_TITLES = ("group", "state", "members", "lag", "lags")
+STATE_WIDTH = len("PreparingRebalance")
 
 
-def _right(text: Text, width: int) -> Text:
-    return Text.assemble(" " * max(width - text.cell_len, 0), text)
+def group_widths(groups: Sequence[GroupRow], width: int) -> list[int]:
+    lag = max((len(number(group.lag)) for group in groups), default=0)
+    rest = [STATE_WIDTH, len("members"), max(lag, 6), BARS_WIDTH]
+    longest = max((Text(group.group).cell_len for group in groups), default=0)
+    room = width - sum(rest) - SEPARATOR * len(rest)
+    return [max(min(longest, room), len("group")), *rest]
+
+
+def group_header(widths: Sequence[int]) -> Text:
+    return _cells([Text(title) for title in GROUP_TITLES], widths)
+
+
+def group_line(group: GroupRow, widths: Sequence[int]) -> Text:
+    is_stable = group.state.lower() == "stable"
+    return _cells(
+        [
+            Text(group.group),
+            Text(group.state, GOOD if is_stable else NOTABLE if group.members else QUIET),
+            _quiet_zero(str(group.members), group.members),
+            _quiet_zero(number(group.lag), group.lag),
+            Text(sparkline(group.lags, BARS_WIDTH), ACCENT if any(group.lags[-BARS_WIDTH:]) else QUIET),
+        ],
+        widths,
+    )
+
+
+def _cells(cells: Sequence[Text], widths: Sequence[int]) -> Text:
+    for place, (cell, width) in enumerate(zip(cells, widths, strict=True)):
+        cell.truncate(width, overflow="ellipsis")
+        is_number = place in (2, 3)
+        cell.pad_left(width - cell.cell_len) if is_number else cell.pad_right(width - cell.cell_len)
+    return Text(" " * SEPARATOR).join(cells)

@@ -76,8 +76,8 @@ class Row:
 
     @property
     def out_of_sync(self) -> tuple[int, ...]:
-        """Known only from the leader."""
-        return tuple(node for node in self.replicas if node not in self.in_sync) if self.is_heard else ()
+        """Known only where the leader tells an in-sync set."""
+        return tuple(node for node in self.replicas if node not in self.in_sync) if self.in_sync else ()
 
     @property
     def lag_records(self) -> int | None:
@@ -200,7 +200,7 @@ class History:
         self._committed = committed
         for state in snapshot.states.values():
             for seen in state.partitions:
-                if state.traces.is_all != (seen.topic in state.traces.exceptions):
+                if seen.is_traced:
                     place = (seen.topic, seen.partition)
                     taken[place] = snapshot.given.get(place, 0)
         return taken
@@ -216,8 +216,8 @@ class History:
                 track.produced.append(max(row.next_offset - track.next_offset, 0) / (at_s - track.at_s))
                 track.at_s, track.next_offset = at_s, row.next_offset
             track.gaps.append(row.gap)
-        if track is None:
-            return row
+        if track is None or not row.is_heard:
+            return row if track is None else replace(row, produced=tuple(track.produced), gaps=tuple(track.gaps))
         if place in taken and elapsed_s:
             track.taken.append(taken[place] / elapsed_s)
         return replace(
@@ -271,8 +271,8 @@ def _rows(snapshot: Snapshot) -> list[Row]:
     ]
 
 
-def _knowledge(copy: CopySeen) -> tuple[int, int]:
-    return copy.leader_epoch, copy.next_offset
+def _knowledge(copy: CopySeen) -> tuple[int, bool, int]:
+    return copy.leader_epoch, copy.is_leader, copy.next_offset
 
 
 def _row_of_leader(seen: PartitionSeen) -> Row:
@@ -296,17 +296,19 @@ def _row_of_leader(seen: PartitionSeen) -> Row:
 
 
 def _row_of_copy(copy: CopySeen) -> Row:
+    """The metadata's log is told of in this way even by its leader: it has a quorum and no in-sync set."""
     return Row(
         topic=copy.topic,
         partition=copy.partition,
         leader=copy.leader if copy.leader >= 0 else None,
-        is_heard=False,
+        is_heard=copy.is_leader,
         leader_epoch=copy.leader_epoch,
         log_start=_known(copy.log_start),
         last_stable_offset=_known(copy.last_stable_offset),
         watermark=_known(copy.watermark),
         next_offset=_known(copy.next_offset),
-        gap=None,  # only the leader knows how far its log goes
+        # Only the leader knows how far its log goes.
+        gap=max(copy.next_offset - copy.watermark, 0) if copy.is_leader and copy.offline is None else None,
         in_sync=(),
         in_sync_min=0,
         followers=(),
@@ -362,7 +364,7 @@ def sparkline(samples: Sequence[float], width: int) -> str:
     return bars.rjust(max(width, 0))
 
 
-_BARS = "▁▂▃▄▅▆▇█"
+_BARS = "▁▂▃▄▅▆▇"  # no full block: it would touch the line above
 
 
 def _bar(sample: float, highest: float) -> str:

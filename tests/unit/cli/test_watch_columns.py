@@ -10,11 +10,12 @@ from chronik.cli.watch_columns import (
     COLUMNS,
     NOTABLE,
     Sort,
+    group_header,
     group_line,
+    group_widths,
     header,
     laid_out,
     line_of,
-    milliseconds,
     ordered,
     rate,
     widths_of,
@@ -66,12 +67,10 @@ def test_a_rate_is_short_and_never_rounds_something_to_nothing(value: float | No
     assert rate(value) == expected
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [(None, "-"), (-1, "ever"), (0, "0 ms"), (9_999, "9,999 ms"), (31_500, "31 s"), (600_000, "10 min")],
-)
-def test_a_time_is_in_the_unit_that_keeps_it_short(value: int | None, expected: str) -> None:
-    assert milliseconds(value) == expected
+def test_a_follower_that_never_had_everything_lags_without_end() -> None:
+    (row,) = rows_of(led(followers=[follower(2, lag_records=3, lag_ms=-1)]))
+
+    assert cell("lag_ms", row) == "∞"
 
 
 def names(rows: list[Row]) -> list[str]:
@@ -142,7 +141,14 @@ def test_the_header_shows_what_it_is_sorted_by() -> None:
     assert "gap▲" in header(laid, Sort("gap", is_reversed=True)).plain
 
 
-def test_a_group_has_its_state_members_and_lag_in_one_line() -> None:
-    seen = History().take(snapshot(0.0, state(1, [led()], groups=[group("billing", [("orders", 0, 40)])]))).groups[0]
+def test_groups_have_their_state_members_and_lag_in_one_line_each() -> None:
+    groups = (
+        History().take(
+            snapshot(0.0, state(1, [led()], groups=[group("billing", [("orders", 0, 40)]), group("x" * 99)]))
+        )
+    ).groups
+    widths = group_widths(groups, 80)
 
-    assert group_line(seen, 80).plain.split()[:5] == ["billing", "Stable", "1", "member", "60"]
+    assert group_header(widths).plain.split() == ["group", "state", "members", "lag", "lags"]
+    assert group_line(groups[0], widths).plain.split()[:4] == ["billing", "Stable", "1", "60"]
+    assert {group_line(each, widths).cell_len for each in groups} == {80}

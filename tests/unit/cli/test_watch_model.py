@@ -52,6 +52,16 @@ def test_a_copy_that_cannot_be_read_has_no_offsets() -> None:
     assert (row.leader, row.watermark, row.next_offset, row.offline) == (None, None, None, "bad checksum")
 
 
+def test_the_log_of_the_metadata_is_told_of_by_its_leader_without_an_in_sync_set() -> None:
+    row = only_row(
+        state(1, copies=[copy("__cluster_metadata", leader=1, is_leader=True, watermark=90, next_offset=95)]),
+        state(2, copies=[copy("__cluster_metadata", leader=1, watermark=90, next_offset=99)]),
+    )
+
+    assert (row.is_heard, row.next_offset, row.gap, row.out_of_sync) == (True, 95, 5, ())
+    assert not row.is_troubled
+
+
 def test_the_replica_that_is_not_in_sync_and_the_worst_lag_are_told() -> None:
     slow = [follower(2, lag_records=3, lag_ms=40), follower(3, lag_records=900, lag_ms=31_000, is_in_sync=False)]
     row = only_row(state(1, [led(in_sync=(1, 2), followers=slow)]))
@@ -144,7 +154,7 @@ def test_where_it_is_traced_what_was_given_counts_and_not_the_commits() -> None:
     history = History()
 
     history.take(snapshot(0.0, state(1, [led()], groups=[group("a", [("orders", 0, 10)])])))
-    traced = state(1, [led()], groups=[group("a", [("orders", 0, 90)])], is_tracing=True)
+    traced = state(1, [led(is_traced=True)], groups=[group("a", [("orders", 0, 90)])])
     view = history.take(snapshot(1.0, traced, given={("orders", 0): 70}))
 
     assert view.rows[0].out_per_s == 70.0
@@ -153,8 +163,8 @@ def test_where_it_is_traced_what_was_given_counts_and_not_the_commits() -> None:
 def test_where_it_is_traced_and_nobody_reads_nothing_goes_out() -> None:
     history = History()
 
-    history.take(snapshot(0.0, state(1, [led()], is_tracing=True)))
-    view = history.take(snapshot(1.0, state(1, [led()], is_tracing=True)))
+    history.take(snapshot(0.0, state(1, [led(is_traced=True)])))
+    view = history.take(snapshot(1.0, state(1, [led(is_traced=True)])))
 
     assert view.rows[0].out_per_s == 0.0
 
@@ -255,9 +265,9 @@ def test_internal_topics_are_hidden_until_asked_for_or_in_trouble() -> None:
     [
         ((), 3, "   "),
         ((0, 0), 3, " ▁▁"),
-        ((0, 7, 3.5), 3, "▁█▅"),
-        ((1000, 1), 2, "█▂"),  # a little is not nothing
-        ((9, 9, 1, 1), 2, "██"),  # only what is shown counts
+        ((0, 7, 3.5), 3, "▁▇▄"),
+        ((1000, 1), 2, "▇▂"),  # a little is not nothing
+        ((9, 9, 1, 1), 2, "▇▇"),  # only what is shown counts
         ((5,), 0, ""),
     ],
 )

@@ -22,12 +22,13 @@ def led(
     next_offset: int | None = None,
     in_sync: tuple[int, ...] = (1, 2, 3),
     followers: Sequence[FollowerSeen] = (),
+    is_traced: bool = False,
 ) -> PartitionSeen:
     """A partition as its leader tells it; nobody lags unless `followers` say so."""
     end = watermark if next_offset is None else next_offset
     others = tuple(followers) or tuple(follower(node) for node in in_sync if node != leader)
     return PartitionSeen(
-        NOW_US, leader, topic, partition, epoch, 0, watermark, watermark, end, end, in_sync, 2, others, 4096
+        NOW_US, leader, topic, partition, epoch, 0, watermark, watermark, end, end, in_sync, 2, others, 4096, is_traced
     )
 
 
@@ -40,14 +41,15 @@ def copy(
     partition: int = 0,
     *,
     leader: int = 1,
+    is_leader: bool = False,
     epoch: int = 5,
     watermark: int = 90,
     next_offset: int = 95,
     offline: str | None = None,
 ) -> CopySeen:
-    """What a follower has."""
+    """What a node has, which follows unless it is said to lead."""
     return CopySeen(
-        topic, partition, False, leader, epoch, 0, watermark, watermark, next_offset, next_offset, 4096, offline
+        topic, partition, is_leader, leader, epoch, 0, watermark, watermark, next_offset, next_offset, 4096, offline
     )
 
 
