@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chronik.cli import verify_options as given
 from chronik.cli.connect import check_reachable, parse_addresses
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, print_json, print_line, print_note
 from chronik.verify.errors import CannotRun
-from chronik.verify.settings import MESSAGES_MAX, VALUE_BYTES_MIN, Acks, ClientName, Settings, Spread
+from chronik.verify.settings import Acks, ClientName, Settings, Spread
 
 if TYPE_CHECKING:
     from chronik.verify.history import History, Kept
@@ -35,59 +36,29 @@ app = typer.Typer(
     ),
 )
 
-HistoryFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--history",
-        envvar="CHRONIK_VERIFY_HISTORY",
-        metavar="FILE",
-        dir_okay=False,
-        help="Where runs are kept; else in your state directory.",
-    ),
-]
-
 
 @app.callback()
 def verify(
     context: typer.Context,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
-    messages: Annotated[int, typer.Option(min=1, max=MESSAGES_MAX, metavar="N", help="How many to send.")] = 5_000,
-    partitions: Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Of the topic.")] = 3,
-    replication: Annotated[
-        int | None,
-        typer.Option(min=1, max=10_000, metavar="N", help="Of the topic; else 3, or as many as there are nodes."),
-    ] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a message before it counts.")] = Acks.LEADER,
-    client: Annotated[ClientName, typer.Option(help="The client library to do it with.")] = ClientName.KAFKA_PYTHON,
-    timeout: Annotated[float, typer.Option(min=0.001, metavar="S", help="For consuming, all in all.")] = 60.0,
-    max_poll_records: Annotated[
-        int, typer.Option(min=1, max=1_000_000, metavar="N", help="The consumer takes no more at once.")
-    ] = 500,
-    value_bytes: Annotated[
-        int, typer.Option(min=VALUE_BYTES_MIN, max=900_000, metavar="N", help="The size of each message.")
-    ] = 100,
-    idempotent: Annotated[
-        bool | None,
-        typer.Option("--idempotent/--no-idempotent", help="Whether the producer is; else with --acks all."),
-    ] = None,
-    send_timeout: Annotated[
-        float, typer.Option(min=0.1, max=86_400, metavar="S", help="For one message to be acknowledged.")
-    ] = 60.0,
-    topic: Annotated[
-        str | None,
-        typer.Option(metavar="TOPIC", help="This one, made if it does not exist, never deleted; else a fresh one."),
-    ] = None,
-    group: Annotated[str | None, typer.Option(metavar="GROUP", help="To consume in; else a fresh one.")] = None,
-    assign: Annotated[bool, typer.Option("--assign", help="Consume without a group.")] = False,
-    spread: Annotated[
-        Spread, typer.Option(help="Who says where a message goes: all partitions in turn, or the client.")
-    ] = Spread.EVEN,
-    keep: Annotated[bool, typer.Option("--keep", help="Keep the topic even if all went well.")] = False,
-    compare: Annotated[
-        str | None, typer.Option("--compare", metavar="RUN", help="Show what differs from that run; 'last' is one.")
-    ] = None,
-    note: Annotated[str, typer.Option(metavar="TEXT", help="What you changed; shown in the history.")] = "",
-    history_file: HistoryFile = None,
+    messages: given.Messages = 5_000,
+    partitions: given.Partitions = 3,
+    replication: given.Replication = None,
+    acks: given.Acks = Acks.LEADER,
+    client: given.Client = ClientName.KAFKA_PYTHON,
+    timeout: given.Timeout = 60.0,
+    max_poll_records: given.MaxPollRecords = 500,
+    value_bytes: given.ValueBytes = 100,
+    idempotent: given.Idempotent = None,
+    send_timeout: given.SendTimeout = 60.0,
+    topic: given.Topic = None,
+    group: given.Group = None,
+    assign: given.Assign = False,
+    spread: given.Spread = Spread.EVEN,
+    keep: given.Keep = False,
+    compare: given.Compare = None,
+    note: given.Note = "",
+    history_file: given.HistoryFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Send numbered messages, consume them, and say where each one is that did not arrive. Exit code 0: all did."""
@@ -159,7 +130,7 @@ def show_history(
     context: typer.Context,
     run: Annotated[int | None, typer.Argument(metavar="[RUN]", help="This one, with its whole report.")] = None,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest so many.")] = 30,
-    history_file: HistoryFile = None,
+    history_file: given.HistoryFile = None,
     as_json: AsJson = False,
 ) -> None:
     """List the runs that were done, or show one of them again."""

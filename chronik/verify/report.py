@@ -21,6 +21,7 @@ Report = dict[str, Any]
 
 _MARKS = {"pass": ("✔ PASS", "bold green"), "partial": ("◐ PARTIAL", "bold yellow"), "fail": ("✘ FAIL", "bold red")}
 _BAR_CELLS_MAX = 16
+_WITH_CELLS_MIN = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 # Joining a group and finding the leaders takes time before there is anything to count by the second.
 _LATE_FIRST_S = 0.5
@@ -231,47 +232,48 @@ def _closing(report: Report) -> Text:
 
 
 def history_table(runs: Sequence[Kept]) -> Table:
-    """All runs, oldest first: what was changed, and how many were consumed."""
-    table = _table(
+    """All runs, oldest first: what was done and changed, and how many were consumed."""
+    is_any_lost = any(kept.report is not None and kept.report["lost"] for kept in runs)
+    columns = [
         ("run", "right"),
         ("when", "left"),
-        ("cluster", "left"),
-        ("client", "left"),
-        ("acks", "left"),
-        ("topic", "left"),
+        ("with", "left"),
         ("consumed", "right"),
         ("of", "right"),
         ("", "right"),
-        ("lost", "right"),
-        ("seconds", "right"),
-        ("verdict", "left"),
-        ("cause or note", "left"),
-    )
+    ]
+    table = _table(*columns, *([("lost", "right")] if is_any_lost else []), ("verdict", "left"))
+    table.columns[1].no_wrap = True
+    table.columns[2].min_width = _WITH_CELLS_MIN
     for kept in runs:
-        table.add_row(*_history_row(kept))
+        *cells, lost, verdict = _history_row(kept)
+        table.add_row(*cells, *([lost] if is_any_lost else []), verdict)
     return table
 
 
 def _history_row(kept: Kept) -> Iterator[RenderableType]:
     settings, report = kept.settings, kept.report
     yield str(kept.run)
-    yield datetime.fromisoformat(kept.started_at).strftime("%Y-%m-%d %H:%M")
+    yield datetime.fromisoformat(kept.started_at).strftime("%m-%d %H:%M")
+    version = f" {report['versions']['client']}" if report is not None else ""
+    what = Text(f"{settings['client']}{version}, acks={settings['acks']}")
+    if report is not None:
+        what.append(f", {_topology(report)}, {report['versions']['cluster']}", style="dim")
+    if settings["note"]:
+        what.append(f"\n{settings['note']}", style="italic")
+    yield what
     if report is None:
-        yield from ("-", settings["client"], settings["acks"], str(settings["partitions"]))
-        yield from ("-", f"{settings['messages']:,}", "-", "-", "-", Text("stopped", "dim"), settings["note"])
+        yield from ("-", f"{settings['messages']:,}", "-", "-", Text("stopped", "dim"))
         return
-    yield report["versions"]["cluster"]
-    yield f"{settings['client']} {report['versions']['client']}"
-    yield settings["acks"]
-    yield _topology(report).replace(" partitions", "").replace(" partition", "")
     yield f"{report['consumed']:,}"
     yield f"{settings['messages']:,}"
     yield percent(report["consumed"], settings["messages"])
-    yield _flagged(report["lost"])
-    yield f"{report['seconds']:,.1f}"
+    yield Text(f"{report['lost']:,}", "bold red" if report["lost"] else "dim")
     mark, style = _MARKS[report["verdict"]]
-    yield Text(mark.lower(), style)
-    yield " · ".join(filter(None, (report["cause"], settings["note"]))) or ""
+    verdict = Text(mark.lower(), style)
+    if report["cause"]:
+        verdict.append(f": {report['cause']}", style="not bold")
+    yield verdict
 
 
 _FIGURES = (
