@@ -23,7 +23,7 @@ from chronik.core.machines.metadata.commands import (
     CreateTopics,
     NewTopic,
 )
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
 
 REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
@@ -31,7 +31,7 @@ RESPONSE = CreateTopicsResponse
 
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     if _is_internal(request):
-        own = CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid())
+        own = CreateInternalTopic(request.topics[0].name, desk.chance.uuid())
         return _response((_result(await desk.metadata.ask_here(own), desk),))
     wanted = tuple(
         NewTopic(
@@ -54,7 +54,7 @@ def _is_internal(request: Any) -> bool:
         return False
     [topic] = request.topics
     is_left_to_us = topic.num_partitions == topic.replication_factor == USE_DEFAULT
-    return topic.name == OFFSETS_TOPIC and is_left_to_us and not topic.assignments and not topic.configs
+    return topic.name in (OFFSETS_TOPIC, TRACE_TOPIC) and is_left_to_us and not topic.assignments and not topic.configs
 
 
 def _result(created: CreatedTopic, desk: Desk) -> Any:

@@ -39,6 +39,8 @@ from chronik.node.peers import Peers
 from chronik.node.quorum import Quorum
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
+from chronik.node.trace_store import TraceStore
+from chronik.node.tracing import Tracing
 from chronik.node.waiting import Waiting
 from chronik.node.watch import Watch
 from chronik.trace.metrics import Metrics
@@ -102,6 +104,7 @@ class Node:
         self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
         self._coordinate_groups()
         self._join_cluster(clock)
+        self._tracing = self._trace(clock)
         self._prepare_for_clients(clock)
         self._housekeeping = Housekeeping(self, self._checkpoints, clock)
         self._listener: Listener | None = None
@@ -119,6 +122,13 @@ class Node:
             self.trace,
         )
         self.replicas.on_role.append(self.coordinators.role_changed)
+
+    def _trace(self, clock: Clock) -> Tracing:
+        trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
+        store = TraceStore(trace, image, replicas, self.controller.ask, clock, self._chance, metrics)
+        tracing = Tracing(trace, store, image, replicas, self.coordinators, clock, metrics)
+        self.metadata.on_applied.append(tracing.metadata_applied)
+        return tracing
 
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config
@@ -271,6 +281,7 @@ class Node:
         self.liveness.start()
         self._watch.start()
         self._housekeeping.start()
+        self._tracing.start()
         self._dispatch.watch(self._open_later(later))
         self._dispatch.serve_clients()
         await self._wait_until_unfenced()
@@ -302,10 +313,12 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        self._tracing.flush()  # while it still leads where that goes
         await self.liveness.shut_down()  # clients are served until others lead what was led here
         if self._listener is not None:
             await self._listener.close()
         await self.connections.close_all()
+        self._tracing.stop()
         self.coordinators.close()
         self._watch.stop()
         await self._in_sync_upkeep.stop()

@@ -128,6 +128,12 @@ class InSyncSet:
             return safe_end < high_watermark
         return safe_end >= high_watermark and safe_end >= epoch_start
 
+    def note_caught_up(self, leader_end: int, now_ms: int) -> None:
+        """Who has everything lags nothing, though he is silent: an idle partition is not named in fetches."""
+        for follower in self.followers.values():
+            if follower.safe_end >= leader_end:
+                follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
+
     # --- what the set should be
 
     def change_due(
@@ -143,9 +149,7 @@ class InSyncSet:
 
         `able` are the nodes that may join, with their broker epochs: alive, not fenced, not shutting down (KIP-841).
         """
-        for follower in self.followers.values():
-            if follower.safe_end >= leader_end:  # an idle partition is not named in fetches, and nobody lags in it
-                follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
+        self.note_caught_up(leader_end, now_ms)
         self._drop_joining(leader_end, now_ms, lag_time_max_ms, able)
         if self.wanted is not None:
             return None

@@ -29,13 +29,26 @@ from chronik.core.machines.metadata.commands import (
     TopicToDelete,
 )
 from chronik.core.machines.metadata.image import MetadataImage, Topic
-from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC, is_internal, problem_with
+from chronik.core.machines.metadata.names import (
+    METADATA_TOPIC,
+    OFFSETS_TOPIC,
+    TRACE_TOPIC,
+    is_internal,
+    problem_with,
+)
 from chronik.core.machines.metadata.partition import Replicas
 from chronik.core.machines.metadata.placement import place
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 
 # One command may add so many: an absurd number must not take all memory. Kafka has the same limit.
 PARTITIONS_PER_COMMAND_MAX = 10_000
+
+TRACE_PARTITIONS = 3
+TRACE_REPLICAS = 3
+TRACE_PARTITION_BYTES = 1024**3  # a trace must not fill the disk of what it is about
+TRACE_SEGMENT_BYTES = 64 * 1024**2
+TRACE_SEGMENT_MS = 3_600_000
+TRACE_RECORD_BYTES_MAX = 16 * 1024**2
 
 
 def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any], tuple[CreatedTopic, ...]]:
@@ -65,21 +78,52 @@ def create_internal_topic(image: MetadataImage, command: CreateInternalTopic) ->
     if existing is not None:
         count = len(existing.partitions)
         return [], CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
-    if command.name != OFFSETS_TOPIC:
-        raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
+    if command.name == OFFSETS_TOPIC:
+        return _Creation(image).create(_offsets_topic(image, command.topic_id))
+    if command.name == TRACE_TOPIC:
+        return _Creation(image).create(_trace_topic(image, command.topic_id))
+    raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
+
+
+def _offsets_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
     node = image.node_config
-    wanted = NewTopic(
-        name=command.name,
-        topic_id=command.topic_id,
+    return NewTopic(
+        name=OFFSETS_TOPIC,
+        topic_id=topic_id,
         partition_count=node.offsets_topic_num_partitions,
-        replication_factor=min(node.offsets_topic_replication_factor, max(1, len(list(image.live_brokers())))),
+        replication_factor=min(node.offsets_topic_replication_factor, _live_count(image)),
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
             ("segment.bytes", str(node.offsets_topic_segment_bytes)),
         ),
     )
-    return _Creation(image).create(wanted)
+
+
+def _trace_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
+    """Every node writes to a partition that it leads, so there is at least one for each."""
+    nodes, retention_ms = _live_count(image), image.node_config.chronik_trace_retention_ms
+    # What is past its time is deleted a segment at a time: a segment holds a tenth of that time, or less.
+    segment_ms = TRACE_SEGMENT_MS if retention_ms < 0 else min(TRACE_SEGMENT_MS, max(retention_ms // 10, 60_000))
+    return NewTopic(
+        name=TRACE_TOPIC,
+        topic_id=topic_id,
+        partition_count=max(TRACE_PARTITIONS, nodes),
+        replication_factor=min(TRACE_REPLICAS, nodes),
+        configs=(
+            ("cleanup.policy", "delete"),
+            ("compression.type", "producer"),
+            ("max.message.bytes", str(TRACE_RECORD_BYTES_MAX)),
+            ("retention.bytes", str(TRACE_PARTITION_BYTES)),
+            ("retention.ms", str(retention_ms)),
+            ("segment.bytes", str(TRACE_SEGMENT_BYTES)),
+            ("segment.ms", str(segment_ms)),
+        ),
+    )
+
+
+def _live_count(image: MetadataImage) -> int:
+    return max(1, len(list(image.live_brokers())))
 
 
 class _Creation:
