@@ -39,15 +39,15 @@ class Nodes:
 
     def __call__(self, request: bytes) -> bytes:
         arguments = asked_in(request)
-        if arguments["view"] == "cluster":
-            return framed(request, self._cluster())
+        if arguments["view"] == "cluster" and "node" not in arguments:
+            return framed(request, self.as_cluster())
         self.asked.append(arguments)
         node_id = arguments["node"]
         if node_id not in self.answers:
             return framed(request, {"error": f"node {node_id}: it hung up"})
         return framed(request, self.answers[node_id])
 
-    def _cluster(self) -> dict[str, Any]:
+    def as_cluster(self) -> dict[str, Any]:
         nodes = [
             {"id": each, "host": host, "port": port, "is_alive": True} for each, (host, port) in self.nodes.items()
         ]
