@@ -1,0 +1,30 @@
+"""A client is found by its name, and a second reader is another one."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.verify.clients.choice import another_than, open_client
+from chronik.verify.clients.protocol import Sending
+from chronik.verify.settings import Acks, ClientName
+
+
+@pytest.mark.parametrize("name", list(ClientName))
+def test_every_client_says_its_version(name: ClientName) -> None:
+    assert open_client(name, "127.0.0.1:1").version[0].isdigit()
+
+
+@pytest.mark.parametrize("name", list(ClientName))
+def test_the_second_reader_is_another_client_that_is_always_installed(name: ClientName) -> None:
+    assert another_than(name) is not name
+    assert another_than(name) is not ClientName.AIOKAFKA
+
+
+def test_an_even_spread_goes_round_the_partitions() -> None:
+    order = Sending("t", "c", Acks.ALL, True, 60.0, partitions=3)
+
+    assert [order.partition(number) for number in range(5)] == [0, 1, 2, 0, 1]
+
+
+def test_a_spread_by_the_client_names_no_partition() -> None:
+    assert Sending("t", "c", Acks.ALL, True, 60.0, partitions=None).partition(4) is None
