@@ -87,9 +87,9 @@ class Row:
     @property
     def lag_ms(self) -> int | None:
         """How long some follower has not had everything; -1 for one that never had since this leader leads."""
-        if any(follower.lag_ms < 0 for follower in self.followers):
+        if any(follower.lag_ms < 0 and follower.lag_records for follower in self.followers):
             return -1
-        return max((follower.lag_ms for follower in self.followers), default=None)
+        return max((max(follower.lag_ms, 0) for follower in self.followers), default=None)
 
     @property
     def is_lagging(self) -> bool:

@@ -44,9 +44,9 @@ def totals_line(view: View, shown: int, width: int) -> Text:
     if totals.gap_largest_at is not None and width >= PLACE_WIDTH_MIN:
         gap.append(f" {totals.gap_largest_at}", QUIET)
     parts.append(gap)
-    parts.append(
-        Text.assemble(("in ", QUIET), rate(totals.in_per_s), ("/s out ", QUIET), rate(totals.out_per_s), ("/s", QUIET))
-    )
+    for word, value in (("in", totals.in_per_s), ("out", totals.out_per_s)):
+        if value is not None:
+            parts.append(Text.assemble((f"{word} ", QUIET), rate(value), ("/s", QUIET)))
     return _packed(parts, width)
 
 

@@ -102,6 +102,7 @@ def test_the_version_is_printed(no_node: Chronik) -> None:
         ["group", "delete", "g", "--yes"],
         ["produce", "t", "--count", "1"],
         ["consume", "t"],
+        ["watch", "--once"],
     ],
     ids=" ".join,
 )

@@ -85,6 +85,12 @@ def test_a_follower_that_never_had_everything_is_trouble() -> None:
     assert row.is_troubled
 
 
+def test_a_follower_that_was_not_heard_of_and_misses_nothing_does_not_lag() -> None:
+    row = only_row(state(1, [led(followers=[follower(2, lag_records=0, lag_ms=-1), follower(3)])]))
+
+    assert (row.lag_ms, row.is_lagging) == (0, False)
+
+
 def test_a_partition_alone_lags_nothing() -> None:
     row = only_row(state(1, [led(in_sync=(1,))]))
 
