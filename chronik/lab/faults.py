@@ -118,6 +118,7 @@ def metadata_lists_one_node() -> None:
     """Every node says that it is the only one and leads everything; what it does not lead it refuses and does not send
     on, nor does it say who leads. So it was with the broker that this project began with."""
     handle, brokers, partition = metadata.handle, metadata._brokers, metadata._partition
+    view_of = metadata._view
 
     async def handle_falsely(request: Any, caller: Caller, desk: Desk) -> Any:
         token = _liar.set(None if caller.client_id == LOOKING else desk.node_id)
@@ -129,12 +130,17 @@ def metadata_lists_one_node() -> None:
     def brokers_but_one(image: MetadataImage) -> tuple[Any, ...]:
         return tuple(each for each in brokers(image) if _liar.get() in (None, each.node_id))
 
+    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.View:
+        view, node_id = view_of(image, request, caller), _liar.get()
+        return view if node_id is None else view._replace(live={node_id: None})
+
     def led_here(number: int, placed: Partition, view: metadata.View) -> Any:
         node_id = _liar.get()
         return partition(number, placed if node_id is None else replace(placed, leader=node_id), view)
 
     _put(metadata, "handle", handle_falsely)
     _put(metadata, "_brokers", brokers_but_one)
+    _put(metadata, "_view", alone)
     _put(metadata, "_partition", led_here)
     _put(Forwarding, "produce", _refuse_all)
     _put(produce._Pending, "_name_leaders", _name_nobody)

@@ -82,7 +82,7 @@ def _exhibits() -> list[Exhibit]:
             "The reader is alive, keeps its place in the group, and asks for nothing more.",
             "Its lag grows, and nobody else may read its partitions.",
             Cause.CONSUMER_STOPPED,
-            habits=Habits(stops_after=900),
+            habits=Habits(stops_after=2_400),
             faulty_nodes=(),
         ),
         Exhibit(

@@ -125,7 +125,7 @@ class Load:
         own = {
             "group.id": GROUP,
             "auto.offset.reset": "earliest",
-            "auto.commit.interval.ms": 500,
+            "auto.commit.interval.ms": 250,
             "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 500,  # so that a change of the group is heard of at once
         }
