@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from chronik.cli import suggest
+from chronik.cli.connect import parse_addresses
 from chronik.cli.errors import CliError, RefusedByNode
+from chronik.cli.monitor import Monitor, monitor, offsets_row
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
-from chronik.cli.output import counted, print_json, print_line, print_table
+from chronik.cli.output import counted, print_json, print_line, print_note, print_table
 from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
 
@@ -109,14 +111,17 @@ def describe(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     as_json: AsJson = False,
 ) -> None:
-    """Show a topic's partitions with leader, replicas and offsets, and its settings that differ from the default."""
+    """Show a topic's partitions with leader, replicas, offsets and each follower's lag, and its settings that differ
+    from the default."""
     cluster = Cluster(bootstrap)
     topic = cluster.topic(name)
     keys = [(name, partition.partition) for partition in topic.partitions]
     starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
     configs = {key: value for key, value in cluster.configs(name).items() if every or value.source != "default"}
+    watched = monitor(parse_addresses(bootstrap), name)
     partitions = [
         _partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)))
+        | ({} if watched is None else offsets_row(watched.partitions.get(part.partition)))
         for part in topic.partitions
     ]
     if as_json:
@@ -126,16 +131,31 @@ def describe(
     print_line(f"topic {name}: {counted(len(partitions), 'partition')}, replication {topic.replication}, id {topic.id}")
     if trouble := _trouble(topic):
         print_line(trouble)
-    print_table(
-        ["partition", "leader", "replicas", "in sync", "start offset", "end offset", "messages"],
-        [list(row.values()) for row in partitions],
-    )
+    _print_partitions(partitions, watched)
     if configs:
         print_table(
             ["setting", "value", "set by"], [(key, config.value, config.source) for key, config in configs.items()]
         )
     else:
         print_line("all settings are at their default (--all shows them)")
+
+
+def _print_partitions(partitions: list[dict[str, Any]], watched: Monitor | None) -> None:
+    who = ["partition", "leader", "replicas", "in_sync"]
+    if watched is None:
+        offsets = ["start_offset", "end_offset", "messages"]
+    else:
+        offsets = ["log_start_offset", "last_stable_offset", "high_watermark", "next_offset", "gap", "messages"]
+    titles = [column.removesuffix("_offset").replace("_", " ") for column in [*who, *offsets]]
+    print_table(titles, [[row[column] for column in [*who, *offsets]] for row in partitions])
+    followers = [(row["partition"], follower) for row in partitions for follower in row.get("followers", [])]
+    if followers:
+        print_table(
+            ["partition", "follower", "in sync", "has all below", "lag in records", "lag in ms"],
+            [(number, str(each["node"]), *list(each.values())[1:]) for number, each in followers],
+        )
+    for node_id, reason in ({} if watched is None else watched.silent).items():
+        print_note(f"node {node_id} does not answer: {reason}")
 
 
 @app.command(epilog=example("chronik topic alter orders --config retention.ms=3600000 --partitions 6"))
