@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import cluster_commands, consume, group, produce, simulate, topic, trace, verify, watch, where
+from chronik.cli import cluster_commands, consume, group, lab, produce, simulate, topic, trace, verify, watch, where
 from chronik.cli import serve_command as serve
 
 app = typer.Typer(
@@ -30,6 +30,7 @@ app.command("watch", epilog=watch.EXAMPLE)(watch.watch)
 app.add_typer(trace.app)
 app.command("where", epilog=where.EXAMPLE)(where.where)
 app.add_typer(verify.app)
+app.command("lab", epilog=lab.EXAMPLE)(lab.lab)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 
 

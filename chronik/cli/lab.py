@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -13,12 +13,14 @@ import typer
 from chronik.cli import suggest
 from chronik.cli.errors import CliError
 from chronik.cli.interrupts import Interrupts
-from chronik.cli.lab_run import LabRun, try_look
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import console, count, print_json, print_line, print_note, print_table
 from chronik.lab.gallery import GALLERY, Exhibit
 from chronik.lab.loads import TOPIC
 from chronik.trace.verdicts import Verdict
+
+if TYPE_CHECKING:
+    from chronik.cli.lab_run import LabRun
 
 EXAMPLE = example("chronik lab", "chronik lab follower-stops-fetching", "chronik lab fetch-hangs --until-named --json")
 LOOK_EVERY_S = 1.0
@@ -41,6 +43,8 @@ def lab(
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster with one fault built in, and see that it is found. Without a fault: list them."""
+    from chronik.cli.lab_run import LabRun  # with it come the stall rules, which few commands need
+
     if fault is None:
         _print_gallery(as_json)
         return
@@ -87,7 +91,7 @@ def _stay(run: LabRun, seconds: float | None, until_named: bool, as_json: bool) 
     told: list[tuple[Any, ...]] = []
     while not interrupts.is_ending and (seconds is None or run.seconds < seconds):
         time.sleep(LOOK_EVERY_S)
-        problem = try_look(run)
+        problem = run.try_look()
         if problem is not None:
             print_note(problem)
         if gone := run.ended():

@@ -10,7 +10,6 @@ from chronik.cli import cluster_nodes
 from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.cli.cluster_nodes import Launched
 from chronik.cli.cluster_start import HOST, PORT_DEFAULT, Wish, make
-from chronik.lab.faults import FAULTS
 from chronik.lab.gallery import Exhibit
 from chronik.lab.loads import Counts, Load
 from chronik.shell.asking import NoAnswer
@@ -42,9 +41,8 @@ class LabRun:
         """Raises CliError."""
         wish = Wish(NODES, self._port(), {**SETTINGS, **self.exhibit.settings}, None)
         self.cluster: ClusterDirectory = make(self.data_dir, wish)
-        name = self.exhibit.name
-        modules = dict.fromkeys(self.exhibit.faulty_nodes, ("chronik.lab.node", "--fault", name))
-        assert not modules or name in FAULTS  # the gallery's names are those of the faults
+        faulty = ("chronik.lab.node", "--fault", self.exhibit.name)
+        modules = dict.fromkeys(self.exhibit.faulty_nodes, faulty)
         self._launched: dict[int, Launched] = cluster_nodes.launch(self.cluster, self.cluster.nodes.values(), modules)
         addresses = [node.address for node in self.cluster.nodes.values()]
         self._gathering = Gathering(addresses)
@@ -80,6 +78,14 @@ class LabRun:
                 self.others.append(verdict)
         return self.verdicts
 
+    def try_look(self) -> str | None:
+        """Look; if nobody answers, why."""
+        try:
+            self.look()
+        except NoAnswer as problem:
+            return str(problem)
+        return None
+
     @property
     def is_right(self) -> bool:
         """Whether the fault has been called what it is, and nothing else; or nothing, if there is none."""
@@ -96,12 +102,3 @@ class LabRun:
             cluster_nodes.send(node, signal.SIGTERM)
         for each in self._launched.values():
             each.end()
-
-
-def try_look(run: LabRun) -> str | None:
-    """Look; if nobody answers, why."""
-    try:
-        run.look()
-    except NoAnswer as problem:
-        return str(problem)
-    return None
