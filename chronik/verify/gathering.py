@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from chronik.shell.asking import Address
 from chronik.trace.events import AnyEvent
+from chronik.trace.looks import StateLook
 
 WINDOW_S = 120.0
 EVENTS_MAX = 200_000
@@ -25,6 +26,8 @@ class Gathering:
         self.topics = topics
         self.silent: dict[int, str] = {}
         """Nodes that did not answer the last look, with the reason."""
+        self.states: dict[int, StateLook] = {}
+        """What each node answered to the last look: `chronik watch` shows it, and need not ask a second time."""
         self.untraced: list[str] = []
         """Topics of which no client's doings are known, as of the last look: they are not traced."""
 
