@@ -169,7 +169,8 @@ class History:
         return past
 
     def _served(self, event: ProduceAppended | ProduceAnswered | FetchWaits | FetchAnswered) -> None:
-        self.refused.pop((Client(event.client_id, event.host), event.topic, event.partition), None)
+        if self.refused:  # seldom
+            self.refused.pop((Client(event.client_id, event.host), event.topic, event.partition), None)
 
     def _produce_appended(self, event: ProduceAppended) -> None:
         self._past(event.topic, event.partition).appended = event

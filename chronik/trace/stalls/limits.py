@@ -24,7 +24,7 @@ class Limits:
     """How far past max_wait_ms a client should wait for an answer before it hangs up."""
     unasked_ms: int = 20_000
     """How long a consumer that has worked off what it was given may go without asking for more. Also the least for one
-    that may have records left to work off, but used to ask or commit at least ten times as often."""
+    that may have records left to work off, but used to commit at least ten times as often."""
     unworked_ms: int = 60_000
     """How long one that may have records left to work off may go without asking and without a commit."""
     rebalance_ms: int = 10_000

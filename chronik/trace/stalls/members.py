@@ -4,7 +4,8 @@ A fetch does not say for which group it is, so members are known again by their 
 pass fetches on. Somebody else of that name who asks is taken for the member: better no verdict than a wrong one.
 
 A consumer may well not ask for a while because it still has what it was given. So: when the group has committed all
-that was given, it should ask soon. When not, it is given more time, and a commit counts as a sign of life.
+that was given, it should ask soon. When not, it is given more time, and a commit counts as a sign of life. One that
+never commits is not judged.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from chronik.trace.events import FetchAnswered, GroupSeen, MemberSeen
 from chronik.trace.stalls.history import History, Partition
 from chronik.trace.stalls.limits import Limits
 
-PACE_SIGHTS = 5  # so many signs of life make a pace
+PACE_COMMITS = 5  # so many make a pace
 PACE_FACTOR = 10
 
 Waiting: TypeAlias = frozenset[tuple[str, Partition]]
@@ -122,10 +123,12 @@ def _unasked(
         return None
     since_us = max(known_us, given_since_us, asked_us or 0)
     allowed_ms = limits.unasked_ms
-    if given is not None and (commit is None or commit.offset < given):
-        signs = _signs_of_life(history, group, member.client_id, partition)
-        since_us = max(since_us, signs[-1] if signs else 0)
-        allowed_ms = _patience_ms(signs, limits)
+    if given is None or commit is None or commit.offset < given:
+        commits_us = [each.at_us for each in history.commits.get((group, partition), ())]
+        if not commits_us:
+            return None  # it keeps its own books: nobody can tell whether it still works
+        since_us = max(since_us, commits_us[-1])
+        allowed_ms = _patience_ms(commits_us, limits)
     if seen.at_us - since_us < allowed_ms * 1000:
         return None
     return Unasked(partition, since_us, asked_us, given, commit.offset if commit else None, seen.watermark, seen.node)
@@ -136,16 +139,9 @@ def _given_up_to(history: History, client_id: str, partition: Partition) -> int 
     return max((fetch.to_offset for fetch in fetches if isinstance(fetch, FetchAnswered)), default=None)
 
 
-def _signs_of_life(history: History, group: str, client_id: str, partition: Partition) -> list[int]:
-    """When it was asked for, and when work on it was committed."""
-    commits = history.commits.get((group, partition), ())
-    fetches = history.fetches_by_name.get((client_id, partition), ())
-    return sorted([commit.at_us for commit in commits] + [fetch.at_us for fetch in fetches])
-
-
-def _patience_ms(signs: list[int], limits: Limits) -> int:
-    """One that came every half second and stops is gone sooner than one that takes its time."""
-    if len(signs) < PACE_SIGHTS:
+def _patience_ms(commits_us: list[int], limits: Limits) -> int:
+    """One that committed every half second and stops is gone sooner than one that takes its time."""
+    if len(commits_us) < PACE_COMMITS:
         return limits.unworked_ms
-    longest_ms = max(later - earlier for earlier, later in pairwise(signs)) // 1000
+    longest_ms = max(later - earlier for earlier, later in pairwise(commits_us)) // 1000
     return min(max(PACE_FACTOR * longest_ms, limits.unasked_ms), limits.unworked_ms)

@@ -67,9 +67,10 @@ def _lasts(group: str, past: GroupPast, limits: Limits) -> Verdict | None:
 def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Verdict | None:
     seen = [each for each in past.seen if history.is_within(each.at_us, limits.churn_ms)]
     began = _generations(past, history, limits)
-    if len(began) <= limits.rebalances:  # the first of them is where it began
+    rebalances_us = sorted(began.values())[1:]  # the first generation is the one before all that
+    if len(rebalances_us) < limits.rebalances:
         return None
-    first_us, last_us = min(began.values()), max(began.values())
+    first_us, last_us = rebalances_us[0], rebalances_us[-1]
     is_long = last_us - first_us >= limits.churn_ms * 1000 // SPAN_SHARE
     if not is_long or not history.is_within(last_us, limits.rebalance_ms):
         return None
@@ -77,7 +78,6 @@ def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Ver
     if (came, went) != (0, 0) and min(came, went) < limits.repeats:
         return None
     last = seen[-1]
-    count = len(began) - 1
     left = [event for event in past.left if history.is_within(event.at_us, limits.churn_ms)]
     evidence = [
         f"generations {min(began)} to {max(began)} between {clock(first_us)} and {clock(last_us)}",
@@ -86,7 +86,8 @@ def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Ver
     ]
     return Verdict(
         Cause.GROUP_REBALANCING,
-        f"group {group!r} was dealt out anew {times(count)} in {seconds(last_us - first_us)}: nobody reads meanwhile",
+        f"group {group!r} was dealt out anew {times(len(rebalances_us))} in {seconds(last_us - first_us)}: "
+        "nobody reads meanwhile",
         tuple(evidence),
         "see which consumers come and go (evidence), and why: restarts, crashes, timeouts; give members a "
         "group.instance.id if they restart often",
