@@ -15,6 +15,7 @@ class Fate(StrEnum):
     """From bad to better."""
 
     LOST = "acknowledged and lost"
+    GONE = "sent with acks=0, and not in the log"  # refused or lost: nobody was told
     NEVER_ACCEPTED = "never accepted"
     NOT_VISIBLE = "accepted but not visible"
     NOT_FETCHED = "visible but not fetched"
@@ -95,7 +96,7 @@ def fates(numbers: Iterable[int], ledger: Ledger, found: Found) -> dict[int, Fat
             unsure.append(number)
     for number in unsure:
         decided[number] = _without_offset(number, ledger, found, hidden)
-    return decided
+    return dict(sorted(decided.items()))
 
 
 def _acknowledged(place: Place, found: Found) -> Fate:
@@ -128,4 +129,6 @@ def _without_offset(number: int, ledger: Ledger, found: Found, hidden: dict[int,
         if hidden.get(candidate, 0) > 0:
             hidden[candidate] -= 1
             return Fate.NOT_VISIBLE
-    return Fate.LOST if ledger.is_acknowledged(number) else Fate.NEVER_ACCEPTED
+    if not ledger.is_acknowledged(number):
+        return Fate.NEVER_ACCEPTED
+    return Fate.LOST if ledger.is_answered else Fate.GONE

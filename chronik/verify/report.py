@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from chronik.verify.fates import Fate
 from chronik.verify.history import Kept
 from chronik.verify.verdict import percent
 
@@ -186,7 +187,7 @@ def _flagged(count: int) -> Text:
 def _fates(report: Report) -> Table:
     table = _table(("where the missing ones are", "left"), ("", "right"), ("by partition", "left"), ("first", "left"))
     for each in report["fates"]:
-        style = "red" if "lost" in each["fate"] else "yellow"
+        style = "red" if each["fate"] in (Fate.LOST, Fate.GONE) else "yellow"
         spread = ", ".join(f"{partition}: {count:,}" for partition, count in each["by_partition"].items())
         is_placed = each["first_offset"] >= 0
         first = f"number {each['first_number']:,}"
@@ -225,7 +226,7 @@ def _closing(report: Report) -> Text:
         return line
     line.append(f" · topic {report['topic']} kept")
     placed = next((each for each in report["fates"] if each["first_offset"] >= 0), None)
-    if placed is not None:
+    if placed is not None and report["versions"]["cluster"].startswith("chronik"):
         where = f"chronik where {report['topic']} {placed['first_partition']} {placed['first_offset']}"
         line.append(f"\nits story: {where} --bootstrap {report['settings']['bootstrap']}")
     return line

@@ -35,8 +35,8 @@ class Result:
 
     @property
     def lost(self) -> int:
-        """Acknowledged, and gone."""
-        return sum(counted.count for counted in self.fates if counted.fate is Fate.LOST)
+        """The client took it for delivered, and it is gone."""
+        return sum(counted.count for counted in self.fates if counted.fate in (Fate.LOST, Fate.GONE))
 
     def to_json(self) -> dict[str, Any]:
         """The names of the keys are a contract (docs/verify.md): new ones are added, none is renamed."""

@@ -24,7 +24,7 @@ from chronik.verify.messages import Messages
 from chronik.verify.observer import Observer, OnProgress
 from chronik.verify.result import Result
 from chronik.verify.search import Scene, search, told_of
-from chronik.verify.settings import Settings, Spread
+from chronik.verify.settings import Acks, Settings, Spread
 from chronik.verify.verdict import Facts, FateCount, Outcome, judge
 
 # kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
@@ -133,7 +133,7 @@ class _Run:
         self._messages = Messages(mark, settings.value_bytes)
         self._client_id = f"chronik-verify-{run}-{mark}"
         self._began = time.monotonic()
-        self._ledger = Ledger(settings.messages, self._seconds)
+        self._ledger = Ledger(settings.messages, self._seconds, is_answered=settings.acks is not Acks.NONE)
         gathering = Gathering(cluster.addresses, [stage.topic]) if cluster.is_chronik else None
         self._observer = Observer(gathering, stage.topic, stage.group, self._seconds, on_progress)
 

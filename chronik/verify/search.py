@@ -21,6 +21,7 @@ from chronik.verify.messages import Messages
 
 QUIET_S = 10.0
 POLL_S = 1.0
+SETTLE_S = 1.0
 LOOK_S = 3.0
 POLL_RECORDS = 5_000
 
@@ -45,13 +46,24 @@ def search(
     quiet_s: float = QUIET_S,
 ) -> Found:
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
-    found = Found(watermarks=cluster.ends(scene.topic, len(scene.starts)))
+    found = Found(watermarks=_settled_ends(cluster, scene, quiet_s))
     if cluster.is_chronik:
         found.next_offsets = _next_offsets(cluster.addresses, scene.topic)
     if events is not None:
         found.served = served_to(scene.consumer_id, scene.topic, events)
     _read(found, scene, reader, messages, set(wanted), quiet_s)
     return found
+
+
+def _settled_ends(cluster: Cluster, scene: Scene, quiet_s: float) -> dict[int, int]:
+    """The watermarks as soon as they stay where they are: what nobody waited for may still be on its way."""
+    deadline = time.monotonic() + quiet_s
+    ends: dict[int, int] = {}
+    while True:
+        before, ends = ends, cluster.ends(scene.topic, len(scene.starts))
+        if (before == ends and len(ends) == len(scene.starts)) or time.monotonic() > deadline:
+            return ends
+        time.sleep(min(SETTLE_S, quiet_s))
 
 
 def _next_offsets(addresses: Sequence[Address], topic: str) -> dict[int, int]:

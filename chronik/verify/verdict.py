@@ -153,7 +153,7 @@ def _broken_promise(facts: Facts) -> _Reason | None:
 def _reason(facts: Facts) -> _Reason:
     if not facts.fates:
         return _all_arrived_yet_not_all_told(facts)
-    lost = _count(facts, Fate.LOST)
+    lost = _count(facts, Fate.LOST) or _count(facts, Fate.GONE)
     if lost is not None:
         return _lost(facts, lost)
     main = max(facts.fates, key=lambda counted: counted.count)
@@ -189,7 +189,7 @@ def _lost(facts: Facts, lost: FateCount) -> _Reason:
     told = tuple(
         f"offset {lost.first_place.offset} of partition {lost.first_place.partition}: {line}" for line in lost.told
     )
-    cause = LOST if facts.settings.acks is not Acks.NONE else Cause.NEVER_PRODUCED
+    cause = LOST if lost.fate is Fate.LOST else Cause.NEVER_PRODUCED
     return _Reason(
         cause,
         (_where(lost), _PROMISES[facts.settings.acks], *told),

@@ -116,6 +116,20 @@ def test_a_hidden_message_with_a_known_offset_takes_its_own_place() -> None:
     assert list(told.values()) == [Fate.NOT_VISIBLE, Fate.NEVER_ACCEPTED]
 
 
+def test_sent_with_acks_0_and_not_in_the_log_is_gone_whatever_offset_the_client_made_up() -> None:
+    ledger = Ledger(1, lambda: 0.0, is_answered=False)
+    ledger.send(0, 0)
+    ledger.acknowledge(0, 0, 4)
+
+    assert fate(ledger, Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.GONE
+
+
+def test_fates_are_in_the_order_of_the_messages() -> None:
+    found = Found(places={1: Place(0, 1)}, read_to={0: 9}, watermarks={0: 9})
+
+    assert list(fates([0, 1], a_ledger(refused=2), found)) == [0, 1]
+
+
 def test_acknowledged_without_an_offset_and_not_in_the_log_is_lost() -> None:
     assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST
 

@@ -90,7 +90,7 @@ def test_a_message_lost_with_acks_1_is_partial_and_says_what_acks_1_means() -> N
 
 
 def test_a_message_gone_with_acks_0_was_never_promised() -> None:
-    judged = judge(facts(SHORT, fated(Fate.LOST), settings=replace(SETTINGS, acks=Acks.NONE)))
+    judged = judge(facts(SHORT, fated(Fate.GONE), settings=replace(SETTINGS, acks=Acks.NONE)))
 
     assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.NEVER_PRODUCED)
     assert any("never learns" in line for line in judged.evidence)
