@@ -1,15 +1,47 @@
-"""What all nodes have traced and how things stand on them, look after look: the history that the stall rules read."""
+"""What all nodes have traced and how things stand on them, look after look: the history that the stall rules read.
+
+Clocks of nodes differ. Where one is off by more than a look takes, what it tells is put into the time of the others:
+else an answer could come before its question.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+from operator import attrgetter
+from typing import Protocol
 
+from msgspec.structs import replace
+
+from chronik.shell import looking
 from chronik.shell.asking import Address
-from chronik.trace.events import AnyEvent
-from chronik.trace.looks import StateLook
+from chronik.shell.looking import Looks
+from chronik.trace.events import AnyEvent, EventsLost
+from chronik.trace.looks import EventsLook, StateLook
 
 WINDOW_S = 120.0
 EVENTS_MAX = 200_000
+ROUNDS_MAX = 20  # a node that traces faster than it can be read must not keep us for ever
+SKEW_US = 500_000  # clocks that differ by less are taken for the same
+
+_at_us = attrgetter("at_us")
+
+
+class Asking(Protocol):
+    """How nodes are asked (chronik.shell.looking)."""
+
+    def states(
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+    ) -> Looks[StateLook]: ...
+
+    def events(
+        self,
+        addresses: Sequence[Address],
+        timeout_s: float,
+        topics: Sequence[str] | None,
+        cursors: Mapping[int, int] | None,
+    ) -> Looks[EventsLook]: ...
 
 
 class Gathering:
@@ -21,6 +53,7 @@ class Gathering:
         topics: Sequence[str] | None = None,
         window_s: float = WINDOW_S,
         events_max: int = EVENTS_MAX,
+        asking: Asking = looking,
     ) -> None:
         self.addresses = addresses
         self.topics = topics
@@ -30,7 +63,73 @@ class Gathering:
         """What each node answered to the last look: `chronik watch` shows it, and need not ask a second time."""
         self.untraced: list[str] = []
         """Topics of which no client's doings are known, as of the last look: they are not traced."""
+        self.lost = 0
+        """Events that nodes had let go before they could be read, since the first look."""
+        self._window_us = int(window_s * 1e6)
+        self._events_max = events_max
+        self._asking = asking
+        self._events: list[AnyEvent] = []
+        self._cursors: dict[int, int] = {}
+        self._away: set[int] = set()
+        self._shifts_us: dict[int, int] = {}  # by node: what to add to its times
 
     def look(self, timeout_s: float = 5.0) -> tuple[list[AnyEvent], int]:
         """One look at every node: the window as it now is, and the time, both fit for `find`. Raises NoAnswer."""
-        raise NotImplementedError
+        for _ in range(ROUNDS_MAX):
+            began_s = time.monotonic()
+            told = self._asking.events(self.addresses, timeout_s, self.topics, self._cursors)
+            self._away.update(told.silent)
+            self._compare_clocks({node: look.now_us for node, look in told.items()}, time.monotonic() - began_s)
+            for look in told.values():
+                self._take_events(look)
+            if not any(look.is_more for look in told.values()):
+                break
+        # Last, so that how things stand is never older than what happened.
+        began_s = time.monotonic()
+        states = self._asking.states(self.addresses, timeout_s, self.topics)
+        self._compare_clocks({node: look.now_us for node, look in states.items()}, time.monotonic() - began_s)
+        for node, state in states.items():
+            self._take(node, (*state.partitions, *state.groups))
+        self.states, self.silent = dict(states), states.silent
+        partitions = [seen for state in states.values() for seen in state.partitions]
+        self.untraced = sorted(
+            {seen.topic for seen in partitions if not seen.is_traced and not seen.topic.startswith("__")}
+        )
+        now_us = max((state.now_us + self._shifts_us[node] for node, state in states.items()), default=0)
+        self._tidy(now_us)
+        return list(self._events), now_us
+
+    def _take_events(self, look: EventsLook) -> None:
+        # A node that was started anew counts from the beginning; one that was away may have been. What it had under way
+        # before is told by nobody.
+        is_new = look.cursor < self._cursors.get(look.node, 0)
+        if look.lost > 0 or is_new or look.node in self._away:
+            self.lost += look.lost
+            at_us = look.events[0].at_us if look.events else look.now_us
+            self._take(look.node, (EventsLost(at_us, look.node, look.lost),))
+        self._away.discard(look.node)
+        self._take(look.node, look.events)
+        self._cursors[look.node] = look.cursor
+
+    def _take(self, node: int, events: Iterable[AnyEvent]) -> None:
+        shift_us = self._shifts_us[node]
+        self._events += events if not shift_us else [replace(event, at_us=event.at_us + shift_us) for event in events]
+
+    def _compare_clocks(self, now_us: Mapping[int, int], took_s: float) -> None:
+        """The first node that was ever asked has the time."""
+        allowed_us = SKEW_US + int(took_s * 1e6)
+        true_us = next(
+            (at_us + self._shifts_us[node] for node, at_us in now_us.items() if node in self._shifts_us), None
+        )
+        for node, at_us in now_us.items():
+            true_us = at_us if true_us is None else true_us
+            off_us = true_us - at_us
+            if abs(off_us - self._shifts_us.get(node, 0)) > allowed_us or node not in self._shifts_us:
+                self._shifts_us[node] = off_us if abs(off_us) > allowed_us else 0
+
+    def _tidy(self, now_us: int) -> None:
+        self._events.sort(key=_at_us)
+        begin = bisect_left(self._events, now_us - self._window_us, key=_at_us)
+        begin = max(begin, len(self._events) - self._events_max)
+        if begin > 0:
+            del self._events[:begin]
