@@ -43,12 +43,16 @@ class LabRun:
         self.cluster: ClusterDirectory = make(self.data_dir, wish)
         faulty = ("chronik.lab.node", "--fault", self.exhibit.name)
         modules = dict.fromkeys(self.exhibit.faulty_nodes, faulty)
-        self._launched: dict[int, Launched] = cluster_nodes.launch(self.cluster, self.cluster.nodes.values(), modules)
         addresses = [node.address for node in self.cluster.nodes.values()]
         self._gathering = Gathering(addresses)
         self._load = Load([f"{host}:{port}" for host, port in addresses], self.exhibit.habits)
-        if self.is_loaded:
-            self._load.start()
+        self._launched: dict[int, Launched] = cluster_nodes.launch(self.cluster, self.cluster.nodes.values(), modules)
+        try:
+            if self.is_loaded:
+                self._load.start()
+        except BaseException:  # Ctrl-C too
+            self.close()
+            raise
         self._began_at = time.monotonic()
 
     def _port(self) -> int:

@@ -23,7 +23,7 @@ from chronik.trace.events import AnyEvent, ProduceAppended
 from chronik.trace.looks import RECORD, Place, RecordLook, StateLook
 from chronik.trace.story import Known
 
-LOOK_TIMEOUT_S = 5.0
+LOOK_TIMEOUT_S = 2.0  # each: a node that hangs costs as much, and things move on meanwhile
 READ_TIMEOUT_S = 5.0
 # Batches have the time of their producers' clocks, events that of the nodes'.
 CLOCKS_APART_MS = 60_000
@@ -46,23 +46,17 @@ class Gatherer:
         return parse_addresses(self.cluster.bootstrap)
 
     @cached_property
-    def _states(self) -> Looks[StateLook] | None:
-        """None at another Kafka."""
+    def _states(self) -> Looks[StateLook]:
         try:
             return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic.name])
-        except NotChronik:
-            return None
         except NoAnswer as problem:
             raise CliError(str(problem), "check --bootstrap") from None
 
-    @property
-    def is_chronik(self) -> bool:
-        return self._states is not None
-
     def known(self, partition: int, offset: int) -> Known:
-        if self._states is None:
+        try:
+            looks = self.look_at(partition, offset)  # first: what it tells may change any moment
+        except NotChronik:
             return self._told_by_protocol(partition, offset)
-        looks = self.look_at(partition, offset)
         is_traced = any(
             seen.traces.is_all != (self.topic.name in seen.traces.exceptions) for seen in self._states.values()
         )
@@ -79,9 +73,12 @@ class Gatherer:
         )
 
     def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:
+        """Raises NotChronik."""
         arguments = {"topic": self.topic.name, "partition": partition, "offset": offset}
         try:
             return look_everywhere_as(RecordLook, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
+        except NotChronik:
+            raise
         except NoAnswer as problem:
             raise CliError(str(problem), "check --bootstrap") from None
 

@@ -81,7 +81,8 @@ class Load:
         """Clients end as far as they can: with a fault some never would."""
         self._stopping.set()
         for thread in self._threads:
-            thread.join(CLIENT_END_S)
+            if thread.ident is not None:
+                thread.join(CLIENT_END_S)
 
     # --- the clients
 
