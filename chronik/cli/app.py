@@ -7,7 +7,20 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import cluster_commands, consume, group, lab, produce, simulate, topic, trace, verify, watch, where
+from chronik.cli import (
+    cluster_commands,
+    consume,
+    group,
+    lab,
+    produce,
+    simulate,
+    stalls,
+    topic,
+    trace,
+    verify,
+    watch,
+    where,
+)
 from chronik.cli import serve_command as serve
 
 app = typer.Typer(
@@ -27,6 +40,7 @@ app.add_typer(group.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
 app.command("watch", epilog=watch.EXAMPLE)(watch.watch)
+app.command("stalls", epilog=stalls.EXAMPLE)(stalls.stalls)
 app.add_typer(trace.app)
 app.command("where", epilog=where.EXAMPLE)(where.where)
 app.add_typer(verify.app)
