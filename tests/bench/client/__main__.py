@@ -19,6 +19,7 @@ def warm_up() -> dict[str, float]:
 JOBS: dict[str, Job] = {
     "warm_up": warm_up,
     "create_topics": librdkafka.create_topics,
+    "set_trace": librdkafka.set_trace,
     "produce": librdkafka.produce,
     "produce_one_to_each": librdkafka.produce_one_to_each,
     "consume": librdkafka.consume,

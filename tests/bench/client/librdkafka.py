@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from tests.bench.systems.system import MEGABYTE, cpu_seconds
 
@@ -30,6 +30,18 @@ def create_topics(bootstrap: str, topics: dict[str, int], replicas: int = 1) -> 
     for outcome in asked.values():
         outcome.result()
     return {"seconds": time.monotonic() - started}
+
+
+def set_trace(bootstrap: str, is_on: bool) -> dict[str, float]:
+    """Have everything traced on every node, or nothing."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
+    entry = ConfigEntry("chronik.trace", str(is_on).lower(), incremental_operation=AlterConfigOpType.SET)
+    nodes = admin.list_topics(timeout=TIMEOUT_S).brokers
+    for node_id in nodes:
+        wanted = ConfigResource(ConfigResource.Type.BROKER, str(node_id), incremental_configs=[entry])
+        for outcome in admin.incremental_alter_configs([wanted], request_timeout=TIMEOUT_S).values():
+            outcome.result()
+    return {}
 
 
 def produce(

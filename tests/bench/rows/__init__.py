@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.bench.row import Row
-from tests.bench.rows import cluster, failover, latency, many_partitions, memory, one_record, start, throughput
+from tests.bench.rows import cluster, failover, latency, many_partitions, memory, one_record, start, throughput, trace
 
 ROWS: tuple[Row, ...] = (
     start.ROW,
@@ -17,4 +17,5 @@ ROWS: tuple[Row, ...] = (
     cluster.WATERMARK,
     failover.ROW,
     failover.FAST_ROW,
+    trace.ROW,
 )

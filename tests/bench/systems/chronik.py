@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -12,8 +11,8 @@ from pathlib import Path
 
 from chronik import __version__
 from chronik.testing import ClusterNotReady, NodeDied, RunningCluster
-from tests.bench.systems.system import Cluster, Server, ServerFailed
-from tests.cluster.support import told_by
+from tests.bench.systems.asking import leader_when_in_sync
+from tests.bench.systems.system import Cluster, Server, ServerFailed, free_ports
 
 ROOT = Path(__file__).resolve().parents[3]  # this tree is measured, whatever is installed
 READY_TIMEOUT_S = 120.0
@@ -28,7 +27,7 @@ class ChronikServer:
     def __init__(self, directory: Path, settings: Mapping[str, str]) -> None:
         self._directory = directory
         self._settings = dict(settings)
-        self._port = free_port()
+        (self._port,) = free_ports(1)
         self._process: subprocess.Popen[bytes] | None = None
         self._log_start = 0
 
@@ -113,16 +112,7 @@ class ChronikCluster:
             raise ServerFailed(str(problem)) from problem
 
     def wait_until_in_sync(self, topic: str) -> int:
-        deadline = time.monotonic() + READY_TIMEOUT_S
-        while True:
-            told = [told_by(node, [topic]) for node in self._running.nodes.values()]
-            if all(each is not None and len(each.in_sync.get((topic, 0), ())) == NODES for each in told):
-                leaders = {each.leaders[topic, 0] for each in told if each is not None}
-                if len(leaders) == 1:
-                    return leaders.pop()
-            if time.monotonic() > deadline:
-                raise ServerFailed(f"{topic} is not in sync: {told}")
-            time.sleep(0.02)
+        return leader_when_in_sync(self.ports.values(), topic, NODES, READY_TIMEOUT_S)
 
     def stop(self) -> None:
         try:
@@ -145,11 +135,3 @@ class Chronik:
 
     def cluster(self, directory: Path, settings: Mapping[str, str]) -> Cluster:
         return ChronikCluster(directory, settings)
-
-
-def free_port() -> int:
-    """A port that nobody listens on now. The client must know it before the node does, to time its start."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -76,7 +77,16 @@ class System(Protocol):
         """A server that is not started yet. `settings` are under Kafka's names."""
 
     def cluster(self, directory: Path, settings: Mapping[str, str]) -> Cluster:
-        """Three nodes that are not started yet."""
+        """Three nodes that are not started yet, with the same settings."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on now. The client must know a node's before the node does, to time its start."""
+    probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
 
 
 def bootstrap(server: Server) -> str:
