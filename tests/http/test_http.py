@@ -107,9 +107,23 @@ def test_an_unknown_path_lists_the_known_ones(running: RunningNode) -> None:
     status, body = get(running, "/")
 
     assert status == 404
-    assert json.loads(body)["paths"] == ["/health", "/metrics", "/ready"]
+    assert json.loads(body)["paths"] == ["/health", "/metrics", "/partitions", "/ready", "/stalls", "/trace"]
     assert get(running, "/metrics", "POST")[0] == 405
     assert get(running, "/metrics", "HEAD") == (200, b"")
+
+
+def test_what_the_node_sees_can_be_had_as_json(running: RunningNode, topic: str) -> None:
+    produce(running, topic, {0: 2, 2: 3})
+
+    seen = json.loads(get(running, f"/partitions?topic={topic}")[1])
+    traced = json.loads(get(running, "/trace?last=1")[1])
+    stalls = json.loads(get(running, "/stalls")[1])
+
+    assert sum(each["watermark"] for each in seen["partitions"]) == 5
+    assert all(each["next_offset"] == each["watermark"] for each in seen["partitions"])
+    assert (traced["events"], traced["traces"]["is_all"]) == ([], False)
+    assert (stalls["is_traced"], stalls["stalls"]) == (False, [])
+    assert get(running, "/trace?cursor=x")[0] == 400
 
 
 def test_the_high_watermark_is_what_a_consumer_can_read(running: RunningNode, topic: str) -> None:
