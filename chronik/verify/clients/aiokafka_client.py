@@ -134,8 +134,8 @@ def _told(ledger: Ledger, number: int, answer: asyncio.Future[Any]) -> None:
     elif (error := answer.exception()) is not None:
         ledger.refuse(number, reason(error))
     else:
-        told = answer.result()
-        ledger.acknowledge(number, told.partition, told.offset)
+        told = answer.result()  # None with acks=0
+        ledger.acknowledge(number, *((told.partition, told.offset) if told is not None else (None, None)))
 
 
 def reason(error: BaseException) -> str:

@@ -42,8 +42,10 @@ class KafkaPython:
             producer.flush(order.timeout_s)
         except KafkaTimeoutError:
             pass  # those without an answer are still marked as sent and nothing else
-        finally:
-            producer.close(timeout=CLOSE_S)
+        except KeyboardInterrupt:
+            producer.close(timeout=0)
+            raise
+        producer.close(timeout=CLOSE_S)
 
     def _producer(self, order: Sending) -> Any:
         try:
