@@ -22,6 +22,8 @@ from chronik.cli.watch_model import GroupRow, Row, View, shown
 from chronik.cli.watch_screens import KeySheet, PartitionSheet, Sheet, StallSheet
 
 GROUP_LINES_MAX = 8
+# Columns do not shrink with each number, but one that was wide long ago gives its room back.
+VIEWS_A_WIDTH = 10
 
 
 class Heading(Static):
@@ -62,11 +64,10 @@ class WatchApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     #top { height: 1; background: $panel; }
-    #title { width: 1fr; height: 1; padding: 0 1; }
+    #title { width: 1fr; height: 1; padding: 0 1; text-wrap: nowrap; text-overflow: ellipsis; }
     #nodes { width: auto; height: 1; padding: 0 1; }
     #totals { height: auto; padding: 0 1; }
     #filter { height: 1; border: none; padding: 0 1; display: none; background: $boost; }
-    #filter.open { display: block; }
     #heading { height: 1; background: $boost; color: $text-muted; padding: 0 1; }
     #partitions { height: 1fr; padding: 0 1; }
     #group-heading { height: 1; padding: 0 1; background: $boost; color: $text-muted; }
@@ -75,7 +76,8 @@ class WatchApp(App[None]):
     .away #partitions, .away #groups, .away #totals { opacity: 50%; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "filter", "filter", key_display="/"),
+        # With priority it is done before the next key is looked at, however fast one types.
+        Binding("slash", "filter", "filter", key_display="/", priority=True),
         Binding("right,greater_than_sign", "sort(1)", "sort", key_display="←→"),
         Binding("left,less_than_sign", "sort(-1)", "sort left", show=False),
         Binding("r", "turn", "turn"),
@@ -87,6 +89,7 @@ class WatchApp(App[None]):
         Binding("question_mark", "keys", "keys", key_display="?"),
         Binding("escape", "unfilter", "clear", show=False),
         Binding("q", "quit", "quit"),
+        Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
     def __init__(self, bootstrap: str, first: View, eye: Eye | None = None) -> None:
@@ -101,6 +104,7 @@ class WatchApp(App[None]):
         self._is_troubled = False
         self._is_internal = False
         self._is_held = False
+        self._views = 0
         self._widths: dict[str, int] = {}
         self._laid: list[columns.Laid] = []
         self._group_widths: list[int] = []
@@ -115,7 +119,9 @@ class WatchApp(App[None]):
             yield Static(id="title")
             yield Static(id="nodes")
         yield Static(id="totals")
-        yield Input(placeholder="part of a topic's name, -3 for partition 3", compact=True, id="filter")
+        yield Input(
+            placeholder="part of a name, such as ord -3; Enter keeps it, Esc clears it", compact=True, id="filter"
+        )
         yield Heading(id="heading")
         yield Lines[Row](self._row_line, lambda row: row.name, "no partitions", id="partitions")
         yield Static(id="group-heading")
@@ -159,8 +165,14 @@ class WatchApp(App[None]):
             case view:
                 self._away = None
                 if not self._is_held:
-                    self.view = view
+                    self._take_view(view)
         self.draw()
+
+    def _take_view(self, view: View) -> None:
+        self.view = view
+        self._views += 1
+        if self._views % VIEWS_A_WIDTH == 0:
+            self._widths = {}
 
     # --- drawing
 
@@ -180,7 +192,7 @@ class WatchApp(App[None]):
         self._static("group-heading").update(columns.group_header(self._group_widths))
         self.groups.styles.max_height = max(min(GROUP_LINES_MAX, self.size.height // 6), 2)
         self.groups.show(groups)
-        self._static("stalls").update(words.stall_line(self.view.verdicts, self.view.is_tracing, width))
+        self._static("stalls").update(self._stall_line(width))
         if isinstance(self.screen, Sheet):
             self.screen.show(self.view)
 
@@ -192,7 +204,7 @@ class WatchApp(App[None]):
         nodes = self._static("nodes")
         if self._away is not None:
             lasted = f"for {self._away.since_s:.0f} s" if self._away.since_s >= 1 else "now"
-            self._static("title").update(Text(f"▲ no answer {lasted}, trying again: {self._away.problem}", BAD))
+            self._static("title").update(Text(f"▲ nobody answers {lasted}, trying again", BAD))
             nodes.update("")
             return
         title = Text.assemble(("chronik watch", "bold"), (f"  {self._bootstrap}", QUIET))
@@ -201,6 +213,11 @@ class WatchApp(App[None]):
             title.append(f"  {', '.join(marks)}", NOTABLE)
         self._static("title").update(title)
         nodes.update(words.nodes_line(self.view))
+
+    def _stall_line(self, width: int) -> Text:
+        if self._away is not None:  # what stalled when somebody answered is not what stalls now
+            return Text(f"▲ {self._away.problem}", BAD)
+        return words.stall_line(self.view, width)
 
     def _marks(self) -> list[tuple[str, bool]]:
         return [
@@ -254,14 +271,16 @@ class WatchApp(App[None]):
         self.draw()
 
     def action_filter(self) -> None:
+        if isinstance(self.screen, Sheet):
+            return
         box = self.query_one("#filter", Input)
-        box.add_class("open")
-        box.focus()
+        box.display = True
+        self.screen.set_focus(box)
 
     def action_unfilter(self) -> None:
         box = self.query_one("#filter", Input)
         box.value = ""
-        box.remove_class("open")
+        box.display = False
         self._is_troubled = False
         self.partitions.focus()
         self.draw()
@@ -273,7 +292,7 @@ class WatchApp(App[None]):
 
     @on(Input.Submitted, "#filter")
     def _filter_done(self) -> None:
-        self.query_one("#filter", Input).remove_class("open")
+        self.query_one("#filter", Input).display = False
         self.partitions.focus()
 
     def action_troubled(self) -> None:

@@ -103,7 +103,7 @@ COLUMNS: tuple[Column, ...] = (
         "topic",
         0,
         lambda row: Text(row.topic, QUIET if row.is_internal else ""),
-        lambda row: (row.topic, row.partition),
+        lambda row: _by_name(row),
         is_right=False,
         is_highest_first=False,
     ),
@@ -155,10 +155,15 @@ def _ever_first(lag_ms: int | None) -> float | None:
     return float("inf") if lag_ms == -1 else lag_ms
 
 
+def _by_name(row: Row) -> tuple[bool, str, int]:
+    """Internal topics last: there are many of them, and they are seldom what one looks for."""
+    return row.is_internal, row.topic, row.partition
+
+
 def ordered(rows: Iterable[Row], sort: Sort) -> list[Row]:
     """By the column, then by name, so that rows do not dance."""
     column = BY_KEY[sort.key]
-    by_name = sorted(rows, key=lambda row: (row.topic, row.partition))
+    by_name = sorted(rows, key=_by_name)
     known = [row for row in by_name if column.order(row) is not None]
     unknown = [row for row in by_name if column.order(row) is None]
     return sorted(known, key=column.order, reverse=column.is_highest_first != sort.is_reversed) + unknown

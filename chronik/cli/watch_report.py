@@ -28,7 +28,7 @@ def print_view(view: View, console: Console) -> None:
     if view.verdicts:
         console.print(words.stalls_page(view.verdicts, view.is_tracing))
     else:
-        console.print(words.stall_line((), view.is_tracing, console.width))
+        console.print(words.stall_line(view, console.width))
 
 
 def _partition_lines(rows: Sequence[Row], width: int) -> Iterator[Text]:

@@ -61,11 +61,15 @@ def _packed(parts: Sequence[Text], width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def stall_line(verdicts: Sequence[Verdict], is_tracing: bool, width: int) -> Text:
-    """The worst of what stalls, in a line or two."""
+def stall_line(view: View, width: int) -> Text:
+    """The worst of what stalls, in a line or two; else which nodes are silent, and why."""
+    verdicts = view.verdicts
     if not verdicts:
-        quiet = "" if is_tracing else "  what clients do is not seen: chronik trace on"
-        line = Text.assemble(("● nothing stalls", GOOD), (quiet, QUIET))
+        reasons = [f"node {node} is silent: {reason}" for node, reason in view.silent.items()]
+        unseen = [] if view.is_tracing else ["what clients do is not seen: chronik trace on"]
+        is_well = not view.silent and not view.totals.leaderless
+        line = Text.assemble(("● nothing stalls", GOOD if is_well else NOTABLE))
+        line.append("".join(f"  {remark}" for remark in reasons or unseen), QUIET)
         line.truncate(width, overflow="ellipsis")
         return line
     more = f"  +{len(verdicts) - 1}" if len(verdicts) > 1 else ""

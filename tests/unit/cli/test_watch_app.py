@@ -7,6 +7,7 @@ import queue
 from collections.abc import Awaitable, Callable
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
 from textual.widgets import Input, Static
 
@@ -90,6 +91,7 @@ def test_a_silent_node_is_named_and_a_partition_without_leader_is_marked() -> No
 
         assert lines[0].endswith("nodes 2 !1 silent")
         assert "1 without leader" in lines[1]
+        assert "node 1 is silent: it hung up" in lines[-2]
         assert any("orders" in line and " 1? " in line for line in lines)
 
     use(History().take(snapshot(0.0, state(2, copies=[copy()]), silent={1: "it hung up"})), steps)
@@ -142,11 +144,23 @@ def test_a_filter_is_typed_kept_and_cleared() -> None:
         assert "3 partitions (1 shown)" in text(app, "totals")
 
         await pilot.press("enter")
-        assert not app.query_one("#filter", Input).has_class("open")
+        assert not app.query_one("#filter", Input).display
         assert "filter pay" in text(app, "title")
 
         await pilot.press("escape")
         assert len(names(app)) == 3
+
+    use(view_of(), steps)
+
+
+def test_what_is_typed_fast_after_the_slash_is_for_the_filter() -> None:
+    async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
+        for key in ("slash", "p", "a", "y"):  # all there before the first is looked at
+            app.post_message(events.Key(key, "/" if key == "slash" else key))
+        await pilot.pause()
+        await pilot.pause()
+
+        assert app.query_one("#filter", Input).value == "pay"
 
     use(view_of(), steps)
 
@@ -168,7 +182,7 @@ def test_only_what_is_in_trouble_is_shown_on_demand_and_internal_topics_too() ->
         assert names(app) == ["orders-1"]
 
         await pilot.press("p", "i")
-        assert names(app) == ["__consumer_offsets-0", "orders-0", "orders-1"]
+        assert names(app) == ["orders-0", "orders-1", "__consumer_offsets-0"]
 
     use(view_of(led("orders", 0), LAGGING, led("__consumer_offsets", 0)), steps)
 
@@ -232,7 +246,8 @@ def test_a_cluster_that_goes_away_is_said_and_the_view_goes_on_when_it_is_back()
     async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
         told(app, Away(NoAnswer("127.0.0.1:9092 does not answer: refused"), 12.3))
         await pilot.pause()
-        assert "no answer for 12 s, trying again: 127.0.0.1:9092 does not answer" in screen_lines(app)[0]
+        assert "nobody answers for 12 s, trying again" in screen_lines(app)[0]
+        assert "127.0.0.1:9092 does not answer: refused" in screen_lines(app)[-2]
         assert len(names(app)) == 3  # what was last seen stays
 
         told(app, view_of(led("orders", 0)))
@@ -331,9 +346,10 @@ def test_a_fault_of_ours_closes_the_view_and_is_handed_on() -> None:
     assert str(use(view_of(), steps).fault) == "a bug"
 
 
-def test_q_quits() -> None:
+@pytest.mark.parametrize("keys", [["q"], ["ctrl+c"], ["slash", "ctrl+c"], ["s", "ctrl+c"]], ids=" ".join)
+def test_q_and_control_c_quit(keys: list[str]) -> None:
     async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
-        await pilot.press("q")
+        await pilot.press(*keys)
 
     assert use(view_of(), steps).return_code == 0
 

@@ -85,6 +85,13 @@ def test_numbers_come_highest_first_and_names_from_a_to_z() -> None:
     assert names(ordered(rows, Sort("watermark", is_reversed=True))) == ["b-0", "a-0", "a-1"]
 
 
+def test_internal_topics_come_after_those_of_users() -> None:
+    rows = rows_of(led("__offsets"), led("orders"))
+
+    assert names(ordered(rows, Sort())) == ["orders-0", "__offsets-0"]
+    assert names(ordered(rows, Sort("gap"))) == ["orders-0", "__offsets-0"]
+
+
 def test_what_is_not_known_comes_last_in_both_directions() -> None:
     view = History().take(snapshot(0.0, state(1, [led("b")], copies=[copy("a", leader=2)])))
 
