@@ -85,6 +85,10 @@ soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real n
 	CHRONIK_SIM_SEEDS=10000 $(PYTEST) $(WORLDS) -q -n auto --timeout=0 $(ARGS)
 	CHRONIK_KILL_CYCLES=200 $(PYTEST) tests/cluster/test_kills.py -q --timeout=0 $(ARGS)
 
+.PHONY: lab
+lab: setup ## Every fault of `chronik lab` ten times and a hundred healthy runs: is each called what it is? (45 minutes)
+	$(BIN)/python -m tests.cluster.lab_table $(ARGS)
+
 .PHONY: mutants
 mutants: setup ## Put known faults in one by one: the tests must catch each
 	$(BIN)/python -m tests.mutants.run $(ARGS)

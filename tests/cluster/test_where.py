@@ -63,10 +63,13 @@ def produce(bootstrap: str, topic: str, values: list[bytes], partition: int = 0,
     given = {"linger.ms": 0, "client.id": "shop", "log_level": 0, **settings}
     producer = Producer({"bootstrap.servers": bootstrap, **given})
     failed: list[object] = []
+
+    def told(error: object, _: object) -> None:
+        if error is not None:
+            failed.append(error)
+
     for value in values:
-        producer.produce(
-            topic, value, key=value[:1], partition=partition, on_delivery=lambda e, _: e and failed.append(e)
-        )
+        producer.produce(topic, value, key=value[:1], partition=partition, on_delivery=told)
         assert producer.flush(ANSWER_S) == 0
     assert failed == []
 
