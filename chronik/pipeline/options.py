@@ -1,0 +1,327 @@
+"""What a user says to `format("chronik")`, understood and checked before anything is asked of a cluster.
+
+The names are those of Spark's Kafka connector where they mean the same. A name that is not known is an error: an option
+misspelt and ignored would read the wrong records.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from chronik.core.records.batch import COMPRESSION_NAMES
+
+EARLIEST = -2
+LATEST = -1
+
+PartitionNumbers: TypeAlias = Mapping[str, Mapping[int, int]]
+"""A number for each partition of each topic."""
+
+
+class BadOption(ValueError):
+    """An option that cannot be meant as it is written; the message names it."""
+
+
+@dataclass(frozen=True)
+class Everywhere:
+    """The same place in all partitions: EARLIEST or LATEST."""
+
+    offset: int
+
+
+@dataclass(frozen=True)
+class AtOffsets:
+    """A place in each partition; EARLIEST and LATEST may stand in for a number."""
+
+    offsets: PartitionNumbers
+
+
+@dataclass(frozen=True)
+class AtTime:
+    """The first record that is not older, in all partitions."""
+
+    timestamp_ms: int
+
+
+@dataclass(frozen=True)
+class AtTimes:
+    """The same, with a time for each partition."""
+
+    timestamps_ms: PartitionNumbers
+
+
+Place: TypeAlias = Everywhere | AtOffsets | AtTime | AtTimes
+
+
+@dataclass(frozen=True)
+class Topics:
+    """Which topics: exactly one of the three is given."""
+
+    names: tuple[str, ...] = ()
+    pattern: str | None = None
+    assigned: Mapping[str, tuple[int, ...]] | None = None
+
+    def __str__(self) -> str:
+        return f"topics like {self.pattern!r}" if self.pattern else ", ".join(self.names or sorted(self.assigned or ()))
+
+
+@dataclass(frozen=True)
+class ClientOptions:
+    """How to reach the cluster."""
+
+    bootstrap: tuple[tuple[str, int], ...]
+    security_protocol: str = "PLAINTEXT"
+    ca_file: str | None = None
+    certificate_file: str | None = None
+    key_file: str | None = None
+    username: str | None = None
+    password: str | None = None
+    client_id: str = "chronik-spark"
+    timeout_ms: int = 60_000
+    """How long to go on trying while leaders move or nodes are away."""
+    fetch_bytes: int = 8 * 1024 * 1024
+    is_committed_only: bool = False
+
+    def __repr__(self) -> str:  # the password must not get into a log
+        return f"ClientOptions({self.bootstrap}, {self.security_protocol})"
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """Everything about reading."""
+
+    client: ClientOptions
+    topics: Topics
+    starting: Place
+    ending: Place
+    max_offsets_per_trigger: int | None = None
+    min_partitions: int | None = None
+    fails_on_data_loss: bool = True
+    has_headers: bool = False
+    is_late_start_latest: bool = False
+    """Whether a starting time later than all records means 'latest' rather than an error."""
+
+
+@dataclass(frozen=True)
+class WriteOptions:
+    """Everything about writing."""
+
+    client: ClientOptions
+    topic: str | None = None
+    compression: int = 0
+    batch_bytes: int = 900_000
+    """Below max.message.bytes (1 MiB unless a topic says otherwise), with room for what an estimate may miss."""
+
+
+_READ = (
+    "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
+    "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
+    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders",
+)  # fmt: skip
+_WRITE = ("topic", "batchBytes", "checkpointLocation", "path")
+# The connector's, about how its own consumers work inside: nothing here corresponds to them.
+_WITHOUT_MEANING = (
+    "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
+    "includeTimestamp", "minOffsetsPerTrigger", "maxTriggerDelay",
+)  # fmt: skip
+_KAFKA = (
+    "bootstrap.servers", "security.protocol", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
+    "ssl.truststore.type", "ssl.truststore.location", "sasl.mechanism", "sasl.username", "sasl.password",
+    "sasl.jaas.config", "client.id", "request.timeout.ms", "max.partition.fetch.bytes", "isolation.level",
+    "compression.type",
+)  # fmt: skip
+# Ignoring one of these would connect in another way than the user thinks.
+_NOT_TO_BE_IGNORED = ("ssl.", "sasl.", "security.")
+
+
+class _Given:
+    """The options as given; Spark hands them over with names in any case."""
+
+    def __init__(self, options: Mapping[str, str], known: tuple[str, ...]) -> None:
+        self._values = {name.lower(): value for name, value in options.items()}
+        names = {name.lower(): name for name in (*known, *_WITHOUT_MEANING, *(f"kafka.{name}" for name in _KAFKA))}
+        for name in options:
+            short = name.lower().removeprefix("kafka.")
+            is_tuning = name.lower().startswith("kafka.") and not short.startswith(_NOT_TO_BE_IGNORED)
+            if name.lower() not in names and not is_tuning:
+                near = difflib.get_close_matches(name.lower(), names, 1)
+                raise BadOption(f"no option {name!r}" + (f"; is {names[near[0]]!r} meant?" if near else ""))
+
+    def text(self, name: str) -> str | None:
+        return self._values.get(name.lower())
+
+    def choice(self, name: str, choices: tuple[str, ...], default: str) -> str:
+        value = self.text(name) or default
+        for choice in choices:
+            if value.lower() == choice.lower():
+                return choice
+        raise BadOption(f"{name} is {value!r}; it may be {', '.join(choices)}")
+
+    def flag(self, name: str, default: bool) -> bool:
+        return self.choice(name, ("true", "false"), str(default)) == "true"
+
+    def number(self, name: str, least: int = 1) -> int | None:
+        value = self.text(name)
+        if value is None:
+            return None
+        if not re.fullmatch(r"\s*\d+\s*", value) or int(value) < least:
+            raise BadOption(f"{name} is {value!r}; it must be a number of at least {least}")
+        return int(value)
+
+    def numbers(self, name: str) -> dict[str, dict[int, int]] | None:
+        """{"topic": {"0": 23, ...}, ...}"""
+        value = self.text(name)
+        if value is None:
+            return None
+        try:
+            return {
+                str(topic): {int(partition): _whole(number) for partition, number in partitions.items()}
+                for topic, partitions in json.loads(value).items()
+            }
+        except (ValueError, AttributeError, TypeError) as problem:
+            example = '{"topic": {"0": 23, "1": -2}}'
+            raise BadOption(f"{name} is {value!r}; it must look like {example}") from problem
+
+
+def _whole(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{value!r} is no whole number")
+    return value
+
+
+def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptions:
+    """Raises BadOption."""
+    given = _Given(options, _READ)
+    starting = _place(given, "starting", Everywhere(LATEST if is_streaming else EARLIEST))
+    ending = _place(given, "ending", Everywhere(LATEST))
+    if is_streaming:
+        for name in ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp"):
+            if given.text(name) is not None:
+                raise BadOption(f"{name} has no meaning for a stream: it has no end")
+    elif starting == Everywhere(LATEST):
+        raise BadOption("startingOffsets is 'latest': a batch would have nothing to read")
+    if ending == Everywhere(EARLIEST):
+        raise BadOption("endingOffsets is 'earliest': there would be nothing to read")
+    return ReadOptions(
+        client_options(given),
+        _topics(given),
+        starting,
+        ending,
+        given.number("maxOffsetsPerTrigger"),
+        given.number("minPartitions"),
+        given.flag("failOnDataLoss", True),
+        given.flag("includeHeaders", False),
+        given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest",
+    )
+
+
+def write_options(options: Mapping[str, str]) -> WriteOptions:
+    """Raises BadOption."""
+    given = _Given(options, _WRITE)
+    codec = given.choice("kafka.compression.type", COMPRESSION_NAMES, "none")
+    batch_bytes = given.number("batchBytes", 1024) or WriteOptions.batch_bytes
+    topic = given.text("topic")
+    return WriteOptions(client_options(given), topic, COMPRESSION_NAMES.index(codec), batch_bytes)
+
+
+def _place(given: _Given, side: str, default: Everywhere) -> Place:
+    """A time for all stands before times, and those before offsets: as in the connector."""
+    time_ms = given.number(f"{side}Timestamp", 0)
+    if time_ms is not None:
+        return AtTime(time_ms)
+    times = given.numbers(f"{side}OffsetsByTimestamp")
+    if times is not None:
+        return AtTimes(times)
+    match (given.text(f"{side}Offsets") or "").strip().lower():
+        case "":
+            return default
+        case "earliest":
+            return Everywhere(EARLIEST)
+        case "latest":
+            return Everywhere(LATEST)
+    offsets = given.numbers(f"{side}Offsets") or {}
+    for topic, partitions in offsets.items():
+        for partition, offset in partitions.items():
+            if offset < EARLIEST or (side == "ending" and offset == EARLIEST):
+                raise BadOption(f"{side}Offsets: {offset} for {topic}-{partition} is no offset")
+    return AtOffsets(offsets)
+
+
+def _topics(given: _Given) -> Topics:
+    named = [name for name in ("subscribe", "subscribePattern", "assign") if given.text(name) is not None]
+    if len(named) != 1:
+        raise BadOption(f"exactly one of subscribe, subscribePattern and assign must be given, not {len(named)}")
+    text = (given.text(named[0]) or "").strip()
+    if not text:
+        raise BadOption(f"{named[0]} is empty")
+    match named[0]:
+        case "subscribe":
+            return Topics(names=tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip())))
+        case "subscribePattern":
+            try:
+                re.compile(text)
+            except re.error as problem:
+                raise BadOption(f"subscribePattern {text!r} is no regular expression: {problem}") from problem
+            return Topics(pattern=text)
+    try:
+        assigned = {str(topic): tuple(sorted(map(_whole, numbers))) for topic, numbers in json.loads(text).items()}
+    except (ValueError, AttributeError, TypeError) as problem:
+        example = '{"topic": [0, 1]}'
+        raise BadOption(f"assign is {text!r}; it must look like {example}") from problem
+    return Topics(assigned=assigned)
+
+
+def client_options(given: _Given) -> ClientOptions:
+    protocol = given.choice("kafka.security.protocol", ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), "PLAINTEXT")
+    username, password = _credentials(given) if protocol.startswith("SASL") else (None, None)
+    store_type = given.text("kafka.ssl.truststore.type")
+    if store_type is not None and store_type.upper() != "PEM":
+        raise BadOption(f"kafka.ssl.truststore.type is {store_type!r}; certificates are read from PEM files only")
+    ca_file = given.text("kafka.ssl.ca.location") or (
+        given.text("kafka.ssl.truststore.location") if store_type else None
+    )
+    if ca_file is None and given.text("kafka.ssl.truststore.location") is not None:
+        raise BadOption("kafka.ssl.truststore.location needs kafka.ssl.truststore.type PEM: no other kind can be read")
+    isolation = given.choice("kafka.isolation.level", ("read_uncommitted", "read_committed"), "read_uncommitted")
+    return ClientOptions(
+        _addresses(given.text("kafka.bootstrap.servers")),
+        protocol,
+        ca_file,
+        given.text("kafka.ssl.certificate.location"),
+        given.text("kafka.ssl.key.location"),
+        username,
+        password,
+        given.text("kafka.client.id") or ClientOptions.client_id,
+        given.number("kafka.request.timeout.ms") or ClientOptions.timeout_ms,
+        given.number("kafka.max.partition.fetch.bytes") or ClientOptions.fetch_bytes,
+        isolation == "read_committed",
+    )
+
+
+def _credentials(given: _Given) -> tuple[str, str]:
+    mechanism = given.text("kafka.sasl.mechanism") or "GSSAPI"
+    if mechanism.upper() != "PLAIN":
+        raise BadOption(f"kafka.sasl.mechanism is {mechanism!r}; only PLAIN is spoken")
+    found = re.findall(r'(username|password)\s*=\s*"([^"]*)"', given.text("kafka.sasl.jaas.config") or "")
+    said = dict(found)
+    username = given.text("kafka.sasl.username") or said.get("username")
+    password = given.text("kafka.sasl.password") or said.get("password")
+    if username is None or password is None:
+        raise BadOption("SASL needs kafka.sasl.username and kafka.sasl.password, or kafka.sasl.jaas.config with both")
+    return username, password
+
+
+def _addresses(text: str | None) -> tuple[tuple[str, int], ...]:
+    if not text:
+        raise BadOption("kafka.bootstrap.servers is not given")
+    addresses = []
+    for part in text.split(","):
+        host, colon, port = part.strip().rpartition(":")
+        if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+            raise BadOption(f"kafka.bootstrap.servers: {part.strip()!r} is no host:port")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return tuple(addresses)

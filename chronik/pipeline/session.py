@@ -1,0 +1,96 @@
+"""A Spark session with the settings that save trouble, and clear words where Java or PySpark is missing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JAVA_MIN = 17
+LOOPBACK = "127.0.0.1"
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.stderr.ref = stderr
+appender.stderr.type = Console
+appender.stderr.name = stderr
+appender.stderr.target = SYSTEM_ERR
+appender.stderr.layout.type = PatternLayout
+appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
+"""
+
+
+class NotReady(Exception):
+    """Something that Spark needs is not there; the message says what, and how to get it."""
+
+
+def java_version() -> int:
+    """The major version of the Java that Spark would start. Raises NotReady."""
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else shutil.which("java")
+    advice = f"Spark needs Java {JAVA_MIN} or newer: `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
+    if java is None or not os.path.exists(java):
+        raise NotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
+    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    if found is None:
+        raise NotReady(f"{java} does not say its version. {advice}")
+    if int(found[1]) < JAVA_MIN:
+        raise NotReady(f"{java} is Java {found[1]}. {advice}")
+    return int(found[1])
+
+
+def open_session(
+    name: str = "chronik",
+    master: str = "local[*]",
+    memory: str = "4g",
+    settings: Mapping[str, str] | None = None,
+    scratch_dir: str | None = None,
+) -> SparkSession:
+    """A session that knows the format `chronik`. The same process has one at a time. Raises NotReady."""
+    java_version()
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as problem:
+        raise NotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
+    from chronik.pipeline.source import ChronikDataSource
+
+    scratch = scratch_dir or tempfile.mkdtemp(prefix="chronik-spark-")
+    # Tasks must run the Python that has this package.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(name).master(master)
+    for key, value in {**_defaults(master, memory, scratch), **(settings or {})}.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(ChronikDataSource)
+    return spark
+
+
+def _defaults(master: str, memory: str, scratch: str) -> dict[str, str]:
+    log4j = os.path.join(scratch, "log4j2.properties")
+    with open(log4j, "w", encoding="utf-8") as file:
+        file.write(_LOG4J)
+    settings = {
+        "spark.driver.memory": memory,
+        # A file, since Spark's own start-up warnings come before any setting of the log level.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        "spark.local.dir": scratch,
+        "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 1, 2)),
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+    }
+    if master.startswith("local"):
+        os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
+        settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+    return settings

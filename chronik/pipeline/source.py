@@ -1,0 +1,213 @@
+"""`spark.read.format("chronik")` and `spark.readStream.format("chronik")`: topics as DataFrames.
+
+    spark.dataSource.register(ChronikDataSource)
+    spark.read.format("chronik").option("kafka.bootstrap.servers", "...").option("subscribe", "orders").load()
+
+Columns and options are those of Spark's Kafka connector. Readers are plain objects that Spark sends between processes:
+planning runs on the driver, `read` in the tasks. No connection outlives a call.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamArrowWriter,
+    DataSourceStreamReader,
+    InputPartition,
+)
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampType,
+)
+
+from chronik.pipeline.client import Cluster, NoSuchTopic, Partition, TopicSeen
+from chronik.pipeline.options import EARLIEST, LATEST, ReadOptions, read_options, write_options
+from chronik.pipeline.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
+from chronik.pipeline.plan import OffsetRange, Offsets, rate_limited, split
+from chronik.pipeline.reading import read_range
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COLUMNS = [
+    StructField("key", BinaryType()),
+    StructField("value", BinaryType()),
+    StructField("topic", StringType()),
+    StructField("partition", IntegerType()),
+    StructField("offset", LongType()),
+    StructField("timestamp", TimestampType()),
+    StructField("timestampType", IntegerType()),
+]
+HEADERS = StructField(
+    "headers", ArrayType(StructType([StructField("key", StringType(), False), StructField("value", BinaryType())]))
+)
+
+
+class ChronikDataSource(DataSource):
+    """The format `chronik`."""
+
+    def __init__(self, options: MutableMapping[str, str]) -> None:
+        super().__init__(options)
+        self._given = dict(options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "chronik"
+
+    def schema(self) -> StructType:
+        has_headers = {name.lower(): value for name, value in self._given.items()}.get("includeheaders", "false")
+        return StructType([*COLUMNS, HEADERS] if has_headers.lower() == "true" else COLUMNS)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return TopicReader(read_options(self._given, is_streaming=False))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return TopicStreamReader(read_options(self._given, is_streaming=True))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from chronik.pipeline.sink import TopicWriter, check_columns
+
+        options = write_options(self._given)
+        check_columns(schema, options, overwrite=overwrite)
+        return TopicWriter(options, writer_id=str(uuid.uuid4()))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
+        from chronik.pipeline.sink import TopicStreamWriter, check_columns
+
+        options = write_options(self._given)
+        check_columns(schema, options, overwrite=overwrite)
+        return TopicStreamWriter(options)
+
+
+class RangePartition(InputPartition):
+    """A range of offsets as Spark's unit of work."""
+
+    def __init__(self, wanted: OffsetRange) -> None:
+        super().__init__(wanted)
+        self.wanted = wanted
+
+
+class TopicReader(DataSourceReader):
+    """Reads once, from where to where was decided when it was planned."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        options = self._options
+        with Cluster(options.client) as cluster:
+            topics = find_topics(cluster, options.topics)
+            partitions = partitions_of(topics, options.topics)
+            starting = starting_offsets(cluster, partitions, options)
+            ending = ending_offsets(cluster, partitions, options)
+        ranges = [
+            OffsetRange(each, topics[each.topic].topic_id, starting[each], max(ending[each], starting[each]))
+            for each in partitions
+        ]
+        return [RangePartition(each) for each in split(ranges, options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_range(partition.wanted, self._options)
+
+
+class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads on and on. What was read is kept by Spark, as `Offsets`, in the query's checkpoint."""
+
+    def __init__(self, options: ReadOptions) -> None:
+        self._options = options
+        self._initial: dict[str, Any] | None = None
+        self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
+
+    def initialOffset(self) -> dict[str, Any]:
+        # Spark asks twice, and 'latest' may have moved in between: records would be skipped.
+        if self._initial is None:
+            with Cluster(self._options.client) as cluster:
+                topics = find_topics(cluster, self._options.topics)
+                partitions = partitions_of(topics, self._options.topics)
+                found = starting_offsets(cluster, partitions, self._options)
+            self._initial = Offsets(found, _ids(topics)).to_json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        rows_max = self._options.max_offsets_per_trigger
+        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self._latest(None)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        begun = Offsets.from_json(start)
+        latest = self._target or self._latest(begun)
+        self._check_same_topics(begun, latest.topic_ids)
+        ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
+        for each, offset in begun.by_partition.items():
+            if each not in ends:
+                data_loss(self._options, f"{each} is not there any more, and was read up to offset {offset}")
+        if isinstance(limit, ReadMaxRows):
+            ends = rate_limited(self._begin(begun, ends), ends, limit.max_rows)
+        return Offsets(ends, latest.topic_ids).to_json()
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:
+        return (self._target or self._latest(None)).to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        begun, ends = Offsets.from_json(start), Offsets.from_json(end)
+        begins = self._begin(begun, ends.by_partition)
+        ranges = [
+            OffsetRange(each, ends.topic_ids.get(each.topic), begins[each], max(offset, begins[each]))
+            for each, offset in ends.by_partition.items()
+        ]
+        return [RangePartition(each) for each in split(ranges, self._options.min_partitions)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        return read_range(partition.wanted, self._options)
+
+    def _latest(self, begun: Offsets | None) -> Offsets:
+        """The end of every partition there is now, of topics that may have come or gone since."""
+        with Cluster(self._options.client) as cluster:
+            try:
+                topics = find_topics(cluster, self._options.topics)
+            except NoSuchTopic as problem:
+                if begun is None:
+                    raise
+                data_loss(self._options, str(problem))
+                topics = cluster.topics(self._options.topics.names or tuple(self._options.topics.assigned or ()))
+            partitions = [each for each in partitions_of(topics, self._options.topics) if each.topic in topics]
+            return Offsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
+
+    def _begin(self, begun: Offsets, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+        """Where to begin in each partition. One that is new is read from its beginning, which was offset 0."""
+        new = [each for each in ends if each not in begun.by_partition]
+        if not new:
+            return {each: begun.by_partition[each] for each in ends}
+        with Cluster(self._options.client) as cluster:
+            earliest = cluster.offsets(dict.fromkeys(new, EARLIEST))
+        for each, offset in earliest.items():
+            if offset > 0:
+                data_loss(self._options, f"{each} is new, and begins at offset {offset} already")
+        return {each: begun.by_partition.get(each, earliest.get(each, 0)) for each in ends}
+
+    def _check_same_topics(self, begun: Offsets, now: Mapping[str, uuid.UUID | None]) -> None:
+        for topic, topic_id in begun.topic_ids.items():
+            if topic_id is not None and now.get(topic) not in (None, topic_id):
+                with Cluster(self._options.client) as cluster:
+                    cluster.check_id(topic, topic_id)  # says so
+
+
+def _ids(topics: Mapping[str, TopicSeen]) -> dict[str, uuid.UUID | None]:
+    return {name: topic.topic_id for name, topic in topics.items()}

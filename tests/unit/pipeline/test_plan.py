@@ -1,0 +1,85 @@
+"""How much is read, and in how many pieces."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chronik.pipeline.client import Partition
+from chronik.pipeline.plan import OffsetRange, Offsets, rate_limited, split
+
+A, B, C = Partition("a", 0), Partition("a", 1), Partition("b", 0)
+AN_ID = uuid.UUID(int=7)
+
+ranges_of_offsets = st.dictionaries(
+    st.sampled_from([A, B, C]), st.tuples(st.integers(0, 10**6), st.integers(0, 10**6)), min_size=1
+)
+
+
+def test_offsets_survive_the_checkpoint() -> None:
+    offsets = Offsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None})
+
+    kept = offsets.to_json()
+
+    assert kept["a"] == {"id": str(AN_ID), "offsets": {"0": 5, "1": 0}}
+    assert Offsets.from_json(kept) == offsets
+
+
+def test_a_checkpoint_of_another_source_is_told_from_ours() -> None:
+    with pytest.raises(ValueError, match="not one of this source"):
+        Offsets.from_json({"a": {"0": 5}})
+
+
+def test_a_limit_is_shared_in_proportion() -> None:
+    ends = rate_limited({A: 0, B: 100, C: 0}, {A: 900, B: 200, C: 0}, 100)
+
+    assert ends == {A: 90, B: 110, C: 0}
+
+
+@given(ranges_of_offsets, st.integers(1, 10**6))
+def test_a_limit_is_used_up_and_never_exceeded(sizes: dict[Partition, tuple[int, int]], rows_max: int) -> None:
+    start = {partition: begin for partition, (begin, _) in sizes.items()}
+    latest = {partition: begin + size for partition, (begin, size) in sizes.items()}
+
+    ends = rate_limited(start, latest, rows_max)
+
+    assert all(start[partition] <= ends[partition] <= latest[partition] for partition in sizes)
+    assert sum(ends.values()) - sum(start.values()) == min(rows_max, sum(latest.values()) - sum(start.values()))
+
+
+def test_a_small_partition_beside_a_huge_one_is_read_in_the_end() -> None:
+    done = {A: 0, B: 0}
+    for _ in range(200):
+        done = rate_limited(done, {A: 1_000, B: 1}, 10)
+
+    assert done == {A: 1_000, B: 1}
+
+
+def test_one_hot_partition_is_cut_for_all_cores() -> None:
+    pieces = split([OffsetRange(A, AN_ID, 10, 1010), OffsetRange(B, AN_ID, 5, 5)], 4)
+
+    assert [(piece.start_offset, piece.end_offset) for piece in pieces] == [
+        (10, 260),
+        (260, 510),
+        (510, 760),
+        (760, 1010),
+    ]
+
+
+@given(ranges_of_offsets, st.none() | st.integers(1, 50))
+def test_pieces_cover_each_offset_once(sizes: dict[Partition, tuple[int, int]], pieces_min: int | None) -> None:
+    ranges = [OffsetRange(partition, None, begin, begin + size) for partition, (begin, size) in sizes.items()]
+
+    pieces = split(ranges, pieces_min)
+
+    for whole in ranges:
+        mine = [piece for piece in pieces if piece.partition == whole.partition]
+        covered = whole.start_offset
+        for piece in mine:
+            assert piece.start_offset == covered
+            assert len(piece) > 0
+            covered = piece.end_offset
+        assert covered == whole.end_offset
