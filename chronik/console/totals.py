@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
     from chronik.node.node import Node
 
-LAGGING_MS = 500  # under load a follower is always a fetch behind: that is no lag
+# Under load a follower is always a fetch behind: that is no lag. And an idle partition is looked at once a second
+# (node/in_sync_upkeep.py), so for a moment a follower may seem to be late by that much.
+LAGGING_MS = 2_000
 
 
 def behind(replica: Replica, monotonic_ms: int) -> list[FollowerSeen]:

@@ -133,7 +133,11 @@ class InSyncUpkeep:
             if count % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
             in_sync = replica.in_sync
-            if in_sync is not None and in_sync.followers and (is_full or in_sync.is_waiting_for_joiners):
+            if in_sync is None or not in_sync.followers:
+                continue
+            # Else, with the first record after a long silence, everybody would look as late as the silence was long.
+            in_sync.note_caught_up(replica.log.end_offset, self._clock.monotonic_ms())
+            if is_full or in_sync.is_waiting_for_joiners:
                 self._due[replica] = None
         if is_full:  # also what was never opened, and what nobody could take over last time
             self._given_up.update(dict.fromkeys(self._replicas.offline()))

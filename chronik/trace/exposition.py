@@ -90,7 +90,7 @@ FAMILIES = (
     _gauge(
         "chronik_partitions_lagging",
         "partitions_lagging",
-        "Partitions led here of which a follower has not had everything for half a second or more.",
+        "Partitions led here of which a follower has not had everything for two seconds or more.",
     ),
     _gauge(
         "chronik_partition_gap_records_max",

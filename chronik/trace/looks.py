@@ -75,7 +75,7 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     followed: int
     offline: int
     under_replicated: int  # partitions of which not all replicas are in sync
-    lagging: int  # partitions of which a follower has not had everything for a while
+    lagging: int  # partitions of which a follower has not had everything for two seconds or more
     gap_largest: int  # records that are appended and not below the watermark yet, of the partition that has most
     lag_records_largest: int  # of one follower
     lag_ms_largest: int

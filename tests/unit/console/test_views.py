@@ -193,7 +193,7 @@ def test_a_follower_is_read_with_its_lag_in_records_and_seconds() -> None:
     node = FakeNode()
     replica = node.replicas.add("orders", 0, watermark=40, end=55)
     assert replica.in_sync is not None
-    replica.in_sync.followers[2].caught_up_ms = node.clock.monotonic_ms() - 1_500
+    replica.in_sync.followers[2].caught_up_ms = node.clock.monotonic_ms() - 2_500
     replica.in_sync.followers[2].safe_end = 50
     node.replicas.add("orders", 1, watermark=40, end=40).in_sync.followers[2].safe_end = 40  # type: ignore[union-attr]
     never = node.replicas.add("orders", 2, end=7)
@@ -204,10 +204,10 @@ def test_a_follower_is_read_with_its_lag_in_records_and_seconds() -> None:
     reading = views.reading(node.as_node)
 
     assert [tuple(each)[1:4] for each in reading.followers] == [(0, 2, 5), (1, 2, 0), (2, 2, 7)]
-    assert [each.lag_seconds for each in reading.followers][:2] == [1.5, 0.0]
+    assert [each.lag_seconds for each in reading.followers][:2] == [2.5, 0.0]
     assert math.isnan(reading.followers[2].lag_seconds)
     assert (reading.partitions_lagging, reading.gap_records_max, reading.lag_records_max) == (2, 15, 7)
-    assert reading.lag_seconds_max == 1.5
+    assert reading.lag_seconds_max == 2.5
 
 
 def test_reading_10_000_partitions_holds_up_the_event_loop_for_a_short_time_only() -> None:

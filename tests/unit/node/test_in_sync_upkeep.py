@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import Outcome
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions
 from chronik.core.replica.in_sync import InSyncSet
-from chronik.node.in_sync_upkeep import InSyncUpkeep
+from chronik.node.in_sync_upkeep import LOOK_MS_MAX, InSyncUpkeep
 from tests.unit.node.copies import Copies, pass_time, with_copies
 
 LAG_MS = 2000
@@ -49,7 +50,7 @@ class Controller:
 
 
 def with_upkeep(
-    test: Callable[[Copies, Controller], Coroutine[Any, Any, None]],
+    test: Callable[[Copies, Controller], Coroutine[Any, Any, None]], lag_ms: int = LAG_MS
 ) -> Callable[[], None]:
     """The copies, with node 1 keeping its in-sync sets."""
 
@@ -71,7 +72,7 @@ def with_upkeep(
         await upkeep.stop()
 
     through.__name__ = test.__name__
-    return with_copies(replica_lag_time_max_ms=str(LAG_MS))(through)
+    return with_copies(replica_lag_time_max_ms=str(lag_ms))(through)
 
 
 def in_sync_of(copies: Copies) -> InSyncSet:
@@ -116,6 +117,22 @@ async def test_an_idle_partition_keeps_its_set_for_ever(copies: Copies, controll
     copies[1].produce(b"two")
     await pass_time(50)
     assert copies[1].offsets() == (0, 2, 2)
+
+
+@partial(with_upkeep, lag_ms=1_000_000)
+async def test_the_first_record_after_a_long_silence_makes_nobody_look_late(
+    copies: Copies, controller: Controller
+) -> None:
+    copies[1].produce(b"one")
+    await pass_time(50_000)
+
+    lose_node_3(copies)
+    copies[1].produce(b"two")
+    await pass_time(5)
+
+    late = in_sync_of(copies).followers[3]
+    assert late.safe_end == 1
+    assert copies[1].clock.monotonic_ms() - late.caught_up_ms <= LOOK_MS_MAX + 10
 
 
 @with_upkeep
