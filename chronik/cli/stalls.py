@@ -133,10 +133,10 @@ def _tell_one(alike: list[Verdict]) -> None:
     others = [f"{each.topic}:{each.partition}" for each in alike[1:]]
     if others:
         more = f" and {len(others) - NAMED_MAX:,} more" if len(others) > NAMED_MAX else ""
-        out.print(Padding(Text(f"so it is with {', '.join(others[:NAMED_MAX])}{more}"), (0, 0, 0, 2)))
+        out.print(Padding(Text(f"so it is with {', '.join(others[:NAMED_MAX])}{more}"), (0, 0, 0, 2), expand=False))
     for line in first.evidence:
-        out.print(Padding(Text(f"- {line}"), (0, 0, 0, 2)))
-    out.print(Padding(Text(f"What to do: {first.advice}"), (0, 0, 0, 2)))
+        out.print(Padding(Text(f"- {line}"), (0, 0, 0, 2), expand=False))
+    out.print(Padding(Text(f"What to do: {first.advice}"), (0, 0, 0, 2), expand=False))
 
 
 def _tell_what_is_unknown(gathering: Gathering) -> None:

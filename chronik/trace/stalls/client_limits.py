@@ -59,9 +59,11 @@ def _hangs_up(
     dropped.reverse()
     if len(dropped) < limits.repeats or not history.is_within(dropped[-1].at_us, limits.reconnect_ms):
         return None
-    if _has_left(client, dropped[0].at_us, history):
-        return None
     first, last = dropped[0], dropped[-1]
+    # Programs that look at the end of a topic for a moment hang up, too.
+    is_long = last.at_us - first.at_us >= limits.stand_still_ms * 1000
+    if not is_long or _has_left(client, first.at_us, history):
+        return None
     longest_us = max(each.waited_us for each in dropped)
     return Verdict(
         Cause.CLIENT_LIMIT,

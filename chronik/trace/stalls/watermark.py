@@ -57,7 +57,7 @@ def _verdict(past: PartitionPast, seen: PartitionSeen, since_us: int, refusals: 
     evidence = [
         f"at {clock(seen.at_us)} its leader, node {seen.node} (epoch {seen.leader_epoch}), has records below "
         f"{seen.next_offset:,}, safe on its own disk below {seen.safe_end:,}; the watermark is {seen.watermark:,}",
-        f"in sync are {listed(seen.in_sync)}; min.insync.replicas is {seen.in_sync_min}",
+        f"in sync are {listed(sorted(seen.in_sync))}; min.insync.replicas is {seen.in_sync_min}",
         *(_told(follower) for follower in seen.followers),
     ]
     if gap:
@@ -88,7 +88,7 @@ def _blame(seen: PartitionSeen) -> tuple[str, str, int]:
     if len(seen.in_sync) < seen.in_sync_min:
         missing = [follower.node for follower in seen.followers if follower.node not in seen.in_sync]
         return (
-            f"only {listed(seen.in_sync)} in sync, {seen.in_sync_min} wanted",
+            f"only {listed(sorted(seen.in_sync))} in sync, {seen.in_sync_min} wanted",
             f"start node {listed(missing)} or see why it does not catch up; or lower min.insync.replicas of the topic",
             missing[0] if missing else seen.node,
         )
