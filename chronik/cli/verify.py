@@ -13,9 +13,10 @@ import typer
 from chronik.cli import verify_options as given
 from chronik.cli.connect import check_reachable, parse_addresses
 from chronik.cli.errors import CliError
+from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, print_json, print_line, print_note
-from chronik.verify.errors import CannotRun
+from chronik.verify.errors import CannotRun, Stopped
 from chronik.verify.settings import Acks, ClientName, Settings, Spread
 
 if TYPE_CHECKING:
@@ -115,10 +116,14 @@ def _run(settings: Settings, history_file: Path | None, compare: str | None, as_
 def _carry_out(settings: Settings, history: History, is_bar_wanted: bool) -> dict[str, object]:
     from chronik.verify.run import verify as carry_out
 
+    interrupts = Interrupts()
+    interrupts.listen()
     try:
         with _bars(settings.messages, is_bar_wanted) as on_progress:
-            return carry_out(settings, parse_addresses(settings.bootstrap), history, on_progress).to_json()
-    except KeyboardInterrupt:
+            return carry_out(
+                settings, parse_addresses(settings.bootstrap), history, on_progress, lambda: interrupts.is_ending
+            ).to_json()
+    except (Stopped, KeyboardInterrupt):
         print_note("stopped; nothing is said about a run that was not finished")
         raise typer.Exit(EXIT_INTERRUPTED) from None
 

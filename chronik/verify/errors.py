@@ -1,4 +1,4 @@
-"""What ends a run before it has begun: bad input, or a cluster that cannot be used. The message says what to do."""
+"""What ends a run before its end: bad input, a cluster that cannot be used, or somebody who wants it to end."""
 
 from __future__ import annotations
 
@@ -10,3 +10,7 @@ class CannotRun(Exception):
         super().__init__(message if hint is None else f"{message}; {hint}")
         self.message = message
         self.hint = hint
+
+
+class Stopped(Exception):
+    """Somebody does not want to wait for the end of the run."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,7 +15,7 @@ from chronik.verify.clients.choice import another_than, open_client
 from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
 from chronik.verify.cluster import Cluster
 from chronik.verify.compare import Comparison, compare
-from chronik.verify.errors import CannotRun
+from chronik.verify.errors import CannotRun, Stopped
 from chronik.verify.fates import Fate, Found, fates
 from chronik.verify.gathering import Gathering
 from chronik.verify.history import History
@@ -28,7 +28,7 @@ from chronik.verify.settings import Acks, Settings, Spread
 from chronik.verify.verdict import Facts, FateCount, Outcome, judge
 
 # kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
-FIRST_POLL_S = 10.0
+FIRST_POLL_S = 5.0
 POLL_S = 2.0
 
 
@@ -60,8 +60,14 @@ class Consuming:
     error: str | None
 
 
-def verify(settings: Settings, addresses: Sequence[Address], history: History, on_progress: OnProgress) -> Result:
-    """The whole run. Raises CannotRun when it cannot even begin."""
+def verify(
+    settings: Settings,
+    addresses: Sequence[Address],
+    history: History,
+    on_progress: OnProgress,
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> Result:
+    """The whole run. Raises CannotRun when it cannot even begin, Stopped when it is to end before its end."""
     settings.check()
     client = open_client(settings.client, settings.bootstrap)
     cluster = Cluster(settings.bootstrap, addresses)
@@ -75,8 +81,8 @@ def verify(settings: Settings, addresses: Sequence[Address], history: History, o
         history.forget(run)
         raise
     try:
-        result = _Run(settings, cluster, client, stage, run, mark, on_progress).carry_out(started_at)
-    except KeyboardInterrupt:
+        result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped).carry_out(started_at)
+    except Stopped:
         clear_up(cluster, stage, settings.is_kept)
         raise
     is_kept = not stage.is_own or settings.is_kept or result.judgement.outcome is not Outcome.PASS
@@ -124,7 +130,9 @@ class _Run:
         run: int,
         mark: str,
         on_progress: OnProgress,
+        is_stopped: Callable[[], bool],
     ) -> None:
+        self._is_stopped = is_stopped
         self._settings = settings
         self._cluster = cluster
         self._client = client
@@ -211,6 +219,7 @@ class _Run:
             is_idempotent=settings.is_idempotent,
             timeout_s=settings.send_timeout_s,
             partitions=self._stage.partitions if is_even else None,
+            is_stopped=self._is_stopped,
         )
         try:
             self._client.produce(order, self._messages, ledger)
@@ -242,6 +251,10 @@ class _Run:
             self._poll(consumer, delivered, began_s + settings.timeout_s)
         except ConsumerFailed as failed:
             error = str(failed)
+        except Stopped:
+            if consumer is not None:
+                consumer.close()
+            raise
         ended_s = self._seconds()
         if delivered.distinct < self._ledger.sent:
             delivered.pulse.end(ended_s)
@@ -259,6 +272,8 @@ class _Run:
         while delivered.distinct < sent and (left_s := deadline_s - self._seconds()) > 0:
             records = consumer.poll(min(left_s, POLL_S if len(delivered) else FIRST_POLL_S))
             delivered.take(records)
+            if self._is_stopped():
+                raise Stopped
             if not records and not is_all_acknowledged and self._is_at_end(delivered):
                 return
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from functools import partial
 from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition, __version__
 from aiokafka.errors import KafkaError
 
-from chronik.verify.clients.protocol import ConsumerFailed, ProducerFailed, Receiving, Sending
+from chronik.verify.clients.protocol import FLUSH_S, ConsumerFailed, ProducerFailed, Receiving, Sending, until_stopped
 from chronik.verify.ledger import Ledger, Record
 from chronik.verify.messages import Messages
 from chronik.verify.settings import Acks
@@ -49,10 +50,11 @@ class AioKafka:
         try:
             for number in range(ledger.messages):
                 await self._send(producer, order, number, messages, ledger)
-            async with asyncio.timeout(2 * order.timeout_s):
-                await producer.flush()
-        except TimeoutError:
-            pass  # those without an answer are still marked as sent and nothing else
+                until_stopped(order)
+            deadline = time.monotonic() + 2 * order.timeout_s  # each message has its own time; this is if it hangs
+            while ledger.waiting and time.monotonic() < deadline:
+                await asyncio.wait([asyncio.ensure_future(producer.flush())], timeout=FLUSH_S)
+                until_stopped(order)
         finally:
             await _end(producer)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from functools import partial
 from typing import Any
 
@@ -10,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from confluent_kafka import Consumer as LibraryConsumer
 from confluent_kafka import Producer as LibraryProducer
 
-from chronik.verify.clients.protocol import IN_FLIGHT_MAX, ConsumerFailed, Receiving, Sending
+from chronik.verify.clients.protocol import FLUSH_S, IN_FLIGHT_MAX, ConsumerFailed, Receiving, Sending, until_stopped
 from chronik.verify.ledger import Ledger, Record
 from chronik.verify.messages import Messages
 
@@ -46,7 +47,10 @@ class Confluent:
             self._send(producer, order, number, messages, ledger)
             if number % LOOK_EVERY == 0:
                 producer.poll(0)
-        producer.flush(2 * order.timeout_s)  # each message has its own time; this is for a client that hangs
+                until_stopped(order)
+        deadline = time.monotonic() + 2 * order.timeout_s  # each message has its own time; this is if the client hangs
+        while producer.flush(FLUSH_S) and time.monotonic() < deadline:
+            until_stopped(order)
 
     def _send(self, producer: Any, order: Sending, number: int, messages: Messages, ledger: Ledger) -> None:
         partition = order.partition(number)
@@ -60,6 +64,7 @@ class Confluent:
                 return
             except BufferError:
                 producer.poll(ROOM_WAIT_S)
+                until_stopped(order)
             except KafkaException as refused:
                 ledger.refuse(number, reason(refused.args[0]))
                 return

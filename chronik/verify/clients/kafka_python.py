@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from functools import partial
@@ -10,7 +11,14 @@ from typing import Any
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
 from kafka.errors import KafkaError, KafkaTimeoutError
 
-from chronik.verify.clients.protocol import IN_FLIGHT_MAX, ConsumerFailed, ProducerFailed, Receiving, Sending
+from chronik.verify.clients.protocol import (
+    IN_FLIGHT_MAX,
+    ConsumerFailed,
+    ProducerFailed,
+    Receiving,
+    Sending,
+    until_stopped,
+)
 from chronik.verify.ledger import Ledger, Record
 from chronik.verify.messages import Messages
 from chronik.verify.settings import Acks
@@ -38,14 +46,13 @@ class KafkaPython:
             for number in range(ledger.messages):
                 self._send(producer, order, number, messages, ledger)
                 if number % LOOK_EVERY == 0:
-                    _wait_for_room(ledger, order.timeout_s)
-            producer.flush(order.timeout_s)
+                    _wait_until_fewer(IN_FLIGHT_MAX, ledger, order)
+            producer.flush(0)
         except KafkaTimeoutError:
-            pass  # those without an answer are still marked as sent and nothing else
-        except KeyboardInterrupt:
-            producer.close(timeout=0)
-            raise
-        producer.close(timeout=CLOSE_S)
+            _wait_until_fewer(0, ledger, order)
+        finally:
+            with contextlib.suppress(KafkaTimeoutError):  # those without an answer stay as they are: sent, and no more
+                producer.close(timeout=0 if order.is_stopped() else CLOSE_S)
 
     def _producer(self, order: Sending) -> Any:
         try:
@@ -106,13 +113,13 @@ class _Consumer:
         self._consumer.close()
 
 
-def _wait_for_room(ledger: Ledger, timeout_s: float) -> None:
-    """kafka-python takes whatever it is given. Raises KafkaTimeoutError when nothing is answered any more."""
-    deadline = time.monotonic() + 2 * timeout_s  # a message has timed out long before
-    while ledger.waiting > IN_FLIGHT_MAX:
-        if time.monotonic() > deadline:
-            raise KafkaTimeoutError("no answer")
+def _wait_until_fewer(count: int, ledger: Ledger, order: Sending) -> None:
+    """Until no more messages than that wait for an answer: kafka-python takes whatever it is given."""
+    deadline = time.monotonic() + 2 * order.timeout_s  # a message has timed out long before
+    while ledger.waiting > count and time.monotonic() < deadline:
+        until_stopped(order)
         time.sleep(PAUSE_S)
+    until_stopped(order)
 
 
 def _acknowledged(ledger: Ledger, number: int, told: Any) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from chronik.verify.errors import Stopped
 from chronik.verify.ledger import Ledger, Record
 from chronik.verify.messages import Messages
 from chronik.verify.settings import Acks
 
+FLUSH_S = 0.5
+"""To wait for answers between two looks at whether it is to end."""
 IN_FLIGHT_MAX = 50_000
 """Messages that wait for their acknowledgement: more would only wait longer, in the client's memory."""
 
@@ -24,6 +27,8 @@ class Sending:
     is_idempotent: bool
     timeout_s: float
     partitions: int | None
+    is_stopped: Callable[[], bool]
+    """Looked at again and again: clients do not take it well to be broken off from outside."""
 
     def partition(self, number: int) -> int | None:
         return None if self.partitions is None else number % self.partitions
@@ -39,6 +44,12 @@ class Receiving:
     starts: Mapping[int, int]
     """Every partition, with the offset to be read first. A group finds it among what it has committed."""
     max_poll_records: int
+
+
+def until_stopped(order: Sending) -> None:
+    """Raises Stopped."""
+    if order.is_stopped():
+        raise Stopped
 
 
 class ProducerFailed(Exception):
@@ -63,7 +74,7 @@ class Client(Protocol):
 
     def produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
         """Sends all that the ledger has room for, and returns when each is answered or its time is up.
-        Raises ProducerFailed."""
+        Raises ProducerFailed, and Stopped when it is to end at once."""
         ...
 
     def consumer(self, order: Receiving) -> Consumer:

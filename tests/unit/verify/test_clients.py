@@ -21,10 +21,10 @@ def test_the_second_reader_is_another_client_that_is_always_installed(name: Clie
 
 
 def test_an_even_spread_goes_round_the_partitions() -> None:
-    order = Sending("t", "c", Acks.ALL, True, 60.0, partitions=3)
+    order = Sending("t", "c", Acks.ALL, True, 60.0, 3, lambda: False)
 
     assert [order.partition(number) for number in range(5)] == [0, 1, 2, 0, 1]
 
 
 def test_a_spread_by_the_client_names_no_partition() -> None:
-    assert Sending("t", "c", Acks.ALL, True, 60.0, partitions=None).partition(4) is None
+    assert Sending("t", "c", Acks.ALL, True, 60.0, None, lambda: False).partition(4) is None
