@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from chronik.shell import looking
-from chronik.shell.asking import Address, ask
+from chronik.shell.asking import Address, NoAnswer, ask
 from chronik.shell.looking import LookRefused, look
 from chronik.testing import RunningCluster
 from chronik.trace.looks import StateLook
@@ -143,3 +143,32 @@ def test_clients_work_on_while_their_cluster_is_looked_at(cluster: RunningCluste
     consumer.close()
 
     assert found == [b"%d" % number for number in range(20)]
+
+
+def test_a_node_that_waits_for_the_others_tells_what_it_can(own_cluster: RunningCluster) -> None:
+    topic = create_topic(own_cluster.bootstrap)
+    wait_until_in_sync(own_cluster, topic)
+    produce(own_cluster.bootstrap, topic)
+    for node_id in own_cluster.nodes:
+        own_cluster.kill(node_id)
+    address = address_of(own_cluster, 1)
+
+    own_cluster.nodes[1].launch()
+    wait_until(lambda: is_answered(address), "a node that is not ready is looked at")
+    seen = looking.states([address])
+    known = looking.cluster([address])
+
+    assert not known.is_ready
+    assert [each.id for each in known.nodes] == [1, 2, 3]
+    assert (list(seen), sorted(seen.silent)) == ([1], [2, 3])
+    assert not seen[1].is_ready
+    own_cluster.start()
+    assert list(looking.states([address])) == [1, 2, 3]
+
+
+def is_answered(address: Address) -> bool:
+    try:
+        look(address, "cluster", timeout_s=1.0)
+    except NoAnswer:
+        return False
+    return True
