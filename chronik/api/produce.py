@@ -27,7 +27,7 @@ from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
 if TYPE_CHECKING:
-    from chronik.trace.steps import BatchSteps
+    from chronik.trace.steps import AppendedStep
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
@@ -79,7 +79,9 @@ def _append(
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
-        told = None if pending.steps is None else pending.steps.batch(replica, request.acks, pending.caller)
+        steps, begun = pending.steps, None
+        if steps is not None and steps.wants(replica.topic):
+            begun = steps.now_us(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code in _LED_ELSEWHERE and records is not None and pending.may_go_on:
@@ -90,12 +92,14 @@ def _append(
     answers[index] = PartitionAnswer(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
-    if told is not None:
-        told.appended(appended, records)
+    if steps is None or begun is None:
+        done = partial(pending.partition_done, answers, index)
+    else:
+        step = steps.appended(replica, request.acks, pending.caller, begun, appended, records)
+        done = partial(pending.traced_done, answers, index, step, replica)
     if request.acks == 0:
         pending.one_done()
         return
-    done = partial(pending.partition_done, answers, index, told)
     timeout_ms = request.timeout_ms if request.acks == ACKS_ALL else -1
     desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
@@ -184,9 +188,16 @@ class _Pending:
         self.failed = True
         self.one_done()
 
-    def partition_done(self, answers: list[PartitionAnswer], index: int, traced: BatchSteps | None, code: Code) -> None:
-        if traced is not None and not code:
-            traced.answered()
+    def traced_done(
+        self, answers: list[PartitionAnswer], index: int, step: AppendedStep, replica: Replica, code: Code
+    ) -> None:
+        if code or self.steps is None:
+            self.partition_done(answers, index, code)
+        else:
+            self.steps.answered(step, replica)
+            self.one_done()
+
+    def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:
         if code:
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(answers, index, told)

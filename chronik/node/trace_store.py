@@ -1,9 +1,8 @@
 """Keeping what is traced: events go, many at a time, to a partition of `__chronik_trace` that this node leads.
 
-A record is a few hundred events, one JSON object a line, with this node's id as its key and the schema's version in a
-header; a batch is one record, compressed. Nobody waits for it to be safe, and nothing here is done for each event but
-putting it on a list. While this node leads no partition of that topic the latest events are kept, and when it does
-again, it is told how many were not.
+A record is a chunk of the recorder's: a few hundred events, one JSON object a line. It has this node's id as its key
+and the schema's version in a header; a batch is one record, compressed. Nobody waits for it to be safe. While this
+node leads no partition of that topic the latest events are kept, and when it does again, it is told how many were not.
 """
 
 from __future__ import annotations
@@ -11,8 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import cramjam
 
 from chronik.core.errors import Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic
@@ -20,23 +22,20 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import Chance, Clock
 from chronik.core.records.batch import MAGIC, BatchHeader
-from chronik.core.records.payload import Header, Record, assemble, pack, write_record
+from chronik.core.records.payload import Header, Record, assemble, write_record
 from chronik.core.replica.replica import Replica
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
 from chronik.node.replicas import Replicas
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
-
-if TYPE_CHECKING:
-    from chronik.trace.events import AnyEvent
+from chronik.trace.recorder import Chunk, Recorder
 
 log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2
-EVENTS_A_RECORD = 400  # about 100 KB of text, packed in half a millisecond
 KEPT_MAX = 20_000  # events that wait for a partition to go to
 CREATE_AGAIN_FLUSHES = 5  # between two attempts to have the topic made
 ZSTD = 4
+ZSTD_LEVEL = 1
 ACKS_LEADER = 1
 
 
@@ -60,8 +59,9 @@ class TraceStore:
         self._clock = clock
         self._chance = chance
         self._metrics = metrics
-        self._pending: list[AnyEvent] = []
-        self._lost = 0  # since the last that were stored
+        self._pending: deque[Chunk] = deque()
+        self._pending_events = 0
+        self._lost = 0  # events, since the last that were stored
         self._until_asked = 0
         self._task: asyncio.Task[None] | None = None
 
@@ -71,7 +71,8 @@ class TraceStore:
 
     def start(self) -> None:
         if self._task is None:
-            self._recorder.on_added = self._pending.append
+            self._recorder.seal()  # what was told before is not to be stored
+            self._recorder.on_sealed = self._take
             self._task = asyncio.get_running_loop().create_task(self._run(), name="trace-store")
 
     def stop(self) -> None:
@@ -79,29 +80,40 @@ class TraceStore:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-            self._recorder.on_added = None
             self.flush()
+            self._recorder.on_sealed = None
             self._pending.clear()
+            self._pending_events = 0
 
     def flush(self) -> None:
         """Store what there is, at once."""
-        while self._pending and self._store_some():
+        if self._task is not None or self._recorder.on_sealed is not None:
+            self._recorder.seal()
+        while self._pending and self._store_one():
             pass
 
     async def _run(self) -> None:
         while True:
             await asyncio.sleep(FLUSH_S)
             try:
+                self._recorder.seal()
                 if self._pending and self._image.topic(TRACE_TOPIC) is None:
                     await self._create_topic()
                 while self._pending:
-                    if not self._store_some():
+                    if not self._store_one():
                         break
                     await asyncio.sleep(0)  # others have their turn
             except Exception:
                 self._metrics.faults += 1
                 log.exception("fault in storing the trace")
-            self._let_go()
+
+    def _take(self, chunk: Chunk) -> None:
+        """Keep it, and no more than the latest of what nobody takes."""
+        self._pending.append(chunk)
+        self._pending_events += chunk.events
+        while self._pending_events > KEPT_MAX:
+            self._lost += self._pending[0].events
+            self._pending_events -= self._pending.popleft().events
 
     async def _create_topic(self) -> None:
         self._until_asked -= 1
@@ -109,13 +121,6 @@ class TraceStore:
             self._until_asked = CREATE_AGAIN_FLUSHES
             with contextlib.suppress(Refused):  # no controller, or nobody to have it: asked again
                 await self._ask_controller(CreateInternalTopic(TRACE_TOPIC, self._chance.uuid()))
-
-    def _let_go(self) -> None:
-        """Keep no more than the latest of what nobody takes."""
-        too_many = len(self._pending) - KEPT_MAX
-        if too_many > 0:
-            del self._pending[:too_many]
-            self._lost += too_many
 
     def _home(self) -> Replica | None:
         """The first partition of the topic that this node leads."""
@@ -126,46 +131,34 @@ class TraceStore:
                     return self._replicas.leader(TRACE_TOPIC, number)
         return None
 
-    def _store_some(self) -> bool:
-        """Store one record's worth of what is pending. False when nothing takes it now."""
+    def _store_one(self) -> bool:
+        """Store the first chunk that is pending. False when nothing takes it now."""
         home = self._home()
         if home is None:
             return False
         from chronik.trace.events import SCHEMA_VERSION, EventsLost, to_lines  # loaded by who made the events
 
-        events = self._pending[:EVENTS_A_RECORD]
+        node_id, lines = self._recorder.node_id, self._pending[0].lines
         if self._lost:
-            events.insert(0, EventsLost(self._clock.now_us(), self._recorder.node_id, self._lost))
+            lines = to_lines([EventsLost(self._clock.now_us(), node_id, self._lost)]) + lines
         headers = (Header("schema", str(SCHEMA_VERSION).encode()),)
-        now_ms = self._clock.now_ms()
-        record = Record(0, now_ms, str(self._recorder.node_id).encode(), to_lines(events), headers)
+        record = Record(0, self._clock.now_ms(), str(node_id).encode(), lines, headers)
         try:
             self._replicas.append(home, packed_batch(record), ACKS_LEADER)
         except Refused as refusal:  # the disk is full, say
             log.debug("the trace cannot be stored now: %s", refusal)
             return False
-        del self._pending[:EVENTS_A_RECORD]
+        self._pending_events -= self._pending.popleft().events
         self._lost = 0
         return True
 
 
 def packed_batch(record: Record) -> bytearray:
-    """A batch of one record, compressed."""
+    """A batch of one record, compressed as fast as can be: a trace is all repetition, and shrinks to a twentieth."""
     body = bytearray()
     write_record(body, record, 0, 0)
+    at_ms = record.timestamp
     header = BatchHeader(
-        0,
-        0,
-        NO_EPOCH,
-        MAGIC,
-        0,
-        ZSTD,
-        0,
-        record.timestamp,
-        record.timestamp,
-        NO_PRODUCER_ID,
-        NO_EPOCH,
-        NO_SEQUENCE,
-        1,
+        0, 0, NO_EPOCH, MAGIC, 0, ZSTD, 0, at_ms, at_ms, NO_PRODUCER_ID, NO_EPOCH, NO_SEQUENCE, record_count=1
     )
-    return assemble(pack(bytes(body), ZSTD), header)
+    return assemble(bytes(cramjam.zstd.compress(body, level=ZSTD_LEVEL)), header)

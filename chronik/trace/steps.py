@@ -1,16 +1,15 @@
 """The steps of requests as they are told to the trace: each method makes one event, of what the step knows anyway.
 
-What a batch or a fetch goes through is told by `BatchSteps` and `FetchSteps`: they keep what only the first step knew.
-
 A fetch that gives something is always told. Of those that give nothing, which are most of them while a consumer waits
-for more, each connection tells one a second, with all its partitions; and any that waits for longer than that.
+for more, each connection tells one a second, with all its partitions; and any that waits for longer than that. A
+watermark that moves all the time is told of every few milliseconds: how far it has come since it was told last.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol, TypeAlias, cast
 
 from chronik.core.errors import Code
 from chronik.core.fetch_sessions import SessionPartition
@@ -19,6 +18,7 @@ from chronik.core.log.segment import Slice
 from chronik.core.replica.replica import READ_COMMITTED, Replica
 from chronik.core.types import Buffer
 from chronik.trace.events import (
+    AnyEvent,
     Committed,
     FetchAnswered,
     FetchDropped,
@@ -38,8 +38,14 @@ from chronik.trace.events import (
 from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
 
+# What becomes an event later: on its way, a batch only leaves behind what will not be known any more.
+AppendedStep: TypeAlias = tuple[tuple[int, int], Replica, int, "Client", Appended, int, tuple[int, int, int], int]
+AnsweredStep: TypeAlias = tuple[AppendedStep, int, int, tuple[int, ...]]
+Told: TypeAlias = "AnyEvent | AppendedStep | AnsweredStep"
+
 _PRODUCER = struct.Struct(">qhi")  # producer id, epoch and first sequence number
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
+MOVES_MS = 10  # how long further moves of a watermark go untold
 QUIET_US = 1_000_000  # how long a connection's fetches that give nothing go untold
 CONNECTIONS_MAX = 10_000  # remembered for that; a node has fewer, but those that are gone are not forgotten at once
 
@@ -89,17 +95,37 @@ class Steps:
     def __init__(self, recorder: Recorder) -> None:
         self.node_id = recorder.node_id
         self.now_us = recorder.clock.now_us
-        self.wants = recorder.wants
+        self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
+        # Without a look at how many there are: with batches watermarks move, and that is told by `add`.
+        self._put: Callable[[Told], None] = recorder.put
+        self._later = recorder.later
         self.readers = Readers()
         self.waiting: dict[FetchSteps, None] = {}  # fetches that wait, longest first
+        self._just_told: dict[Replica, None] = {}  # whose watermarks
         self._told_us: dict[int, int] = {}  # by connection: when a fetch of it was last told that gave nothing
 
     # --- producing
 
-    def batch(self, replica: Replica, acks: int, client: Client) -> BatchSteps | None:
-        """A batch is about to be appended; None when that is not traced."""
-        return BatchSteps(self, replica, acks, client) if self.wants(replica.topic) else None
+    def appended(
+        self,
+        replica: Replica,
+        acks: int,
+        client: Client,
+        begun: tuple[int, int],
+        appended: Appended,
+        records: Buffer,
+    ) -> AppendedStep:
+        """A batch is in the log, or was already. `begun` are time and watermark before: both may have gone on."""
+        producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
+        step = (begun, replica, acks, client, appended, len(records), producer, replica.leader_epoch)
+        self._put(step)
+        return step
+
+    def answered(self, appended: AppendedStep, replica: Replica) -> None:
+        """The batch is as safe as its producer asked."""
+        in_sync = replica.in_sync
+        self._put((appended, self.now_us(), replica.high_watermark, () if in_sync is None else in_sync.in_sync))
 
     def replicated(self, replica: Replica, follower: int, from_offset: int, to_offset: int) -> None:
         """A follower said how far it is: perhaps no further than before."""
@@ -109,9 +135,24 @@ class Steps:
 
     def moved(self, replica: Replica) -> None:
         """A replica's watermark may have moved since it was told last."""
-        before, watermark = replica.told_watermark, replica.high_watermark
-        if watermark == before or not self.wants(replica.topic):
+        if replica in self._just_told or replica.high_watermark == replica.told_watermark:
             return
+        if self.wants(replica.topic):
+            self._tell_moved(replica)
+            if self._later is not None:
+                if not self._just_told:
+                    self._later(MOVES_MS, self._tell_moves)
+                self._just_told[replica] = None
+
+    def _tell_moves(self) -> None:
+        """Those that were told of lately may have moved on."""
+        just_told, self._just_told = self._just_told, {}
+        for replica in just_told:
+            if replica.high_watermark != replica.told_watermark:
+                self.moved(replica)
+
+    def _tell_moved(self, replica: Replica) -> None:
+        before, watermark = replica.told_watermark, replica.high_watermark
         replica.told_watermark = watermark
         self.add(
             WatermarkMoved(
@@ -238,70 +279,6 @@ class Steps:
             self.add(Committed(at_us, self.node_id, topic, partition, group, client_id, host, offset))
 
 
-class BatchSteps:
-    """A batch on its way into a log."""
-
-    __slots__ = ("_acks", "_began_us", "_client", "_ends", "_replica", "_steps", "_watermark")
-
-    def __init__(self, steps: Steps, replica: Replica, acks: int, client: Client) -> None:
-        self._steps = steps
-        self._replica = replica
-        self._acks = acks
-        self._client = client
-        self._began_us = steps.now_us()
-        self._watermark = replica.high_watermark
-        self._ends = (-1, -1)
-
-    def appended(self, appended: Appended, records: Buffer) -> None:
-        """It is in the log, or was already. The time is from before that: the watermark may have moved with it."""
-        steps, replica, client = self._steps, self._replica, self._client
-        base_offset, to_offset = self._ends = appended.base_offset, appended.last_offset + 1
-        producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-        steps.add(
-            ProduceAppended(
-                self._began_us,
-                steps.node_id,
-                replica.topic,
-                replica.partition,
-                client.client_id,
-                client.client_host,
-                client.connection_id,
-                self._acks,
-                producer_id,
-                producer_epoch,
-                base_sequence,
-                base_offset,
-                to_offset,
-                len(records),
-                not appended.is_new,
-                replica.leader_epoch,
-                self._watermark,
-            )
-        )
-
-    def answered(self) -> None:
-        """It is as safe as its producer asked."""
-        steps, replica, client = self._steps, self._replica, self._client
-        now_us, in_sync = steps.now_us(), replica.in_sync
-        steps.add(
-            ProduceAnswered(
-                now_us,
-                steps.node_id,
-                replica.topic,
-                replica.partition,
-                client.client_id,
-                client.client_host,
-                client.connection_id,
-                self._acks,
-                *self._ends,
-                self._watermark,
-                replica.high_watermark,
-                in_sync.in_sync if in_sync is not None else (),
-                now_us - self._began_us,
-            )
-        )
-
-
 class FetchSteps:
     """A consumer's fetch from question to answer."""
 
@@ -421,3 +398,57 @@ class FetchSteps:
                     now_us - self.since_us,
                 )
             )
+
+
+def made(node_id: int, told: Iterable[Told]) -> list[AnyEvent]:
+    """The events that were told of, some of them by what they are made from. All in one loop: it runs often."""
+    events: list[AnyEvent] = []
+    for one in told:
+        if type(one) is not tuple:
+            events.append(cast(AnyEvent, one))
+        elif len(one) == 4:
+            ((began_us, before), replica, acks, client, appended, _, _, _), now_us, watermark, in_sync = one
+            events.append(
+                ProduceAnswered(
+                    now_us,
+                    node_id,
+                    replica.topic,
+                    replica.partition,
+                    client.client_id,
+                    client.client_host,
+                    client.connection_id,
+                    acks,
+                    appended[0],
+                    appended[1] + 1,
+                    before,
+                    watermark,
+                    in_sync,
+                    now_us - began_us,
+                )
+            )
+        else:
+            (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = one
+            producer_id, producer_epoch, base_sequence = producer
+            base_offset, last_offset, _, is_new = appended
+            events.append(
+                ProduceAppended(
+                    began_us,
+                    node_id,
+                    replica.topic,
+                    replica.partition,
+                    client.client_id,
+                    client.client_host,
+                    client.connection_id,
+                    acks,
+                    producer_id,
+                    producer_epoch,
+                    base_sequence,
+                    base_offset,
+                    last_offset + 1,
+                    size_bytes,
+                    not is_new,
+                    leader_epoch,
+                    before,
+                )
+            )
+    return events

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable
 
-from tests.bench.client import kafka_python, librdkafka, raw
+from tests.bench.client import kafka_python, librdkafka, paced, perf_tools, raw
 
 Job = Callable[..., dict[str, float]]
 
@@ -25,6 +25,12 @@ JOBS: dict[str, Job] = {
     "consume": librdkafka.consume,
     "gap_of_librdkafka": librdkafka.gap_after_kill,
     "gap_of_kafka_python": kafka_python.gap_after_kill,
+    "seed_run": kafka_python.seed_run,
+    "send_paced": paced.send_paced,
+    "receive_paced": paced.receive_paced,
+    "produce_by_tool": perf_tools.produce_by_tool,
+    "consume_by_tool": perf_tools.consume_by_tool,
+    "end_to_end_by_tool": perf_tools.end_to_end_by_tool,
     "first_acknowledged": raw.first_acknowledged,
     "requests": raw.requests,
     "one_at_a_time": raw.one_at_a_time,

@@ -17,18 +17,24 @@ from tests.bench.systems.system import MEGABYTE, cpu_seconds
 
 TIMEOUT_S = 120.0
 POLL_EVERY = 1_000
+POLL_S = 0.01
 LOG_ERRORS = 3  # as syslog counts: librdkafka would tell how it closes its queues
 
 
-def create_topics(bootstrap: str, topics: dict[str, int], replicas: int = 1) -> dict[str, float]:
-    """Topics by name, with their number of partitions."""
+def create_topics(
+    bootstrap: str, topics: dict[str, int], replicas: int = 1, config: dict[str, str] | None = None
+) -> dict[str, float]:
+    """Topics by name, with their number of partitions. All are there when it returns."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
     started = time.monotonic()
     asked = admin.create_topics(
-        [NewTopic(name, count, replicas) for name, count in topics.items()], request_timeout=TIMEOUT_S
+        [NewTopic(name, count, replicas, config=config or {}) for name, count in topics.items()],
+        request_timeout=TIMEOUT_S,
+        operation_timeout=TIMEOUT_S,
     )
     for outcome in asked.values():
         outcome.result()
+    _wait_until_led(admin, topics)
     return {"seconds": time.monotonic() - started}
 
 
@@ -42,6 +48,19 @@ def set_trace(bootstrap: str, is_on: bool) -> dict[str, float]:
         for outcome in admin.incremental_alter_configs([wanted], request_timeout=TIMEOUT_S).values():
             outcome.result()
     return {}
+
+
+def _wait_until_led(admin: AdminClient, topics: dict[str, int]) -> None:
+    """A broker may say that a topic is created before it knows of it itself."""
+    deadline = time.monotonic() + TIMEOUT_S
+    for topic, count in topics.items():
+        while True:
+            known = admin.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions
+            if len(known) == count and all(partition.leader >= 0 for partition in known.values()):
+                break
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{topic} has no leaders yet")
+            time.sleep(POLL_S)
 
 
 def produce(
