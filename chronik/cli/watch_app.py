@@ -120,7 +120,7 @@ class WatchApp(App[None]):
             yield Static(id="nodes")
         yield Static(id="totals")
         yield Input(
-            placeholder="part of a name, such as ord -3; Enter keeps it, Esc clears it", compact=True, id="filter"
+            placeholder="part of a name, such as ord :3; Enter keeps it, Esc clears it", compact=True, id="filter"
         )
         yield Heading(id="heading")
         yield Lines[Row](self._row_line, lambda row: row.name, "no partitions", id="partitions")

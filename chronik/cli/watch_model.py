@@ -67,7 +67,7 @@ class Row:
 
     @property
     def name(self) -> str:
-        return f"{self.topic}-{self.partition}"
+        return f"{self.topic}:{self.partition}"
 
     @property
     def replicas(self) -> tuple[int, ...]:

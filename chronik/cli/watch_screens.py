@@ -78,7 +78,7 @@ class Sheet(ModalScreen[None]):
 class PartitionSheet(Sheet):
     def __init__(self, place: Partition, view: View) -> None:
         topic, partition = place
-        super().__init__(f"{topic}-{partition}", view)
+        super().__init__(f"{topic}:{partition}", view)
         self._place = place
 
     def page(self, view: View) -> RenderableType:

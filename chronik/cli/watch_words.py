@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
@@ -86,11 +85,6 @@ def duration(milliseconds: int) -> str:
     return f"{seconds} s" if seconds < 120 else f"{seconds // 60} min"
 
 
-def clock_time(at_us: int) -> str:
-    """As the watcher's own clock on the wall would show it."""
-    return time.strftime("%H:%M:%S", time.localtime(at_us / 1_000_000))
-
-
 def stalls_page(verdicts: Sequence[Verdict], is_tracing: bool) -> RenderableType:
     """Each verdict with its evidence and what to do."""
     if not verdicts:
@@ -104,7 +98,7 @@ def stalls_page(verdicts: Sequence[Verdict], is_tracing: bool) -> RenderableType
 
 
 def _verdict_page(verdict: Verdict, place: int) -> RenderableType:
-    title = Text.assemble((f"▲ {verdict.cause}", BAD), (f"  since {clock_time(verdict.since_us)}", QUIET))
+    title = Text(f"▲ {verdict.cause}", BAD)
     body = Table.grid(padding=(0, 1))
     body.add_row("", Text(verdict.summary))
     for seen in verdict.evidence:
@@ -121,14 +115,15 @@ def details_text(row: Row, groups: Sequence[GroupRow]) -> Text:
 
 def _state_lines(row: Row) -> Iterator[Text]:
     leader = "none" if row.leader is None else f"node {row.leader}"
-    if not row.is_heard:
-        yield Text(
-            f"{leader} leads and does not answer: this is what another node has" if row.leader else "no leader", BAD
-        )
+    if row.leader is None:
+        yield Text("nobody leads this partition: this is what one of its replicas has", BAD)
+    elif not row.is_heard:
+        yield Text(f"{leader} leads and does not answer: this is what another node has", BAD)
     if row.offline is not None:
         yield Text(f"cannot be read: {row.offline}", BAD)
     yield _pair("leader", f"{leader}, epoch {row.leader_epoch}")
-    yield Text.assemble(_label("in sync"), replicas(row), (f"  at least {row.in_sync_min} for acks=all", QUIET))
+    needed = f"  at least {row.in_sync_min} for acks=all" if row.in_sync else ""
+    yield Text.assemble(_label("in sync"), replicas(row), (needed, QUIET))
     yield _pair("log start", number(row.log_start))
     yield _pair("stable", f"{number(row.last_stable_offset)}  read_committed reads below")
     yield _pair("watermark", f"{number(row.watermark)}  consumers read below")

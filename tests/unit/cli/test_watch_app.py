@@ -103,7 +103,7 @@ def test_what_is_told_later_is_shown() -> None:
         await pilot.pause()
 
         assert any("987,654" in line for line in screen_lines(app))
-        assert names(app) == ["orders-0"]
+        assert names(app) == ["orders:0"]
 
     use(view_of(), steps)
 
@@ -113,11 +113,11 @@ def test_keys_move_the_sort_column_and_turn_it_round() -> None:
         for _ in range(5):
             await pilot.press("right")
         assert "watermark▼" in text(app, "heading")
-        assert names(app) == ["payments-0", "orders-0", "orders-1"]
+        assert names(app) == ["payments:0", "orders:0", "orders:1"]
 
         await pilot.press("r")
         assert "watermark▲" in text(app, "heading")
-        assert names(app) == ["orders-0", "orders-1", "payments-0"]
+        assert names(app) == ["orders:0", "orders:1", "payments:0"]
 
         await pilot.press("left")
         assert "stable▼" in text(app, "heading")
@@ -129,10 +129,10 @@ def test_a_click_on_a_title_sorts_by_it_and_a_second_one_turns_it_round() -> Non
     async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
         place = text(app, "heading").index("lag ")
         await pilot.click("#heading", offset=(place + 1, 0))
-        assert names(app)[0] == "orders-1"
+        assert names(app)[0] == "orders:1"
 
         await pilot.click("#heading", offset=(place + 1, 0))
-        assert names(app)[-1] == "orders-1"
+        assert names(app)[-1] == "orders:1"
 
     use(view_of(), steps)
 
@@ -140,7 +140,7 @@ def test_a_click_on_a_title_sorts_by_it_and_a_second_one_turns_it_round() -> Non
 def test_a_filter_is_typed_kept_and_cleared() -> None:
     async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
         await pilot.press("slash", *"pay")
-        assert names(app) == ["payments-0"]
+        assert names(app) == ["payments:0"]
         assert "3 partitions (1 shown)" in text(app, "totals")
 
         await pilot.press("enter")
@@ -176,13 +176,13 @@ def test_a_filter_that_fits_nothing_says_how_to_get_back() -> None:
 
 def test_only_what_is_in_trouble_is_shown_on_demand_and_internal_topics_too() -> None:
     async def steps(app: WatchApp, pilot: Pilot[None]) -> None:
-        assert names(app) == ["orders-0", "orders-1"]
+        assert names(app) == ["orders:0", "orders:1"]
 
         await pilot.press("p")
-        assert names(app) == ["orders-1"]
+        assert names(app) == ["orders:1"]
 
         await pilot.press("p", "i")
-        assert names(app) == ["orders-0", "orders-1", "__consumer_offsets-0"]
+        assert names(app) == ["orders:0", "orders:1", "__consumer_offsets:0"]
 
     use(view_of(led("orders", 0), LAGGING, led("__consumer_offsets", 0)), steps)
 
@@ -253,7 +253,7 @@ def test_a_cluster_that_goes_away_is_said_and_the_view_goes_on_when_it_is_back()
         told(app, view_of(led("orders", 0)))
         await pilot.pause()
         assert screen_lines(app)[0].startswith(" chronik watch")
-        assert names(app) == ["orders-0"]
+        assert names(app) == ["orders:0"]
 
     use(view_of(), steps)
 
@@ -269,7 +269,7 @@ def test_a_view_that_is_held_does_not_change() -> None:
         await pilot.press("space")
         told(app, view_of(led("later", 0)))
         await pilot.pause()
-        assert names(app) == ["later-0"]
+        assert names(app) == ["later:0"]
 
     use(view_of(), steps)
 
@@ -282,7 +282,7 @@ def test_the_cursor_stays_on_its_partition_when_others_come_before_it() -> None:
 
         current = app.partitions.current
         assert current is not None
-        assert current.name == "payments-0"
+        assert current.name == "payments:0"
 
     use(view_of(), steps)
 
@@ -370,7 +370,7 @@ def test_it_shows_what_the_eye_sees_while_it_is_open() -> None:
             for _ in range(2):  # when it asks the second time, it has told what it saw the first time
                 await asyncio.to_thread(asked.get, timeout=30)
             await pilot.pause()
-            assert names(app) == ["fresh-0"]
+            assert names(app) == ["fresh:0"]
 
     asyncio.run(run())
     answers.put(snapshot(2.0, state(1)))

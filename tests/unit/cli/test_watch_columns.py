@@ -80,23 +80,23 @@ def names(rows: list[Row]) -> list[str]:
 def test_numbers_come_highest_first_and_names_from_a_to_z() -> None:
     rows = rows_of(led("b", watermark=5), led("a", 1, watermark=7), led("a", 0, watermark=7))
 
-    assert names(ordered(rows, Sort())) == ["a-0", "a-1", "b-0"]
-    assert names(ordered(rows, Sort("watermark"))) == ["a-0", "a-1", "b-0"]
-    assert names(ordered(rows, Sort("watermark", is_reversed=True))) == ["b-0", "a-0", "a-1"]
+    assert names(ordered(rows, Sort())) == ["a:0", "a:1", "b:0"]
+    assert names(ordered(rows, Sort("watermark"))) == ["a:0", "a:1", "b:0"]
+    assert names(ordered(rows, Sort("watermark", is_reversed=True))) == ["b:0", "a:0", "a:1"]
 
 
 def test_internal_topics_come_after_those_of_users() -> None:
     rows = rows_of(led("__offsets"), led("orders"))
 
-    assert names(ordered(rows, Sort())) == ["orders-0", "__offsets-0"]
-    assert names(ordered(rows, Sort("gap"))) == ["orders-0", "__offsets-0"]
+    assert names(ordered(rows, Sort())) == ["orders:0", "__offsets:0"]
+    assert names(ordered(rows, Sort("gap"))) == ["orders:0", "__offsets:0"]
 
 
 def test_what_is_not_known_comes_last_in_both_directions() -> None:
     view = History().take(snapshot(0.0, state(1, [led("b")], copies=[copy("a", leader=2)])))
 
-    assert names(ordered(view.rows, Sort("gap"))) == ["b-0", "a-0"]
-    assert names(ordered(view.rows, Sort("gap", is_reversed=True))) == ["b-0", "a-0"]
+    assert names(ordered(view.rows, Sort("gap"))) == ["b:0", "a:0"]
+    assert names(ordered(view.rows, Sort("gap", is_reversed=True))) == ["b:0", "a:0"]
 
 
 def test_one_that_never_had_everything_is_the_worst() -> None:
@@ -105,7 +105,7 @@ def test_one_that_never_had_everything_is_the_worst() -> None:
         led("b", followers=[follower(2, lag_records=1, lag_ms=-1)]),
     )
 
-    assert names(ordered(rows, Sort("lag_ms"))) == ["b-0", "a-0"]
+    assert names(ordered(rows, Sort("lag_ms"))) == ["b:0", "a:0"]
 
 
 @pytest.mark.parametrize("column", COLUMNS, ids=lambda column: column.key)

@@ -16,7 +16,7 @@ def only_row(*states: object, at_s: float = 0.0) -> Row:
 def test_a_partition_is_shown_as_its_leader_tells_it() -> None:
     row = only_row(state(1, [led(watermark=100, next_offset=130)]), state(2, copies=[copy()]))
 
-    assert (row.name, row.leader, row.is_heard) == ("orders-0", 1, True)
+    assert (row.name, row.leader, row.is_heard) == ("orders:0", 1, True)
     assert (row.watermark, row.next_offset, row.gap) == (100, 130, 30)
     assert (row.in_sync, row.out_of_sync) == ((1, 2, 3), ())
 
@@ -209,7 +209,7 @@ def test_totals_are_of_all_partitions() -> None:
     totals = History().take(snapshot(0.0, state(1, partitions))).totals
 
     assert (totals.partitions, totals.lagging, totals.under_replicated, totals.leaderless) == (3, 1, 1, 0)
-    assert (totals.gap_largest, totals.gap_largest_at) == (7, "orders-0")
+    assert (totals.gap_largest, totals.gap_largest_at) == (7, "orders:0")
 
 
 def test_without_a_gap_none_is_the_largest() -> None:
@@ -251,8 +251,8 @@ def test_a_filter_takes_rows_that_have_all_its_words_in_their_name() -> None:
     partitions = [led("orders", 0), led("orders", 1), led("payments", 1)]
     rows = History().take(snapshot(0.0, state(1, partitions))).rows
 
-    assert names(shown(rows, words="ORD")) == ["orders-0", "orders-1"]
-    assert names(shown(rows, words="ord -1")) == ["orders-1"]
+    assert names(shown(rows, words="ORD")) == ["orders:0", "orders:1"]
+    assert names(shown(rows, words="ord :1")) == ["orders:1"]
     assert names(shown(rows, words="nothing")) == []
 
 
@@ -260,10 +260,10 @@ def test_internal_topics_are_hidden_until_asked_for_or_in_trouble() -> None:
     broken = led("__trouble", in_sync=(1,), followers=[follower(2, is_in_sync=False)])
     rows = History().take(snapshot(0.0, state(1, [led("orders"), led("__offsets"), broken]))).rows
 
-    assert names(shown(rows)) == ["__trouble-0", "orders-0"]
-    assert names(shown(rows, is_internal=True)) == ["__offsets-0", "__trouble-0", "orders-0"]
-    assert names(shown(rows, words="offsets")) == ["__offsets-0"]
-    assert names(shown(rows, is_troubled=True)) == ["__trouble-0"]
+    assert names(shown(rows)) == ["__trouble:0", "orders:0"]
+    assert names(shown(rows, is_internal=True)) == ["__offsets:0", "__trouble:0", "orders:0"]
+    assert names(shown(rows, words="offsets")) == ["__offsets:0"]
+    assert names(shown(rows, is_troubled=True)) == ["__trouble:0"]
 
 
 @pytest.mark.parametrize(
