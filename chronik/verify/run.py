@@ -83,9 +83,9 @@ def verify(
     try:
         result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped).carry_out(started_at)
     except Stopped:
-        clear_up(cluster, stage, settings.is_kept)
+        clear_up(cluster, stage, is_kept=settings.is_kept or not stage.is_own)
         raise
-    is_kept = not stage.is_own or settings.is_kept or result.judgement.outcome is not Outcome.PASS
+    is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not Outcome.PASS
     clear_up(cluster, stage, is_kept)
     result = replace(result, is_topic_kept=is_kept)
     history.finish(run, result.to_json())

@@ -129,12 +129,27 @@ def test_no_runs_yet_is_said_so(chronik: Chronik, history: str) -> None:
 
 
 def test_ctrl_c_ends_it_at_once_and_leaves_no_topic(chronik: Chronik, history: str) -> None:
+    before = chronik.ok("topic", "list").out
     with chronik.running("verify", "--messages", "5000000", "--history", history) as process:
-        while "chronik-verify" not in chronik.ok("topic", "list").out:
-            pass  # it has not made its topic yet
+        wait_for_a_run(chronik, history)
         code, _, err = interrupt(process)
 
     assert code == 130
     assert "Traceback" not in err
-    assert "chronik-verify" not in chronik.ok("topic", "list").out
+    assert chronik.ok("topic", "list").out == before
     assert "stopped" in chronik.ok("verify", "history", "--history", history).out
+
+
+def test_ctrl_c_leaves_a_topic_of_the_users_own_alone(chronik: Chronik, name: str, history: str) -> None:
+    chronik.ok("topic", "create", name)
+    with chronik.running("verify", "--topic", name, "--messages", "5000000", "--history", history) as process:
+        wait_for_a_run(chronik, history)
+        code, _, err = interrupt(process)
+
+    assert code == 130, err
+    assert "chronik.trace" not in chronik.ok("topic", "describe", name).out
+
+
+def wait_for_a_run(chronik: Chronik, history: str) -> None:
+    while not chronik.ok("verify", "history", "--json", "--history", history).json:
+        pass
