@@ -33,14 +33,17 @@ from chronik.trace.looks import (
     StateLook,
     Traces,
 )
+from chronik.trace.recorder import Read
 
 if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
     from chronik.node.node import Node
+    from chronik.trace.recorder import Recorder
 
 View: TypeAlias = "Callable[[Node, dict[str, Any]], Awaitable[msgspec.Struct]]"
 
 PARTITIONS_A_TURN = 200
+EVENTS_A_TURN = 500
 EVENTS_MAX = 5_000  # a look; who wants more asks again
 
 _T = TypeVar("_T")
@@ -179,29 +182,54 @@ class EventsArguments(msgspec.Struct):
 async def events(node: Node, arguments: dict[str, Any]) -> EventsLook:
     """Events of no topic, such as those of groups, come whatever topics are asked for."""
     asked = parse(arguments, EventsArguments)
-    trace = node.trace
-    # A cursor from before the node was started anew means nothing any more: all that is there is new.
-    read = trace.read(0 if asked.last is not None or asked.cursor > trace.added else max(asked.cursor, 0))
-    wanted = [
-        (number, event)
-        for number, event in enumerate(read.events, read.cursor - len(read.events) + 1)
-        if _is_wanted(event, asked)
-    ]
     limit = min(max(asked.limit, 1), EVENTS_MAX)
-    if asked.last is not None:
-        last = min(max(asked.last, 0), limit)
-        wanted = wanted[len(wanted) - last :] if last < len(wanted) else wanted
-    is_more = len(wanted) > limit
-    given = wanted[:limit]
+    if asked.last is None:
+        given, cursor, lost = await _since(node.trace, asked, limit)
+    else:
+        given, cursor, lost = await _newest(node.trace, asked, min(max(asked.last, 0), limit))
     return EventsLook(
         node.config.node_id,
-        trace.clock.now_us(),
+        node.trace.clock.now_us(),
         traces(node),
-        tuple(event for _, event in given),
-        given[-1][0] if is_more else read.cursor,
-        read.lost,
-        is_more,
+        tuple(given),
+        cursor,
+        lost,
+        cursor < node.trace.added and len(given) == limit,
     )
+
+
+async def _since(trace: Recorder, asked: EventsArguments, limit: int) -> Read:
+    """What was added since the cursor and is wanted, up to a limit; and where to go on."""
+    # A cursor from before the node was started anew means nothing any more: all that is there is new.
+    cursor = 0 if asked.cursor > trace.added else max(asked.cursor, 0)
+    given: list[AnyEvent] = []
+    lost = 0
+    while True:
+        read = trace.read(cursor, EVENTS_A_TURN)
+        lost += read.lost
+        for number, event in enumerate(read.events, read.cursor - len(read.events) + 1):
+            if _is_wanted(event, asked):
+                given.append(event)
+                if len(given) == limit:
+                    return Read(given, number, lost)
+        cursor = read.cursor
+        if cursor >= trace.added:
+            return Read(given, cursor, lost)
+        await asyncio.sleep(0)
+
+
+async def _newest(trace: Recorder, asked: EventsArguments, count: int) -> Read:
+    """The last few that are wanted, found from the end on."""
+    end = begin = trace.added
+    oldest = end - trace.kept
+    given: list[AnyEvent] = []
+    while len(given) < count and begin > oldest:
+        before, begin = begin, max(oldest, begin - EVENTS_A_TURN)
+        read = trace.read(begin, before - begin)
+        first = read.cursor - len(read.events)
+        given = [each for each in read.events[: max(before - first, 0)] if _is_wanted(each, asked)] + given
+        await asyncio.sleep(0)
+    return Read(given[len(given) - count :] if count < len(given) else given, end, 0)
 
 
 def _is_wanted(event: AnyEvent, asked: EventsArguments) -> bool:
@@ -245,8 +273,15 @@ async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
 
 async def history(node: Node) -> tuple[list[AnyEvent], int]:
     """All that this node has traced, and last how things stand now: what the stall rules read."""
+    told: list[AnyEvent] = []
+    cursor, end = 0, node.trace.added
+    while cursor < end:
+        read = node.trace.read(cursor, EVENTS_A_TURN)
+        told += read.events
+        cursor = read.cursor
+        await asyncio.sleep(0)
     now = await state(node, {})
-    return [*node.trace.read().events, *now.partitions, *now.groups], now.now_us
+    return [*told, *now.partitions, *now.groups], now.now_us
 
 
 def stalls(node_id: int, is_traced: bool, events: list[AnyEvent], now_us: int) -> bytes:

@@ -9,6 +9,7 @@ the ring is told how many.
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
@@ -123,8 +124,9 @@ class Recorder:
         if self.on_sealed is not None:
             self.on_sealed(chunk)
 
-    def read(self, cursor: int = 0) -> Read:
-        """What was added since `cursor`; without one, all that is still there."""
+    def read(self, cursor: int = 0, enough: int = sys.maxsize) -> Read:
+        """What was added since `cursor`; without one, all that is still there. Of many events not all at once: those
+        of whole chunks, until there are `enough`."""
         begin = min(max(cursor, self._oldest), self.added)
         events: list[AnyEvent] = []
         if begin == self.added:
@@ -133,7 +135,8 @@ class Recorder:
         from chronik.trace.steps import made
 
         for chunk in self._chunks:
-            if chunk.first + chunk.events > begin:
+            if chunk.first + chunk.events > begin and len(events) < enough:
                 events += from_lines(chunk.lines)[max(begin - chunk.first, 0) :]
-        events += made(self.node_id, self._open[max(begin - self._sealed, 0) :])
-        return Read(events, self.added, begin - cursor if cursor < begin and cursor else 0)
+        if len(events) < enough:
+            events += made(self.node_id, self._open[max(begin - self._sealed, 0) :])
+        return Read(events, begin + len(events), begin - cursor if cursor < begin and cursor else 0)

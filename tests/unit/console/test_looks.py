@@ -15,6 +15,7 @@ from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.metadata.image import Broker
 from chronik.trace.events import AnyEvent, GroupLeft, WatermarkMoved
 from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces
+from chronik.trace.recorder import Recorder
 from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
 
 T = TypeVar("T")
@@ -226,6 +227,45 @@ def test_events_that_were_let_go_are_counted() -> None:
 
     assert seen.lost == 100
     assert len(seen.events) == 100
+
+
+@pytest.mark.parametrize("arguments", [{}, {"last": 10, "kinds": ["group_left"]}, {"limit": 5000}])
+def test_a_look_at_many_events_lets_others_have_their_turn(arguments: dict[str, Any]) -> None:
+    node = FakeNode()
+    node.trace = Recorder(7, node.clock, ring_events=20_000)
+    for number in range(4_000):
+        node.trace.add(moved("orders", number))
+    turns = 0
+
+    async def look_beside_others() -> None:
+        nonlocal turns
+        looking = asyncio.create_task(looks.events(node.as_node, arguments))
+        while not looking.done():
+            turns += 1
+            await asyncio.sleep(0)
+        assert len(looking.result().events) == (0 if "last" in arguments else 4_000)
+
+    asyncio.run(look_beside_others())
+
+    assert turns > 4_000 / looks.EVENTS_A_TURN / 2
+
+
+def test_the_newest_are_found_though_the_oldest_are_let_go_meanwhile() -> None:
+    node = FakeNode()
+    node.trace = Recorder(7, node.clock, ring_events=3_000)
+    left = GroupLeft(1, 7, "billing", "m", "c", "h", "left")
+    for number in range(1, 3_001):
+        node.trace.add(left if number == 2_950 else moved("orders", number))
+
+    async def look_while_more_comes() -> EventsLook:
+        looking = asyncio.create_task(looks.events(node.as_node, {"last": 10, "kinds": ["group_left"]}))
+        while not looking.done():
+            for number in range(2_000):
+                node.trace.add(moved("orders", number))
+            await asyncio.sleep(0)
+        return looking.result()
+
+    assert asyncio.run(look_while_more_comes()).events == (left,)
 
 
 def test_a_cursor_of_an_earlier_process_begins_anew() -> None:
