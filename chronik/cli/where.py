@@ -10,11 +10,10 @@ import msgspec
 import typer
 
 from chronik.cli import where_finding
-from chronik.cli.connect import parse_addresses
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, console, count, counted, print_json, print_line, print_table
-from chronik.cli.questions import Cluster, TopicState
+from chronik.cli.questions import Cluster
 from chronik.cli.record_format import Record, as_json_line, shown
 from chronik.cli.where_finding import At
 from chronik.cli.where_known import Gatherer, refuse_unknown
@@ -49,12 +48,8 @@ def where(
 ) -> None:
     """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
-    cluster = Cluster(bootstrap)
-    state = cluster.topic(topic)
-    if partition is not None:
-        refuse_unknown(state, partition)
-    gatherer = Gatherer(cluster, state, is_quiet=as_json)
-    places = _places(cluster, state, partition, offset, key, newest, producer_id, sequence, as_json)
+    gatherer = Gatherer(Cluster(bootstrap), topic, is_quiet=as_json)
+    places = _places(gatherer, partition, offset, key, newest, producer_id, sequence)
     told = [_told(gatherer, place) for place in places]
     if as_json:
         answers = [_as_json(story, record) for story, record in told]
@@ -78,27 +73,27 @@ def _refuse_contradictions(
 
 
 def _places(
-    cluster: Cluster,
-    state: TopicState,
+    gatherer: Gatherer,
     partition: int | None,
     offset: int | None,
     key: str | None,
     newest: int,
     producer_id: int | None,
     sequence: int | None,
-    is_quiet: bool,
 ) -> list[At]:
     if partition is not None and offset is not None:
         return [At(partition, offset)]
+    state, cluster = gatherer.state, gatherer.cluster
+    if partition is not None:
+        refuse_unknown(state, partition)
     partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
     if key is not None:
-        found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, is_quiet)
+        found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, gatherer.is_quiet)
         missing = f"no record in {state.name} has the key {key}"
     else:
         assert producer_id is not None  # or there would be no way given
         assert sequence is not None
-        addresses = parse_addresses(cluster.bootstrap)
-        found = where_finding.by_sequence(addresses, state, partitions, producer_id, sequence)
+        found = where_finding.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
         missing = f"no record in {state.name} has sequence number {sequence} of producer {producer_id}"
     if not found:
         raise CliError(missing, "it was never accepted, or it has been deleted since")
@@ -107,7 +102,7 @@ def _places(
 
 def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
     known = gatherer.known(place.partition, place.offset)
-    story = tell(gatherer.topic.name, place.partition, place.offset, known)
+    story = tell(gatherer.topic, place.partition, place.offset, known)
     is_there = story.place is Place.HERE and story.is_below_watermark
     return story, gatherer.read(place.partition, place.offset) if is_there else None
 

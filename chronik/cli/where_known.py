@@ -12,12 +12,13 @@ from typing import cast
 
 from chronik.cli.connect import client_settings, parse_addresses, plain_errors
 from chronik.cli.errors import CliError
-from chronik.cli.output import progress
+from chronik.cli.output import print_note, progress
 from chronik.cli.questions import Cluster, TopicState
 from chronik.cli.record_format import Record
 from chronik.cli.trace_topic import stored_events
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.shell.asking import NoAnswer
+from chronik.shell.cluster_view import view_of
 from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
 from chronik.trace.events import AnyEvent, ProduceAppended
 from chronik.trace.looks import RECORD, Place, RecordLook, StateLook
@@ -38,8 +39,13 @@ class Gatherer:
     """Asks one cluster about records of one topic. Everything that is the same for all of them is asked once."""
 
     cluster: Cluster
-    topic: TopicState
+    topic: str
     is_quiet: bool = False  # nobody looks at a progress bar
+
+    @cached_property
+    def state(self) -> TopicState:
+        """As a client is told it. Raises CliError for a topic that is not there."""
+        return self.cluster.topic(self.topic)
 
     @cached_property
     def addresses(self) -> list[tuple[str, int]]:
@@ -48,7 +54,7 @@ class Gatherer:
     @cached_property
     def _states(self) -> Looks[StateLook]:
         try:
-            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic.name])
+            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic])
         except NoAnswer as problem:
             raise CliError(str(problem), "check --bootstrap") from None
 
@@ -57,9 +63,9 @@ class Gatherer:
             looks = self.look_at(partition, offset)  # first: what it tells may change any moment
         except NotChronik:
             return self._told_by_protocol(partition, offset)
-        is_traced = any(
-            seen.traces.is_all != (self.topic.name in seen.traces.exceptions) for seen in self._states.values()
-        )
+        if all(look.place is Place.NO_SUCH_PARTITION for look in looks.values()):
+            refuse_unknown(self.state, partition)
+        is_traced = any(seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values())
         found = list(self._traced)
         if not any(_brought(event, partition, offset) for event in found):
             found = self._with_stored(found, looks)
@@ -74,7 +80,7 @@ class Gatherer:
 
     def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:
         """Raises NotChronik."""
-        arguments = {"topic": self.topic.name, "partition": partition, "offset": offset}
+        arguments = {"topic": self.topic, "partition": partition, "offset": offset}
         try:
             return look_everywhere_as(RecordLook, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
         except NotChronik:
@@ -89,7 +95,7 @@ class Gatherer:
         cursors: dict[int, int] = {}
         is_more = True
         while is_more:
-            seen = events(self.addresses, LOOK_TIMEOUT_S, [self.topic.name], cursors, kinds=KINDS)
+            seen = events(self.addresses, LOOK_TIMEOUT_S, [self.topic], cursors, kinds=KINDS)
             found += (event for look in seen.values() for event in look.events)
             cursors = {node_id: look.cursor for node_id, look in seen.items()}
             is_more = any(look.is_more for look in seen.values())
@@ -107,14 +113,21 @@ class Gatherer:
         if not partitions:
             return []
         with progress("reading the trace", None, unit="records", is_wanted=not self.is_quiet) as step:
-            word = self.topic.name.encode()
-            read = stored_events(self.cluster.bootstrap, partitions, since_ms, word, step)
-            return [event for event in read if getattr(event, "topic", None) == self.topic.name and _is_told(event)]
+            read = stored_events(self.cluster.bootstrap, partitions, since_ms, self.topic.encode(), step)
+            try:
+                return [event for event in read if getattr(event, "topic", None) == self.topic and _is_told(event)]
+            except CliError as problem:  # who leads it may be what is wrong; all else can be told
+                print_note(f"the trace topic cannot be read now: {problem}")
+                return []
 
     @cached_property
     def _trace_partitions(self) -> int:
-        found = [topic for topic in self.cluster.topics() if topic.name == TRACE_TOPIC]
-        return len(found[0].partitions) if found else 0
+        for address in self.addresses:
+            try:
+                return sum(topic == TRACE_TOPIC for topic, _ in view_of(address, LOOK_TIMEOUT_S).replicas)
+            except NoAnswer:
+                continue  # another may answer; without any there is no trace to be read
+        return 0
 
     def _committed(self, seen: Mapping[int, StateLook], partition: int) -> dict[str, int]:
         return {
@@ -122,22 +135,23 @@ class Gatherer:
             for look in seen.values()
             for group in look.groups
             for told in group.offsets
-            if (told.topic, told.partition) == (self.topic.name, partition)
+            if (told.topic, told.partition) == (self.topic, partition)
         }
 
     # --- at another Kafka
 
     def _told_by_protocol(self, partition: int, offset: int) -> Known:
-        place = (self.topic.name, partition)
+        refuse_unknown(self.state, partition)
+        place = (self.topic, partition)
         starts, ends = self.cluster.start_offsets([place]), self.cluster.end_offsets([place])
         start, end = starts[place] or 0, ends[place] or 0
-        state = self.topic.partitions[partition]
+        state = self.state.partitions[partition]
         where = Place.DELETED if offset < start else Place.BEYOND_END if offset >= end else Place.HERE
         if where is Place.HERE and self.read(partition, offset) is None:
             where = Place.COMPACTED
         leader = -1 if state.leader is None else state.leader
         told = RecordLook(
-            leader, 0, self.topic.name, partition, offset, where, is_leader=True, leader=leader, log_start=start,
+            leader, 0, self.topic, partition, offset, where, is_leader=True, leader=leader, log_start=start,
             watermark=end, last_stable_offset=end, next_offset=end, safe_end=-1, in_sync=tuple(state.in_sync),
             replicas=tuple(state.replicas),
         )  # fmt: skip
@@ -164,7 +178,7 @@ class Gatherer:
         with plain_errors(self.cluster.bootstrap):
             consumer = Consumer(settings)
         try:
-            consumer.assign([TopicPartition(self.topic.name, partition, offset)])
+            consumer.assign([TopicPartition(self.topic, partition, offset)])
             found = consumer.poll(READ_TIMEOUT_S)
         finally:
             consumer.close()
@@ -173,7 +187,7 @@ class Gatherer:
         kind, timestamp_ms = found.timestamp()
         headers = cast("list[tuple[str, bytes | None]]", found.headers() or [])
         return Record(
-            self.topic.name, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers
+            self.topic, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers
         )
 
 

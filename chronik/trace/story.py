@@ -134,7 +134,7 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
         NO_OFFSET if leading is None else leading.next_offset,
         offset < watermark,
         offset < stable,
-        _visible_us(events, offset),
+        _visible_us(events, offset) if offset < watermark else None,  # later than the look: another story
         acknowledged,
         replaced,
         copies,
