@@ -84,6 +84,7 @@ class HouseDesk:
             sessions=FetchSessions(100),
             start=self._start,
             metrics=self.house.metrics,
+            trace=self.house.trace,
         )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -30,6 +30,7 @@ from chronik.node.replicas import Replicas
 from chronik.node.waiting import Waiting
 from chronik.sim.loop import SimLoop
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch as follower_wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
@@ -127,7 +128,8 @@ class CopyNode:
         self.clock = LoopClock(loop)
         self.metrics = Metrics()
         self.deadlines = Deadlines(loop, self.metrics)
-        self.waiting = Waiting(self.deadlines, self.metrics)
+        self.trace = Recorder(node_id, self.clock)
+        self.waiting = Waiting(self.deadlines, self.metrics, self.trace)
         self.checkpoints = Checkpoints(cast(Any, files))
         self.image = MetadataImage("a-test-cluster", config)
         self.replicas = Replicas(
@@ -139,6 +141,7 @@ class CopyNode:
             node_id=node_id,
             is_synced=is_synced,
             data_dir="/data",
+            trace=self.trace,
         )
         self.replicas.follow(self.image, is_caught_up=False)
         self.tasks: list[asyncio.Task[None]] = []
@@ -155,6 +158,7 @@ class CopyNode:
             sessions=FetchSessions(100),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
+            trace=self.trace,
         )
         self.fetchers = Fetchers(
             cast(Any, Peers(network, node_id)),

@@ -20,6 +20,7 @@ from chronik.node.deadlines import Deadlines
 from chronik.node.replicas import Replicas
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
+from chronik.trace.recorder import Recorder
 from tests.unit.core.fakes import MemoryFiles
 
 NOW_MS = 1_700_000_000_000
@@ -165,7 +166,8 @@ class House:
         self.loop = FakeLoop()
         self.metrics = Metrics()
         self.deadlines = fake_deadlines(self.loop, self.metrics)
-        self.waiting = Waiting(self.deadlines, self.metrics)
+        self.trace = Recorder(NODE_ID, self.clock)
+        self.waiting = Waiting(self.deadlines, self.metrics, self.trace)
         self.checkpoints = Checkpoints(cast(Any, self.files))
         self.config = config or NodeConfig.from_settings({})
         self.metadata = MetadataMachine(MetadataImage("a-test-cluster", self.config))
@@ -178,6 +180,7 @@ class House:
             node_id=NODE_ID,
             is_synced=is_synced,
             data_dir="/data",
+            trace=self.trace,
         )
         self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
         for command in commands:  # what the metadata log says already when the node starts
