@@ -76,6 +76,13 @@ class Gatherer:
             traced_from_us=min((event.at_us for event in found), default=None),
             is_traced=is_traced,
             committed=self._committed(self._states, partition),
+            members={
+                member.client_id: group.group
+                for look in self._states.values()
+                for group in look.groups
+                for member in group.members
+                if (self.topic, partition) in member.assigned
+            },
         )
 
     def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:

@@ -34,6 +34,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     traced_from_us: int | None = None  # the trace reaches back to here; None: there is none
     is_traced: bool = False  # now
     committed: Mapping[str, int] = {}  # by group, of this partition
+    members: Mapping[str, str] = {}  # groups by the client ids of their members: a fetch does not say for whom it is
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -63,7 +64,7 @@ class CopyTold(msgspec.Struct, frozen=True):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """A fetch answer that had it."""
+    """A fetch answer that had it. The group is the one in which a member has the client's id, if any."""
 
     at_us: int
     node: int
@@ -138,7 +139,7 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
         acknowledged,
         replaced,
         copies,
-        _deliveries(events, offset),
+        _deliveries(events, offset, known.members),
         _commits(events, offset, known.committed),
         _unknown(known, place, acknowledged),
     )
@@ -343,9 +344,12 @@ def _listed(numbers: Sequence[int]) -> str:
 # --- where it went
 
 
-def _deliveries(events: Sequence[AnyEvent], offset: int) -> tuple[Delivered, ...]:
+def _deliveries(events: Sequence[AnyEvent], offset: int, members: Mapping[str, str]) -> tuple[Delivered, ...]:
+    groups = {**members, **{event.client_id: event.group for event in events if isinstance(event, Committed)}}
     return tuple(
-        Delivered(e.at_us, e.node, e.client_id, e.host, e.group, e.offset, e.to_offset, e.took_us)
+        Delivered(
+            e.at_us, e.node, e.client_id, e.host, e.group or groups.get(e.client_id), e.offset, e.to_offset, e.took_us
+        )
         for e in events
         if isinstance(e, FetchAnswered) and e.offset <= offset < e.to_offset
     )

@@ -258,3 +258,11 @@ def test_events_of_other_partitions_do_not_count() -> None:
     other = Committed(50, 2, TOPIC, PARTITION + 1, "billing", "billing-1", "10.0.0.2", 99)
 
     assert story(events=[other]).committed == ()
+
+
+def test_the_group_of_a_fetch_is_known_by_the_client_id_of_its_member() -> None:
+    fetches = [fetched(30, 40, 45, "member", None), fetched(31, 40, 45, "nobody", None)]
+
+    told = story(events=fetches, members={"member": "billing"})
+
+    assert [each.group for each in told.delivered] == ["billing", None]
