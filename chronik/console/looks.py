@@ -17,7 +17,7 @@ from chronik.console import record_look
 from chronik.console.totals import totals
 from chronik.core.errors import Code, Refused
 from chronik.node.seeing import groups_seen, partition_seen
-from chronik.trace.events import AnyEvent, PartitionSeen
+from chronik.trace.events import AnyEvent, PartitionSeen, RefusedEvent
 from chronik.trace.looks import (
     CLUSTER,
     EVENTS,
@@ -272,7 +272,8 @@ async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
 
 
 async def history(node: Node) -> tuple[list[AnyEvent], int]:
-    """All that this node has traced, and last how things stand now: what the stall rules read."""
+    """What this node has traced, and last how things stand now: what the stall rules read. Of partitions that it does
+    not lead any more it is left out: how they went on, others know."""
     told: list[AnyEvent] = []
     cursor, end = 0, node.trace.added
     while cursor < end:
@@ -281,7 +282,14 @@ async def history(node: Node) -> tuple[list[AnyEvent], int]:
         cursor = read.cursor
         await asyncio.sleep(0)
     now = await state(node, {})
-    return [*told, *now.partitions, *now.groups], now.now_us
+    led = {(seen.topic, seen.partition) for seen in now.partitions}
+    kept = [event for event in told if isinstance(event, RefusedEvent) or _is_of(event, led)]
+    return [*kept, *now.partitions, *now.groups], now.now_us
+
+
+def _is_of(event: AnyEvent, led: set[tuple[str, int]]) -> bool:
+    partition = getattr(event, "partition", None)
+    return partition is None or (getattr(event, "topic", ""), partition) in led
 
 
 def stalls(node_id: int, is_traced: bool, events: list[AnyEvent], now_us: int) -> bytes:

@@ -13,7 +13,7 @@ from chronik.console import looks
 from chronik.core.errors import Refused
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.metadata.image import Broker
-from chronik.trace.events import AnyEvent, GroupLeft, WatermarkMoved
+from chronik.trace.events import AnyEvent, GroupLeft, PartitionSeen, RefusedEvent, WatermarkMoved
 from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces
 from chronik.trace.recorder import Recorder
 from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
@@ -260,9 +260,9 @@ def test_the_newest_are_found_though_the_oldest_are_let_go_meanwhile() -> None:
     async def look_while_more_comes() -> EventsLook:
         looking = asyncio.create_task(looks.events(node.as_node, {"last": 10, "kinds": ["group_left"]}))
         while not looking.done():
+            await asyncio.sleep(0)
             for number in range(2_000):
                 node.trace.add(moved("orders", number))
-            await asyncio.sleep(0)
         return looking.result()
 
     assert asyncio.run(look_while_more_comes()).events == (left,)
@@ -299,3 +299,26 @@ def test_the_last_few_can_be_asked_for(last: int, watermarks: list[int]) -> None
 
     assert [event.watermark for event in seen.events if isinstance(event, WatermarkMoved)] == watermarks
     assert seen.cursor == 10
+
+
+# --- what stalls
+
+
+def test_the_history_of_a_node_ends_with_how_things_stand_and_leaves_out_what_others_lead_now() -> None:
+    refused = RefusedEvent(1, 7, "produce", "c", "h", 1, 6, "NOT_LEADER_OR_FOLLOWER", None, "moved", 0)
+    left = GroupLeft(1, 7, "billing", "m", "c", "h", "left")
+    node = traced(moved("orders", 1), moved("moved", 1), refused, left)
+    node.replicas.add("orders", 0, watermark=5, end=5)
+    node.replicas.add("moved", 0, watermark=5, end=5).follow(leader_id=9, leader_epoch=1, partition_epoch=1)
+
+    events, now_us = asyncio.run(looks.history(node.as_node))
+
+    assert events[:-1] == [moved("orders", 1), refused, left]
+    assert isinstance(events[-1], PartitionSeen)
+    assert (events[-1].topic, events[-1].at_us) == ("orders", now_us)
+
+
+def test_a_node_that_can_tell_nothing_says_that_nothing_stalls() -> None:
+    told = msgspec.json.decode(looks.stalls(7, False, [], 123))
+
+    assert told == {"node": 7, "now_us": 123, "is_traced": False, "stalls": []}
