@@ -75,7 +75,7 @@ class Running:
         self.connection.connection_made(cast(Any, self.transport))
         return self
 
-    async def ask(self, api_key: int, version: int, body: bytes) -> Any:
+    def send(self, api_key: int, version: int, body: bytes) -> None:
         header_type: Any = FlexibleHeader if APIS[api_key].is_flexible(version) else ClassicHeader
         head = write(
             header_type(request_api_key=api_key, request_api_version=version, correlation_id=7, client_id="test")
@@ -84,6 +84,9 @@ class Running:
         self.transport.written.clear()
         self.connection.get_buffer(-1)[: len(frame)] = frame
         self.connection.buffer_updated(len(frame))
+
+    async def ask(self, api_key: int, version: int, body: bytes) -> Any:
+        self.send(api_key, version, body)
         for _ in range(50):
             if not self.transport.written:
                 await asyncio.sleep(0)
@@ -102,6 +105,14 @@ class Running:
         request = FetchRequest(-1, 0, 0, 10_000_000, 0, 0, -1, asked, [])
         response = await self.ask(FETCH, 11, fetch_request(11, request))
         return response.responses[0].partitions[0].records or b""
+
+    async def begin_fetch(self, *, max_wait_ms: int) -> None:
+        """A fetch from the beginning that may wait."""
+        request = FetchRequest(
+            -1, max_wait_ms, 1, 10_000_000, 0, 0, -1, [FetchPartition("orders", 0, 0, 1_000, -1)], []
+        )
+        self.send(FETCH, 11, fetch_request(11, request))
+        await asyncio.sleep(0)
 
     async def metadata(self, *topics: str) -> Any:
         """Metadata 4, which makes the topics it is asked for."""
