@@ -130,7 +130,6 @@ class WatchApp(App[None]):
         yield Footer(show_command_palette=False, compact=True)
 
     def on_mount(self) -> None:
-        self.theme = "textual-dark"
         self.partitions.focus()
         self.call_after_refresh(self.draw)
         if self._eye is not None:

@@ -208,7 +208,7 @@ class History:
     def _with_rates(self, row: Row, at_s: float, elapsed_s: float | None, taken: Mapping[Partition, int]) -> Row:
         place = (row.topic, row.partition)
         track = self._tracks.get(place)
-        if row.is_heard and row.next_offset is not None and row.gap is not None:
+        if row.next_offset is not None and row.gap is not None:  # its leader tells
             if track is None:
                 track = self._tracks[place] = _Track(at_s, row.next_offset)
             elif at_s > track.at_s:
