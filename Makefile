@@ -94,12 +94,13 @@ mutants: setup ## Put known faults in one by one: the tests must catch each
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 .PHONY: bench
-bench: setup ## Measure start, memory, throughput and CPU; print and keep the figures
-	$(BIN)/python -m tests.bench $(ARGS)
+bench: setup ## Measure everything beside Apache Kafka, 5 rounds in turn; print and keep the figures, write a page
+	$(BIN)/python -m tests.bench run $(ARGS)
+	$(BIN)/python -m tests.bench report
 
 .PHONY: bench-quick
-bench-quick: setup ## The same with less of everything, in under two minutes
-	$(BIN)/python -m tests.bench --quick $(ARGS)
+bench-quick: setup ## The rows B1 to B12 with less of everything, one round, in under five minutes
+	$(BIN)/python -m tests.bench run --quick $(ARGS)
 
 ##@ House keeping
 

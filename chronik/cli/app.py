@@ -8,6 +8,7 @@ import typer
 
 from chronik import __version__
 from chronik.cli import (
+    bench,
     cluster_commands,
     consume,
     group,
@@ -46,6 +47,7 @@ app.command("where", epilog=where.EXAMPLE)(where.where)
 app.add_typer(verify.app)
 app.command("lab", epilog=lab.EXAMPLE)(lab.lab)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
+app.command("bench", epilog=bench.EXAMPLE, context_settings=bench.CONTEXT)(bench.bench)
 
 
 def _print_version(is_asked: bool) -> None:

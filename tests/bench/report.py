@@ -1,6 +1,7 @@
 """A result as tables: for the terminal, and for docs/benchmarks.md.
 
-A row of several lines has its figures side by side; a row of one line has them one below the other.
+A row that a peer was measured for has the systems side by side, with their ratio. Of the others, a row of several
+lines has its figures side by side, and a row of one line has them one below the other.
 """
 
 from __future__ import annotations
@@ -13,14 +14,17 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tests.bench.results import ROOT, Measured, Result
+from tests.bench.ratios import OURS
+from tests.bench.results import ROOT, Measured, Ratio, Result
 from tests.bench.row import Figure, Row
 from tests.bench.rows import ROWS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
-BEGIN = "<!-- figures: written by `python -m tests.bench publish` -->"
+BEGIN = "<!-- figures: written by `chronik bench publish` -->"
 END = "<!-- end of figures -->"
 NOT_MET = "✗"
+MOONSHOT = "★"
+NONE = "-"
 BUSY_LOAD = 0.7
 
 
@@ -35,30 +39,53 @@ class Grid:
 
 def grids(result: Result) -> Iterator[Grid]:
     for row in ROWS:
-        measured = {(each.line, each.system, each.figure): each for each in result.measured if each.row == row.name}
-        names = list(dict.fromkeys((line, system) for line, system, _ in measured))
-        if len(names) == 1:
-            yield _downwards(row, [each for each in result.measured if each.row == row.name])
-        elif names:
-            headings = ["", *(_heading(figure) for figure in row.figures)]
-            lines = [
-                [_line_name(result, *name), *(_cell(figure, measured[*name, figure.name]) for figure in row.figures)]
-                for name in names
-            ]
-            yield Grid(row.title, headings, lines)
+        measured = [each for each in result.measured if each.row == row.name]
+        lines = list(dict.fromkeys(each.line for each in measured))
+        if len({each.system for each in measured}) > 1:
+            yield _against(row, measured, [each for each in result.ratios if each.row == row.name])
+        elif len(lines) == 1:
+            yield _downwards(row, measured)
+        elif lines:
+            yield _sideways(row, measured, lines)
+
+
+def _sideways(row: Row, measured: list[Measured], lines: list[str]) -> Grid:
+    """A line of the table for each line of the row."""
+    cells = {(each.line, each.figure): _cell(row.figure(each.figure), each) for each in measured}
+    return Grid(
+        row.heading,
+        ["", *(_heading(figure) for figure in row.figures)],
+        [[line, *(cells.get((line, figure.name), NONE) for figure in row.figures)] for line in lines],
+    )
 
 
 def _downwards(row: Row, measured: list[Measured]) -> Grid:
+    """A line for each figure."""
     return Grid(
-        row.title,
+        row.heading,
         ["", ""],
         [[_heading(row.figure(each.figure)), _cell(row.figure(each.figure), each)] for each in measured],
     )
 
 
-def _line_name(result: Result, line: str, system: str) -> str:
-    """With the system's name only where there is more than one to tell apart."""
-    return line if len({each.system for each in result.measured}) == 1 else f"{line} · {system}"
+def _against(row: Row, measured: list[Measured], ratios: list[Ratio]) -> Grid:
+    """A line for each figure of each line, the systems side by side, and their ratio."""
+    systems = list(dict.fromkeys(each.system for each in sorted(measured, key=lambda each: each.system != OURS)))
+    cells = {(*each.place, each.system): _cell(row.figure(each.figure), each) for each in measured}
+    ratio_cells = {(each.row, each.line, each.figure): ratio_cell(each) for each in ratios}
+    lines = []
+    for place in dict.fromkeys(each.place for each in measured):
+        figure = row.figure(place[2])
+        lines.append(
+            [
+                place[1],
+                _heading(figure),
+                *(cells.get((*place, system), NONE) for system in systems),
+                ratio_cells.get(place, NONE),
+                str(figure.ratio_goal or ""),
+            ]
+        )
+    return Grid(row.heading, ["", "", *systems, "ratio", "goal"], lines)
 
 
 def _heading(figure: Figure) -> str:
@@ -67,14 +94,45 @@ def _heading(figure: Figure) -> str:
 
 def _cell(figure: Figure, measured: Measured) -> str:
     """The median, how far off the rounds were (half of their spread), and a mark when the goal is not met."""
-    spread = f"±{50 * measured.spread:.0f}%" if len(measured.values) > 1 else ""
     mark = f" {NOT_MET}" if measured.is_goal_met is False else ""
-    return f"{measured.median:,.{figure.digits}f}{spread}{mark}"
+    return f"{measured.median:,.{figure.digits}f}{_spread(measured)}{mark}"
+
+
+def ratio_cell(ratio: Ratio) -> str:
+    mark = f" {NOT_MET}" if ratio.is_goal_met is False else f" {MOONSHOT}" if ratio.is_moonshot_met else ""
+    return f"{ratio.median:.2f}{_spread(ratio)}{mark}"
+
+
+def _spread(of: Measured | Ratio) -> str:
+    return f"±{50 * of.spread:.0f}%" if len(of.values) > 1 else ""
+
+
+def summary(result: Result) -> Grid:
+    """One line for each goal against the peer: the worst line counts, since the goal is for all of them."""
+    lines = []
+    for row in ROWS:
+        for figure in row.figures:
+            found = [each for each in result.ratios if (each.row, each.figure) == (row.name, figure.name)]
+            if figure.ratio_goal is None or not found:
+                continue
+            by_size = sorted(found, key=lambda each: each.median)
+            best, worst = (by_size[0], by_size[-1]) if figure.ratio_goal.is_upper else (by_size[-1], by_size[0])
+            lines.append(
+                [
+                    f"{row.code} {row.name}",
+                    figure.label,
+                    f"{worst.line}: {ratio_cell(worst)}",
+                    f"{best.median:.2f}",
+                    str(figure.ratio_goal),
+                    str(figure.moonshot or ""),
+                ]
+            )
+    return Grid("Chronik against Apache Kafka", ["", "", "worst ratio", "best", "goal", "moonshot"], lines)
 
 
 def show(result: Result, console: Console) -> None:
     """All tables, the goals that were not met, and the circumstances."""
-    for grid in grids(result):
+    for grid in [*grids(result), *([summary(result)] if result.ratios else [])]:
         table = Table(show_header=any(grid.headings))
         console.print(Text(grid.title, style="bold"))
         for number, heading in enumerate(grid.headings):
@@ -85,16 +143,19 @@ def show(result: Result, console: Console) -> None:
     console.print(goals_met(result), soft_wrap=True)
     for failure in result.failures:
         console.print(Text(f"not measured: {failure}", style="red"), soft_wrap=True)
+    for reason in result.left_out:
+        console.print(Text(f"left out: {reason}", style="yellow"), soft_wrap=True)
     console.print(circumstances(result), soft_wrap=True)
 
 
 def markdown(result: Result) -> str:
     """The same for a page."""
     lines = [circumstances(result), "", goals_met(result), ""]
-    for grid in grids(result):
+    for grid in [*([summary(result)] if result.ratios else []), *grids(result)]:
         lines += [f"### {grid.title}", "", _pipes(grid.headings), _pipes(["---", *["---:"] * (len(grid.headings) - 1)])]
         lines += [*map(_pipes, grid.lines), ""]
     lines += [f"Not measured: {failure}\n" for failure in result.failures]
+    lines += [f"Left out: {reason}\n" for reason in result.left_out]
     return "\n".join(lines)
 
 
@@ -112,9 +173,11 @@ def publish(result: Result, page: Path = PAGE) -> None:
 
 
 def goals_met(result: Result) -> str:
-    with_goal = [each for each in result.measured if each.is_goal_met is not None]
-    missed = [f"{each.row}, {each.line}" for each in with_goal if not each.is_goal_met]
-    count = f"{len(with_goal) - len(missed)} of {len(with_goal)} goals met."
+    every: list[Measured | Ratio] = [*result.measured, *result.ratios]
+    with_goal = [each for each in every if each.is_goal_met is not None]
+    missed = list(dict.fromkeys(f"{each.row}, {each.line}" for each in with_goal if not each.is_goal_met))
+    met = sum(bool(each.is_goal_met) for each in with_goal)
+    count = f"{met} of {len(with_goal)} goals met."
     return f"{count} Not met ({NOT_MET}): {'; '.join(missed)}." if missed else count
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import confluent_kafka
 import psutil
 
-FORMAT = 1
+FORMAT = 2
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS_DIR = ROOT / "bench-results"
 
@@ -30,14 +30,51 @@ class Measured:
     figure: str
     system: str
     values: list[float] = field(default_factory=list)
+    rounds: list[int] = field(default_factory=list)
+    """Which round each value is of: a case that failed has none."""
     median: float = 0.0
     spread: float = 0.0
     """(largest - smallest) / median."""
     is_goal_met: bool | None = None
 
+    @property
+    def place(self) -> tuple[str, str, str]:
+        """What it is, whoever was measured."""
+        return self.row, self.line, self.figure
+
+    def take(self, round_number: int, value: float) -> None:
+        self.rounds.append(round_number)
+        self.values.append(value)
+        self.summarize()
+
     def summarize(self) -> None:
         self.median = statistics.median(self.values)
         self.spread = (max(self.values) - min(self.values)) / self.median if self.median else 0.0
+
+
+@dataclass
+class Ratio:
+    """Chronik's figure divided by the peer's: of each round, and the median of those."""
+
+    row: str
+    line: str
+    figure: str
+    peer: str
+    values: list[float]
+    median: float
+    spread: float
+    is_goal_met: bool | None = None
+    is_moonshot_met: bool | None = None
+
+
+@dataclass
+class Series:
+    """Something over time, in the first round that has it."""
+
+    row: str
+    line: str
+    system: str
+    points: list[tuple[float, float]]
 
 
 @dataclass
@@ -52,8 +89,12 @@ class Result:
     commit: str
     seconds: float = 0.0
     measured: list[Measured] = field(default_factory=list)
+    ratios: list[Ratio] = field(default_factory=list)
+    series: list[Series] = field(default_factory=list)
     failures: list[str] = field(default_factory=list)
     """Cases that could not be measured, with what was wrong."""
+    left_out: list[str] = field(default_factory=list)
+    """What was not tried, and why."""
     format: int = FORMAT
 
     def save(self, path: Path) -> None:
@@ -62,12 +103,19 @@ class Result:
 
 
 def load(path: Path) -> Result:
-    """Raises ValueError for a file of another format."""
-    fields = json.loads(path.read_text(encoding="utf-8"))
-    if fields.get("format") != FORMAT:
+    """Raises ValueError for a file that is none, or of another format."""
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+    except (UnicodeDecodeError, json.JSONDecodeError) as problem:
+        raise ValueError(f"{path} is not a result of the bench: {problem}") from problem
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise ValueError(f"{path} is not a result of format {FORMAT}")
     measured = [Measured(**each) for each in fields.pop("measured")]
-    return Result(**fields, measured=measured)
+    ratios = [Ratio(**each) for each in fields.pop("ratios")]
+    series = [Series(**each) for each in fields.pop("series")]
+    for each in series:
+        each.points = [(at, value) for at, value in each.points]
+    return Result(**fields, measured=measured, ratios=ratios, series=series)
 
 
 def new_result(scale: str, rounds: int, scratch: Path, systems: dict[str, str]) -> Result:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.bench.client_link import Client
@@ -46,8 +46,19 @@ class Figure:
     label: str
     """As the table has it, with its unit."""
     goal: Goal | None = None
+    """For Chronik's own figure."""
     digits: int = 0
     """After the decimal point, when shown."""
+    ratio_goal: Goal | None = None
+    """For Chronik's figure divided by the peer's."""
+    moonshot: Goal | None = None
+    """The same, for later."""
+
+    @property
+    def is_less_better(self) -> bool | None:
+        """None where no goal tells."""
+        goal = self.ratio_goal or self.moonshot or self.goal
+        return None if goal is None else goal.is_upper
 
 
 @dataclass
@@ -58,11 +69,14 @@ class Bench:
     client: Client
     directory: Path
     scale: Scale
+    series: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
+    """What a case saw over time, by the name of its line: seconds, and a value."""
 
     @contextmanager
-    def server(self, **settings: str) -> Iterator[Server]:
-        """A node that is ready, for the length of a `with` block."""
-        server = self.system.server(self.directory / "server", settings)
+    def server(self, folder: str = "server", **settings: str) -> Iterator[Server]:
+        """A node that is ready, for the length of a `with` block. Underscores in names stand for dots."""
+        named = {name.replace("_", "."): value for name, value in settings.items()}
+        server = self.system.server(self.directory / folder, named)
         try:
             server.spawn()
             server.wait_until_ready()
@@ -86,15 +100,19 @@ class Bench:
 
 @dataclass(frozen=True)
 class Case:
-    """One thing measured once a round."""
+    """One thing measured once a round. Rows may share a case, which is then measured once for all of them."""
 
     name: str
     measure: Callable[[Bench], Lines]
+    is_quick: bool = True
+    """Whether a quick run has it."""
+    is_of_peer: bool = False
+    """Whether it uses a tool of the peer: it is left out where there is no peer."""
 
 
-def one_line(name: str, measure: Callable[[Bench], Figures]) -> Case:
+def one_line(name: str, measure: Callable[[Bench], Figures], *, is_quick: bool = True) -> Case:
     """A case that makes one line of the table, of its own name."""
-    return Case(name, lambda bench: {name: measure(bench)})
+    return Case(name, lambda bench: {name: measure(bench)}, is_quick)
 
 
 @dataclass(frozen=True)
@@ -105,9 +123,26 @@ class Row:
     title: str
     figures: tuple[Figure, ...]
     cases: tuple[Case, ...]
+    code: str = ""
+    """B1 and so on, for the rows that are measured against the peer. Others are Chronik's alone."""
+    takes: str = ""
+    """Only lines of its cases that begin so are this row's."""
 
     def figure(self, name: str) -> Figure:
         for figure in self.figures:
             if figure.name == name:
                 return figure
         raise KeyError(f"row {self.name} has no figure {name!r}")
+
+    def own(self, lines: Lines) -> Lines:
+        """What of a case's lines is this row's: the rest belongs to others that share the case."""
+        names = [figure.name for figure in self.figures]
+        return {
+            line: {name: figures[name] for name in names if name in figures}
+            for line, figures in lines.items()
+            if line.startswith(self.takes)
+        }
+
+    @property
+    def heading(self) -> str:
+        return f"{self.code} · {self.title}" if self.code else self.title

@@ -11,6 +11,10 @@ class Scale:
 
     name: str
     rounds: int
+    is_quick: bool
+    """Whether only the cases and rows for every day are run, unless a row is asked for by its name."""
+    warm_up_bytes: int
+    """In and out of another topic before the clock runs: a JVM compiles what it has seen often."""
     stream_bytes: int
     """Through a topic in one throughput case, at most `stream_messages_max` messages of it."""
     stream_messages_max: int
@@ -22,55 +26,71 @@ class Scale:
     """One-record requests of one case."""
     latencies: int
     """Messages sent one at a time in one case."""
-    topics: int
-    """With `partitions_each` partitions, for the row with many of them."""
-    partitions_each: int
+    paced_s: float
+    """How long messages are sent at a steady rate, to see how long each takes."""
+    paced_warm_up_s: float
+    partitions: tuple[int, ...]
+    """On one node, for the row with many of them; spread over ten topics."""
     kills: int
     """Of leaders in one case."""
     idle_s: float
     """How long an idle node is watched."""
+    seed_messages: int
+    """Of the seed run."""
 
 
 FULL = Scale(
     "full",
-    rounds=3,
+    rounds=5,
+    is_quick=False,
+    warm_up_bytes=200_000_000,
     stream_bytes=400_000_000,
     stream_messages_max=1_000_000,
     memory_bytes=1_000_000_000,
     settle_s=5,
     requests=60_000,
     latencies=2_000,
-    topics=10,
-    partitions_each=1_000,
-    kills=20,
+    paced_s=10,
+    paced_warm_up_s=5,
+    partitions=(1_000, 10_000),
+    kills=4,
     idle_s=10,
+    seed_messages=5_000,
 )
 QUICK = Scale(
     "quick",
     rounds=1,
+    is_quick=True,
+    warm_up_bytes=50_000_000,
     stream_bytes=100_000_000,
     stream_messages_max=250_000,
     memory_bytes=200_000_000,
-    settle_s=5,
+    settle_s=2,
     requests=20_000,
     latencies=500,
-    topics=10,
-    partitions_each=100,
-    kills=3,
-    idle_s=5,
+    paced_s=3,
+    paced_warm_up_s=2,
+    partitions=(100, 1_000),
+    kills=1,
+    idle_s=1,
+    seed_messages=5_000,
 )
 TINY = Scale(
     "tiny",
     rounds=1,
+    is_quick=False,
+    warm_up_bytes=10_000,
     stream_bytes=100_000,
     stream_messages_max=500,
     memory_bytes=100_000,
     settle_s=0.01,
     requests=300,
     latencies=10,
-    topics=2,
-    partitions_each=10,
+    paced_s=0.02,
+    paced_warm_up_s=0.01,
+    partitions=(10, 20),
     kills=1,
     idle_s=0.05,
+    seed_messages=60,
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

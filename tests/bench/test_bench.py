@@ -15,6 +15,7 @@ from rich.console import Console
 
 from tests.bench import report, results
 from tests.bench.__main__ import main
+from tests.bench.fakes import an_empty_result
 from tests.bench.results import Measured, Result
 from tests.bench.row import Bench, Case, Figure, Row, at_least, at_most
 from tests.bench.rows import ROWS
@@ -23,22 +24,29 @@ from tests.bench.scale import TINY
 from tests.bench.systems.chronik import Chronik
 from tests.bench.systems.system import ServerFailed
 
+# Rows that look at the same cases are measured together.
+SHARING = [[row for row in ROWS if row.cases is cases] for cases in {id(row.cases): row.cases for row in ROWS}.values()]
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
-def test_a_row_runs_and_each_of_its_lines_has_every_figure(row: Row, tmp_path: Path) -> None:
+
+@pytest.mark.parametrize("rows", SHARING, ids=lambda rows: rows[0].name)
+def test_a_row_runs_and_each_of_its_lines_has_every_figure(rows: list[Row], tmp_path: Path) -> None:
     # The cases of a row do the same with other numbers: the first and the last will do.
-    ends = dataclasses.replace(row, cases=tuple({case.name: case for case in (row.cases[0], row.cases[-1])}.values()))
+    own = [case for case in rows[0].cases if not case.is_of_peer]
+    cases = tuple({case.name: case for case in (own[0], own[-1])}.values())
     result = an_empty_result(rounds=1)
 
-    run(result, [ends], [Chronik()], TINY, tmp_path, announce=lambda what: None)
+    ends = [dataclasses.replace(row, cases=cases) for row in rows]
+    run(result, ends, [Chronik()], TINY, tmp_path, announce=lambda what: None)
 
     assert result.failures == []
-    lines = {each.line for each in result.measured}
-    assert len(lines) >= len(ends.cases)
     assert [(each.line, each.figure) for each in result.measured if not each.values or each.values[0] < 0] == []
-    assert sorted((each.line, each.figure) for each in result.measured) == sorted(
-        (line, figure.name) for line in lines for figure in row.figures
-    )
+    for row in rows:
+        measured = [each for each in result.measured if each.row == row.name]
+        lines = {each.line for each in measured}
+        assert lines
+        assert sorted((each.line, each.figure) for each in measured) == sorted(
+            (line, figure.name) for line in lines for figure in row.figures
+        )
 
 
 def test_rounds_are_interleaved_and_a_case_that_fails_is_told_and_the_others_go_on(tmp_path: Path) -> None:
@@ -67,8 +75,8 @@ def test_a_goal_is_held_against_the_median_of_the_rounds() -> None:
     result = an_empty_result(rounds=3)
     gathering = Gathering(result)
 
-    for value in (8.0, 9.0, 30.0):
-        gathering.take(row, Chronik(), {"line": {"cost": value, "speed": value}})
+    for round_number, value in enumerate((8.0, 9.0, 30.0), 1):
+        gathering.take(row, Chronik(), {"line": {"cost": value, "speed": value}}, round_number)
 
     cost, speed = result.measured
     assert (cost.median, cost.is_goal_met) == (9.0, True)
@@ -126,23 +134,25 @@ def test_a_goal_that_is_not_met_is_shown_and_named() -> None:
 
 
 def test_bad_input_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["no-such-row"])
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
 
-    assert ended.value.code == 2
-    assert "one-record" in capsys.readouterr().err
+    assert main(["run", "no-such-row"]) == 2
+    assert "B7 one-record" in capsys.readouterr().err
+    assert main(["run", "B7", "--rounds", "0"]) == 2
     assert main(["show", str(tmp_path / "nothing.json")]) == 2
-
-
-def an_empty_result(rounds: int) -> Result:
-    machine = {"cpu": "a", "cores": 2, "memory_gb": 1.0, "system": "b", "filesystem": "c", "load_before": 0.1}
-    return Result("tiny", rounds, "2030-01-02T03:04:05+00:00", machine, {"chronik": "1"}, "abc")
+    assert main(["compare", str(broken), str(broken)]) == 2
+    assert "is not a result" in capsys.readouterr().err
 
 
 def a_result() -> Result:
     result = an_empty_result(rounds=3)
     result.measured = [
-        Measured("start", "first start", "start_s", "chronik", [0.6, 0.7, 0.8], 0.7, 0.2 / 0.7, is_goal_met=False),
-        Measured("start", "later start", "start_s", "chronik", [0.3, 0.4, 0.5], 0.4, 0.2 / 0.4, is_goal_met=True),
+        Measured(
+            "start", "first start", "start_s", "chronik", [0.6, 0.7, 0.8], [1, 2, 3], 0.7, 0.2 / 0.7, is_goal_met=False
+        ),
+        Measured(
+            "start", "later start", "start_s", "chronik", [0.3, 0.4, 0.5], [1, 2, 3], 0.4, 0.2 / 0.4, is_goal_met=True
+        ),
     ]
     return result

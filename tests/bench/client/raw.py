@@ -93,8 +93,8 @@ class Connection:
         while len(received) < 4 or len(received) < 4 + _INT32.unpack_from(received)[0]:
             received += self.socket.recv(RECEIVE_BYTES)
 
-    def ask_until_taken(self, request: bytes) -> None:
-        """A topic that is new may have no leader for a moment."""
+    def ask_until_taken(self, request: bytes, wanted_topic: str | None = None) -> None:
+        """A new topic may have no leader for a moment; one that a young node did not create is asked for again."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -103,6 +103,8 @@ class Connection:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(RETRY_S)
+                if wanted_topic is not None:
+                    self.ask_for_topic(wanted_topic)
 
 
 def open_connection(port: int, topic: str) -> Connection:
@@ -124,7 +126,7 @@ def first_acknowledged(port: int, topic: str) -> dict[str, float]:
     """Knock until a message, with acks=all, is acknowledged. `at` is on the monotonic clock, which processes share."""
     request = produce_request(topic, 100, acks=-1)
     connection = open_connection(port, topic)
-    connection.ask_until_taken(request)
+    connection.ask_until_taken(request, topic)
     at = time.monotonic()
     connection.socket.close()
     return {"at": at}

@@ -1,21 +1,40 @@
-"""10,000 partitions (1,000 in a quick run): to create, to have, to start with, and to produce beside."""
+"""1,000 and 10,000 partitions: to create, to have, to start with, and to produce beside; and how that grows."""
 
 from __future__ import annotations
 
 import time
 
-from tests.bench.row import Bench, Figure, Figures, Row, one_line
+from tests.bench.row import Bench, Case, Figure, Figures, Lines, Row, at_least, at_most
 from tests.bench.systems.system import Server, bootstrap, idle_cpu_percent, memory_megabytes
 
 BESIDE_BYTES = 1_000
+TOPICS = 10
+COSTS = ("create_s", "start_s", "start_after_kill_s", "memory_mb")
 QUIET_PERCENT = 10.0
 QUIET_TIMEOUT_S = 60.0
 
 
-def many_partitions(bench: Bench) -> Figures:
-    topics = {f"many-{number}": bench.scale.partitions_each for number in range(bench.scale.topics)}
+def two_sizes(bench: Bench) -> Lines:
+    """The figures of few and of many, and how many times the first the second are."""
+    few, many = bench.scale.partitions
+    of_few, of_many = with_partitions(bench, few), with_partitions(bench, many)
+    return {
+        f"partitions {few:,}": of_few,
+        f"partitions {many:,}": of_many,
+        f"growth {few:,} to {many:,}": growth(of_few, of_many, many / few),
+    }
+
+
+def growth(of_few: Figures, of_many: Figures, times: float) -> Figures:
+    """1 is linear growth: so many times the partitions, so many times the cost. A rate is not to fall at all."""
+    costs = {name: of_many[name] / of_few[name] / times for name in COSTS}
+    return costs | {"beside_s": of_many["beside_s"] / of_few["beside_s"]}
+
+
+def with_partitions(bench: Bench, count: int) -> Figures:
+    topics = {f"many-{number}": count // TOPICS for number in range(TOPICS)}
     figures: dict[str, float] = {}
-    with bench.server() as server:
+    with bench.server(f"server-{count}") as server:
         alone = _produce_beside(bench, server, "alone")
         created = bench.client.ask("create_topics", bootstrap=bootstrap(server), topics=topics)
         figures["create_s"] = created["seconds"]
@@ -24,7 +43,8 @@ def many_partitions(bench: Bench) -> Figures:
             "produce_one_to_each", bootstrap=bootstrap(server), node_pids=[server.pid], topics=topics
         )
         figures["one_to_each_messages_s"] = spread["messages_s"]
-        figures["beside_ratio"] = _produce_beside(bench, server, "beside") / alone
+        figures["beside_s"] = _produce_beside(bench, server, "beside")
+        figures["beside_ratio"] = figures["beside_s"] / alone
         stopped = time.monotonic()
         server.stop()
         figures["stop_s"] = time.monotonic() - stopped
@@ -61,14 +81,16 @@ def _wait_until_quiet(server: Server, idle_s: float) -> float:
     return time.monotonic() - started - look_s
 
 
+_CASES = (Case("few and many", two_sizes),)
 ROW = Row(
     "many-partitions",
-    "10,000 partitions on one node, each with one message (a quick run: 1,000)",
+    "1,000 and 10,000 partitions on one node, each with one message (a quick run: 100 and 1,000)",
     (
         Figure("create_s", "create, s", digits=2),
         Figure("created_mb", "memory after creation, RSS MB"),
         Figure("one_to_each_messages_s", "one message to each, msg/s"),
-        Figure("beside_ratio", "produce rate to a topic beside them, against without them", digits=2),
+        Figure("beside_s", "produce to a topic beside them, msg/s"),
+        Figure("beside_ratio", "the same, against without them", digits=2),
         Figure("stop_s", "stop, s", digits=2),
         Figure("start_s", "start after a stop, s", digits=2),
         Figure("busy_s", "busy after that start, s", digits=1),
@@ -76,5 +98,21 @@ ROW = Row(
         Figure("idle_cpu_percent", "idle CPU, % of a core", digits=1),
         Figure("start_after_kill_s", "start after SIGKILL, s", digits=2),
     ),
-    (one_line("one node", many_partitions),),
+    _CASES,
+    code="B10",
+    takes="partitions",
+)
+GROWTH = Row(
+    "partitions-growth",
+    "How that grows: 1 is ten times as much for ten times the partitions, less is better; the produce rate is to stay",
+    (
+        Figure("create_s", "create", at_most(1.0), digits=2),
+        Figure("start_s", "start", at_most(1.0), digits=2),
+        Figure("start_after_kill_s", "start after SIGKILL", at_most(1.0), digits=2),
+        Figure("memory_mb", "memory", at_most(1.0), digits=2),
+        Figure("beside_s", "produce rate, many/few", at_least(0.9), digits=2),
+    ),
+    _CASES,
+    code="B10",
+    takes="growth",
 )

@@ -106,6 +106,11 @@ def memory_megabytes(pid: int) -> tuple[float, float]:
     return memory.rss / MEGABYTE, getattr(memory, "pss", memory.rss) / MEGABYTE
 
 
+def resident_megabytes(pid: int) -> float:
+    """Cheap enough to be asked often."""
+    return float(psutil.Process(pid).memory_info().rss / MEGABYTE)
+
+
 def idle_cpu_percent(pid: int, seconds: float) -> float:
     """Of one core, while nobody asks anything."""
     before_s, started = cpu_seconds(pid), time.monotonic()

@@ -129,6 +129,7 @@ class KafkaServer:
                 stdin=subprocess.DEVNULL,
                 stdout=printed,
                 stderr=printed,
+                start_new_session=True,  # Ctrl-C is for the bench, which then stops it
             )
 
     def wait_until_ready(self, nodes: int = 1) -> None:
