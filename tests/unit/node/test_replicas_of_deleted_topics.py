@@ -109,3 +109,20 @@ async def test_other_topics_stay_and_get_their_settings(house: House) -> None:
 
     assert list(house.replicas.held()) == [replica]
     assert replica.config is house.image.topic_config("kept")
+
+
+@run
+async def test_a_topic_made_anew_is_not_held_to_be_broken_because_one_of_its_name_was(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
+    await house.settle()
+    house.checkpoints.write(house.replicas.held())
+    house.files.flip(FIRST_FILE, MAGIC_BIT)
+    again = House(house.files, ORDERS)
+    assert refusal(lambda: again.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
+
+    # Both are heard of together, as by a node that has been away.
+    again.tell(DeleteTopics((TopicToDelete(name="orders"),)))
+    again.create("orders", 1, topic_id=b"another id 12345")
+    again.replicas.metadata_changed()
+
+    assert again.replicas.leader("orders", 0).log.end_offset == 0
