@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_S = 15.0
+OFFSETS_S = 4.0  # librdkafka asks whom it knew to lead, and does not look for another while it waits
 LOOK_S = 3.0
 POLL_S = 0.05
 LEADER_S = 30.0
@@ -157,11 +158,15 @@ class Cluster:
         spec = OffsetSpec(LATEST)  # type: ignore[abstract]  # its __new__ gives the right kind
         asked = {TopicPartition(topic, partition): spec for partition in range(partitions)}
         found = {}
-        for place, future in self._admin.list_offsets(asked, request_timeout=ANSWER_S).items():
+        for place, future in self._admin.list_offsets(asked, request_timeout=OFFSETS_S).items():
             try:
-                found[place.partition] = future.result().offset
+                offset = future.result().offset
             except KafkaException:
                 continue  # no leader just now: who asks sees that it is not there
+            if offset >= 0:  # librdkafka says -1001, and no error, when the leader it knew is gone
+                found[place.partition] = offset
+        if len(found) < partitions:
+            del self._admin  # the next one asks anew who leads
         return found
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:

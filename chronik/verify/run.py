@@ -307,7 +307,7 @@ class _Run:
         counts = Counter(place.partition for place in places if place.partition >= 0)
         first = places[0]
         told = (
-            told_of(self._cluster.addresses, self._stage.topic, first)
+            told_of(self._cluster.addresses, self._stage.topic, first, is_lost=fate is Fate.LOST)
             if fate in (Fate.LOST, Fate.NOT_VISIBLE) and self._cluster.is_chronik and first.offset >= 0
             else []
         )

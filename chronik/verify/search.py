@@ -46,7 +46,7 @@ def search(
     quiet_s: float = QUIET_S,
 ) -> Found:
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
-    found = Found(watermarks=_settled_ends(cluster, scene, quiet_s))
+    found = Found(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
     if cluster.is_chronik:
         found.next_offsets = _next_offsets(cluster.addresses, scene.topic)
     if events is not None:
@@ -55,15 +55,15 @@ def search(
     return found
 
 
-def _settled_ends(cluster: Cluster, scene: Scene, quiet_s: float) -> dict[int, int]:
+def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int, int]:
     """The watermarks as soon as they stay where they are: what nobody waited for may still be on its way."""
-    deadline = time.monotonic() + quiet_s
+    deadline = time.monotonic() + patience_s
     ends: dict[int, int] = {}
     while True:
         before, ends = ends, cluster.ends(scene.topic, len(scene.starts))
         if (before == ends and len(ends) == len(scene.starts)) or time.monotonic() > deadline:
             return ends
-        time.sleep(min(SETTLE_S, quiet_s))
+        time.sleep(min(SETTLE_S, patience_s))
 
 
 def _next_offsets(addresses: Sequence[Address], topic: str) -> dict[int, int]:
@@ -103,16 +103,22 @@ def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted
         consumer.close()
 
 
-def told_of(addresses: Sequence[Address], topic: str, place: Place) -> list[str]:
-    """What each node says of one offset, in words; nothing where they do not answer."""
+def told_of(addresses: Sequence[Address], topic: str, place: Place, is_lost: bool) -> list[str]:
+    """What each node says of the offset of a message, in words; nothing where they do not answer."""
     arguments = {"topic": topic, "partition": place.partition, "offset": place.offset}
     try:
         looks = look_everywhere_as(RecordLook, addresses, RECORD, LOOK_S, lambda node_id: arguments)
     except NoAnswer:
         return []
-    return [
-        f"node {node_id}: {seen.place}"
-        + (f" ({seen.reason})" if seen.reason else "")
-        + (f", log {seen.log_start} to {seen.next_offset}, watermark {seen.watermark}" if seen.next_offset >= 0 else "")
-        for node_id, seen in looks.items()
-    ]
+    return [f"node {node_id}: {_in_words(seen, is_lost)}" for node_id, seen in looks.items()]
+
+
+def _in_words(seen: RecordLook, is_lost: bool) -> str:
+    words = str(seen.place)
+    if seen.batch is not None:
+        words = f"another message is there, of leader epoch {seen.batch.leader_epoch}" if is_lost else "it is there"
+    if seen.reason:
+        words += f" ({seen.reason})"
+    if seen.next_offset >= 0:
+        words += f"; its log has {seen.log_start} to {seen.next_offset}, its watermark is {seen.watermark}"
+    return words

@@ -115,3 +115,37 @@ def test_a_leader_killed_in_the_middle_loses_nothing_with_acks_all_and_is_accoun
         assert result.comparison.duplicated == 0
         assert result.comparison.consumed == 20_000
     check_accounted(result)
+
+
+def test_what_only_a_killed_leader_had_is_acknowledged_and_lost_with_acks_1(
+    own_cluster: RunningCluster, history: History
+) -> None:
+    """Its followers stand still while it goes on to acknowledge alone; then it is killed, and they go on without it."""
+    topic = "verified-and-lost"
+    settings = Settings(
+        own_cluster.bootstrap, messages=20_000, partitions=1, acks=Acks.LEADER, topic=topic, timeout_s=3
+    )
+    paused: list[int] = []
+    killed: list[int] = []
+
+    def on_progress(phase: str, done: int, total: int) -> None:
+        if phase == "produce" and done > total / 10 and not paused:
+            leader = leader_of(own_cluster, topic)
+            paused.extend(node_id for node_id in own_cluster.nodes if node_id != leader)
+            for node_id in paused:
+                own_cluster.pause(node_id)
+        elif paused and done > total / 3 and not killed:
+            killed.extend(node_id for node_id in own_cluster.nodes if node_id not in paused)
+            own_cluster.kill(killed[0])
+            for node_id in paused:
+                own_cluster.resume(node_id)
+
+    addresses = [(each.host, each.port) for each in own_cluster.nodes.values()]
+    result = verify(settings, addresses, history, on_progress)
+
+    assert killed
+    assert (result.judgement.outcome, result.judgement.cause) == (Outcome.PARTIAL, "acknowledged and lost")
+    assert result.lost > 0
+    assert any("leader alone" in line for line in result.judgement.evidence)
+    check_accounted(result)
+    own_cluster.restart(killed[0])
