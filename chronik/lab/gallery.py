@@ -27,73 +27,71 @@ class Exhibit:
     verify_options: str = ""
 
 
-def _exhibits() -> list[Exhibit]:
-    return [
-        Exhibit(
-            HEALTHY,
-            "Nothing is wrong: a writer, a reader, three nodes.",
-            "Everything that is written is read a moment later.",
-            None,
-            faulty_nodes=(),
-        ),
-        Exhibit(
-            "follower-stops-fetching",
-            "Node 3 asks its leaders for nothing more. It counts as in sync, so they wait for it.",
-            "Partitions led by nodes 1 and 2 take messages (acks=1), but consumers get none of them.",
-            Cause.WATERMARK_STANDS_STILL,
-            settings=PATIENT_LEADERS,
-            faulty_nodes=(3,),
-        ),
-        Exhibit(
-            "metadata-lists-one-node",
-            "Every node tells clients that it is the only one and leads everything, and sends nothing on.",
-            "A client that knows one address is refused two messages of three, however often it tries.",
-            Cause.REFUSED_FOR_LEADERSHIP,
-            habits=Habits(knows_one_node=True),
-        ),
-        Exhibit(
-            "watermark-stands-still",
-            "Leaders stop moving the high watermark, although every follower has everything.",
-            "Messages are taken, and nobody gets to read them.",
-            Cause.WATERMARK_STANDS_STILL,
-        ),
-        Exhibit(
-            "fetch-hangs",
-            "A fetch is not answered although there is something to give.",
-            "The consumer waits. It has nothing to complain about until its own timeout, and then asks again.",
-            Cause.FETCH_HANGS,
-        ),
-        Exhibit(
-            "partition-starved",
-            "Answers never hold anything of partition 1, as if the others always filled them.",
-            "Two partitions of three are read, one stays behind.",
-            Cause.PARTITION_BEHIND,
-        ),
-        Exhibit(
-            "client-timeout-too-short",
-            "A reader gives up after 300 ms, and has told the node to wait 5 s for 50 MB.",
-            "It hangs up before every answer, asks again, and never gets anything. The cluster is well.",
-            Cause.CLIENT_LIMIT,
-            habits=Habits(is_impatient=True),
-            faulty_nodes=(),
-        ),
-        Exhibit(
-            "consumer-stops",
-            "The reader is alive, keeps its place in the group, and asks for nothing more.",
-            "Its lag grows, and nobody else may read its partitions.",
-            Cause.CONSUMER_STOPPED,
-            habits=Habits(stops_after=2_400),
-            faulty_nodes=(),
-        ),
-        Exhibit(
-            "group-rebalances",
-            "A member joins the group and leaves it again, over and over.",
-            "Every time all members stop reading until the partitions are dealt out anew.",
-            Cause.GROUP_REBALANCING,
-            habits=Habits(comes_and_goes=True),
-            faulty_nodes=(),
-        ),
-    ]
+EXHIBITS = (
+    Exhibit(
+        HEALTHY,
+        "Nothing is wrong: a writer, a reader, three nodes.",
+        "Everything that is written is read a moment later.",
+        None,
+        faulty_nodes=(),
+    ),
+    Exhibit(
+        "follower-stops-fetching",
+        "Node 3 asks its leaders for nothing more. It counts as in sync, so they wait for it.",
+        "Partitions led by nodes 1 and 2 take messages (acks=1), but consumers get none of them.",
+        Cause.WATERMARK_STANDS_STILL,
+        settings=PATIENT_LEADERS,
+        faulty_nodes=(3,),
+    ),
+    Exhibit(
+        "metadata-lists-one-node",
+        "Every node tells clients that it is the only one and leads everything, and sends nothing on.",
+        "A client that knows one address is refused two messages of three, however often it tries.",
+        Cause.REFUSED_FOR_LEADERSHIP,
+        habits=Habits(knows_one_node=True),
+    ),
+    Exhibit(
+        "watermark-stands-still",
+        "Leaders stop moving the high watermark, although every follower has everything.",
+        "Messages are taken, and nobody gets to read them.",
+        Cause.WATERMARK_STANDS_STILL,
+    ),
+    Exhibit(
+        "fetch-hangs",
+        "A fetch is not answered although there is something to give.",
+        "The consumer waits. It has nothing to complain about until its own timeout, and then asks again.",
+        Cause.FETCH_HANGS,
+    ),
+    Exhibit(
+        "partition-starved",
+        "Answers never hold anything of partition 1, as if the others always filled them.",
+        "Two partitions of three are read, one stays behind.",
+        Cause.PARTITION_BEHIND,
+    ),
+    Exhibit(
+        "client-timeout-too-short",
+        "A reader gives up after 300 ms, and has told the node to wait 5 s for 50 MB.",
+        "It hangs up before every answer, asks again, and never gets anything. The cluster is well.",
+        Cause.CLIENT_LIMIT,
+        habits=Habits(is_impatient=True),
+        faulty_nodes=(),
+    ),
+    Exhibit(
+        "consumer-stops",
+        "The reader is alive, keeps its place in the group, and asks for nothing more.",
+        "Its lag grows, and nobody else may read its partitions.",
+        Cause.CONSUMER_STOPPED,
+        habits=Habits(stops_after=2_400),
+        faulty_nodes=(),
+    ),
+    Exhibit(
+        "group-rebalances",
+        "A member joins the group and leaves it again, over and over.",
+        "Every time all members stop reading until the partitions are dealt out anew.",
+        Cause.GROUP_REBALANCING,
+        habits=Habits(comes_and_goes=True),
+        faulty_nodes=(),
+    ),
+)
 
-
-GALLERY: Mapping[str, Exhibit] = {exhibit.name: exhibit for exhibit in _exhibits()}
+GALLERY: Mapping[str, Exhibit] = {exhibit.name: exhibit for exhibit in EXHIBITS}
