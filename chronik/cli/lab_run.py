@@ -101,8 +101,10 @@ class LabRun:
         return [node_id for node_id, each in self._launched.items() if each.ended() is not None]
 
     def close(self) -> None:
-        self._load.stop()
-        for node in self.cluster.nodes.values():
-            cluster_nodes.send(node, signal.SIGTERM)
+        try:
+            self._load.stop()
+        finally:  # also when somebody is in a hurry: nodes are in sessions of their own, and would run on
+            for node in self.cluster.nodes.values():
+                cluster_nodes.send(node, signal.SIGTERM)
         for each in self._launched.values():
             each.end()
