@@ -1,0 +1,50 @@
+"""`chronik lab` as a command: its list, its mistakes, and an orderly end by Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+
+from chronik.lab.gallery import GALLERY
+from tests.cli.conftest import COMMAND, Chronik
+
+NOBODY = Chronik("127.0.0.1:1")
+END_S = 60
+
+
+def test_the_gallery_is_listed_with_the_cause_of_each() -> None:
+    listed = NOBODY.ok("lab", "--json").json
+
+    assert [each["fault"] for each in listed] == list(GALLERY)
+    assert {"fault", "what", "cause"} == set(listed[0])
+    assert "follower-stops-fetching" in NOBODY.ok("lab").out
+
+
+def test_an_unknown_fault_names_the_nearest() -> None:
+    refused = NOBODY.run("lab", "fetch-hang")
+
+    assert refused.code == 2
+    assert "did you mean fetch-hangs?" in refused.err
+
+
+def test_a_healthy_cluster_is_not_waited_for_to_be_called_something() -> None:
+    assert NOBODY.run("lab", "healthy", "--until-named").code == 2
+
+
+def test_ctrl_c_ends_nodes_and_clients_and_leaves_nothing_behind() -> None:
+    command = [*COMMAND, "lab", "healthy", "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as lab:
+        assert lab.stdout is not None
+        ready = next(line for line in lab.stdout if line.startswith("ready:"))
+        next(line for line in lab.stdout if "chronik verify" in line)  # from then on Ctrl-C is a wish
+
+        lab.send_signal(signal.SIGINT)
+        printed, _ = lab.communicate(timeout=END_S)
+
+    directory = re.search(r"logs in (\S+)\)", ready)
+    assert directory is not None
+    assert lab.returncode == 0
+    assert "nothing is wrong, and nothing was called so" in printed
+    assert not os.path.exists(directory[1])
