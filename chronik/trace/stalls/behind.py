@@ -1,7 +1,8 @@
 """One partition behind: a consumer reads the other partitions of a topic, but has nothing of this one.
 
 Either it asks for it and is given nothing, although there is something, again and again while others are served. Or,
-though it is its member's to read, it does not ask for it at all, while it asks for others.
+though it is its member's to read and it has worked off all that it was given of it, it does not ask for it, while it
+asks for others.
 """
 
 from __future__ import annotations
@@ -25,10 +26,26 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
             yield _not_given(client, partition, run)
     for reading in readings(history, limits):
         for unasked in reading.unasked:
-            topic = unasked.partition[0]
-            others = [number for other, number in reading.asked if other == topic]
-            if others and (reading.member.client_id, unasked.partition) not in starved:
+            others = [number for other, number in reading.asked if other == unasked.partition[0]]
+            is_told = (reading.member.client_id, unasked.partition) in starved
+            if others and not is_told and _is_too_long(unasked, reading, history, limits):
                 yield _not_asked(reading, unasked, others, history)
+
+
+def _is_too_long(unasked: Unasked, reading: Reading, history: History, limits: Limits) -> bool:
+    """While it has records of it, it need not ask for more, in whatever order it works. When not, it should, whenever
+    it asks for others."""
+    if unasked.committed is None or (unasked.given is not None and unasked.committed < unasked.given):
+        return False
+    allowed_ms = limits.unworked_ms if unasked.given is None else limits.unasked_ms
+    if unasked.until_us - unasked.since_us < allowed_ms * 1000:
+        return False
+    asks = (
+        sum(fetch.at_us > unasked.since_us for fetch in history.fetches_by_name[reading.member.client_id, other])
+        for other in reading.asked
+        if other[0] == unasked.partition[0]
+    )
+    return max(asks) >= limits.repeats
 
 
 def _not_given(client: Client, partition: Partition, run: list[FetchAnswered]) -> Verdict:

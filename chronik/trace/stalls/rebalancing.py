@@ -77,6 +77,9 @@ def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Ver
     came, went = _came_and_went(seen)
     if (came, went) != (0, 0) and min(came, went) < limits.repeats:
         return None
+    told: list[GroupSeen | GroupChanged] = [*seen, *past.changed]
+    if any(first_us <= each.at_us <= last_us and _is_empty(each) for each in told):
+        return None  # one that comes and goes alone, a job maybe, keeps nobody from reading
     last = seen[-1]
     left = [event for event in past.left if history.is_within(event.at_us, limits.churn_ms)]
     evidence = [
@@ -95,6 +98,11 @@ def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Ver
         group=group,
         node=last.node,
     )
+
+
+def _is_empty(told: GroupSeen | GroupChanged) -> bool:
+    members = told.members if isinstance(told, GroupChanged) else len(told.members)
+    return members == 0
 
 
 def _generations(past: GroupPast, history: History, limits: Limits) -> dict[int, int]:

@@ -44,6 +44,24 @@ def test_a_partition_that_its_member_does_not_ask_for_while_it_asks_for_another(
     assert any("given everything below 400; committed everything below 400" in line for line in verdict.evidence)
 
 
+def test_a_partition_of_which_it_still_has_records_may_wait_its_turn() -> None:
+    members = [group(second, member(0, 1)) for second in range(101)]
+    assert found(*both_seen(), *members, *reads(1), answered(20, 300, 400), committed(21, 399)) == []
+
+
+def test_a_partition_that_it_was_never_seen_to_ask_for_is_given_a_minute() -> None:
+    members = [group(second, member(0, 1), offsets={0: 100}) for second in range(101)]
+    late = [group(second, member(0, 1), offsets={0: 100}) for second in range(60, 101)]
+    assert len(found(*both_seen(), *members, *reads(1))) == 1
+    assert found(*both_seen(), *late, *reads(1)) == []
+
+
+def test_one_that_asks_for_all_only_when_it_has_nothing_left_is_well() -> None:
+    members = [group(second, member(0, 1)) for second in range(101)]
+    rarely = [answered(second, 5, 300, partition=1) for second in (41, 97)]
+    assert found(*both_seen(), *members, *rarely, answered(40, 300, 400), committed(41, 400)) == []
+
+
 def test_when_it_asks_for_none_it_is_something_else() -> None:
     members = [group(second, member(0, 1)) for second in range(101)]
     assert found(*both_seen(), *members, answered(40, 300, 400), committed(41, 400)) == []

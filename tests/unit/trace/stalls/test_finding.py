@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from chronik.trace.events import EventsLost, TraceBegan
@@ -29,8 +29,10 @@ from tests.unit.trace.stalls.world import (
 
 ENDS_S = 95
 LOOK_EVERY_S = 10
-slow = settings(
-    max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+# A history is long: to look for a smaller one would take many minutes, and it is not easier to read.
+quick = settings(
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 
 
@@ -158,6 +160,23 @@ def a_job_runs_every_minute(w: World, at: float) -> None:
         w.at(at + 15 * index, partial(run, index))
 
 
+def a_job_joins_a_group_of_its_own_every_few_seconds(w: World, at: float) -> None:
+    """Nobody else is in that group."""
+
+    def come(index: int) -> None:
+        job = reader(0, name="cron", first_connection=500 + 10 * index)
+        for c in [each for each in w.consumers if each.group is not None]:
+            w.leave(c)
+        w.consumers.append(job)
+        job.member_id = f"cron-{index}"
+        w.rebalance(0.3)
+        w.at(w.tick / 10 + 1.5, lambda: w.leave(job))
+        w.at(w.tick / 10 + 1.6, lambda: w.enter("Empty"))
+
+    for index in range(15):
+        w.at(at + 3 * index, partial(come, index))
+
+
 def producers_rest(w: World, at: float) -> None:
     rates = {number: p.rate for number, p in w.partitions.items()}
 
@@ -184,6 +203,7 @@ INCIDENTS: list[Incident] = [
     tracing_pauses,
     the_readers_end,
     a_job_runs_every_minute,
+    a_job_joins_a_group_of_its_own_every_few_seconds,
     producers_rest,
 ]
 
@@ -195,6 +215,7 @@ consumers = st.builds(
     commit_every=st.sampled_from([0, 5, 50, 150]),
     buffer=st.sampled_from([10, 500, 3_000]),
     group=st.sampled_from([GROUP, GROUP, None]),
+    asks_when_empty=st.booleans(),
 )
 
 
@@ -208,7 +229,7 @@ def healthy_worlds(draw: st.DrawFn) -> World:
     return w
 
 
-@slow
+@settings(quick, max_examples=50)
 @given(healthy_worlds())
 def test_nothing_is_found_in_a_healthy_history(w: World) -> None:
     assert watched(w) == []
@@ -228,6 +249,11 @@ def test_heavy_load_is_no_stall_although_there_is_always_more_behind_the_waterma
 
 def test_a_slow_consumer_that_falls_ever_further_behind_is_no_stall() -> None:
     assert watched(world(rate=50, speed=1, buffer=500)) == []
+
+
+def test_a_slow_consumer_that_works_through_one_partition_after_the_other_is_no_stall() -> None:
+    assert watched(world(rate=5, speed=1, asks_when_empty=True)) == []
+    assert watched(world(rate=30, speed=10, asks_when_empty=True, commit_every=50)) == []
 
 
 def test_an_empty_topic_and_an_idle_group_are_no_stall() -> None:
@@ -361,7 +387,7 @@ FAULTS: dict[Fault, Cause] = {
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.__name__)
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(quick, max_examples=5)
 @given(rate=st.sampled_from([1, 3, 20]), lag=lags, begins=st.integers(10, 30), speed=st.sampled_from([5, 10**9]))
 def test_each_fault_gets_its_cause_and_no_other(
     fault: Fault, rate: int, lag: dict[int, int], begins: int, speed: int

@@ -29,42 +29,26 @@ def growing(to: int = NOW, *, is_traced: bool = True) -> list[AnyEvent]:
     return [seen(second, 10 * second, is_traced=is_traced) for second in range(to + 1)]
 
 
-def test_one_that_worked_off_all_it_was_given_should_ask_within_twenty_seconds() -> None:
-    for now, found in ((69, []), (70, [0])):
-        read: list[AnyEvent] = [answered(50, 400, 500), committed(51, 500)]
-        assert unasked(*stable(0, to=now), *growing(now), *read, now=now) == found
-
-
-def test_what_is_known_of_it_is_told() -> None:
-    (found,) = reading(*stable(0), *growing(), answered(50, 400, 500), committed(51, 500)).unasked
+def test_what_is_not_asked_for_is_told_with_all_that_is_known_of_it() -> None:
+    (found,) = reading(*stable(0), *growing(), answered(50, 400, 500), committed(51, 450)).unasked
     assert found.name == f"{TOPIC}:0"
-    assert (found.given, found.committed, found.watermark, found.leader) == (500, 500, 1_000, 1)
-    assert (found.since_us, found.asked_us) == (at(50), at(50))
+    assert (found.given, found.committed, found.watermark, found.leader) == (500, 450, 1_000, 1)
+    assert (found.since_us, found.asked_us, found.until_us) == (at(50), at(50), at(NOW))
 
 
-def test_one_that_still_has_records_is_given_a_minute() -> None:
-    for now, found in ((97, []), (98, [0])):
-        read: list[AnyEvent] = [answered(35, 300, 350), committed(38, 340)]
-        assert unasked(*stable(0, to=now), *growing(now), *read, now=now) == found
+def test_its_work_is_done_when_all_that_it_was_given_is_committed() -> None:
+    def is_done(*events: AnyEvent) -> bool:
+        return reading(*stable(0, 1), *growing(), *events).is_done
+
+    assert is_done(answered(50, 400, 500), answered(50, 0, 9, partition=1), committed(51, 500), committed(51, 9, 1))
+    assert not is_done(answered(50, 400, 500), answered(50, 0, 9, partition=1), committed(51, 500), committed(51, 8, 1))
+    assert not is_done(answered(50, 400, 500), answered(50, 0, 9, partition=1), committed(51, 500))
+    assert not is_done(answered(50, 400, 500), committed(51, 500)), "what it has of the other is not known"
 
 
-def test_one_that_used_to_commit_often_is_given_less() -> None:
-    commits = [committed(40 + number / 2, 300 + number) for number in range(20)]
-    assert unasked(*stable(0), *growing(), answered(40, 300, 400), *commits) == [0]
-
-
-def test_one_that_commits_seldom_is_given_more() -> None:
-    commits = [committed(10 * number, 10 * number) for number in range(1, 6)]
-    assert unasked(*stable(0), *growing(), answered(40, 300, 400), *commits) == []
-
-
-def test_a_commit_is_a_sign_of_life() -> None:
-    commits = [committed(second, 300 + second) for second in range(40, 100, 5)]
-    assert unasked(*stable(0), *growing(), answered(40, 300, 400), *commits) == []
-
-
-def test_one_that_never_commits_is_not_judged() -> None:
-    assert unasked(*stable(0), *growing(), answered(20, 100, 200)) == []
+def test_its_commits_are_those_of_all_its_partitions() -> None:
+    found = reading(*stable(0, 1), *growing(), committed(51, 500), committed(40, 9, 1), committed(45, 9, 2))
+    assert found.commits_us == [at(40), at(51)]
 
 
 def test_one_that_is_at_the_end_need_not_ask() -> None:
@@ -83,15 +67,16 @@ def test_one_that_asks_from_another_host_asks() -> None:
     assert reading(*stable(0), *growing(), committed(20, 100), *asks).asked == [(TOPIC, 0)]
 
 
-def test_nobody_is_judged_by_what_was_before_it_was_his() -> None:
-    events = [*stable(0, since=85), *growing(), answered(50, 400, 500), committed(51, 500)]
-    assert unasked(*events) == []
+def test_time_counts_only_from_when_it_was_his() -> None:
+    (found,) = reading(*stable(0, since=85), *growing(), answered(50, 400, 500), committed(51, 500)).unasked
+    assert found.since_us == at(85)
 
 
-def test_nobody_is_judged_by_what_is_not_in_the_trace() -> None:
+def test_time_counts_only_as_far_as_all_is_traced() -> None:
     asked: list[AnyEvent] = [answered(50, 400, 500), committed(51, 500)]
     assert unasked(*stable(0), *growing(is_traced=False), *asked) == []
-    assert unasked(*stable(0), *growing(), *asked, EventsLost(at(90), 1, 5)) == []
+    (found,) = reading(*stable(0), *growing(), *asked, EventsLost(at(90), 1, 5)).unasked
+    assert found.since_us == at(91)
 
 
 def test_a_partition_whose_leader_is_not_known_is_not_judged() -> None:

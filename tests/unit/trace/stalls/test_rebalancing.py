@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronik.trace.events import AnyEvent
+from chronik.trace.events import AnyEvent, GroupSeen
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.rebalancing import find
 from chronik.trace.verdicts import Cause, Verdict
@@ -107,3 +107,9 @@ def test_a_group_that_only_grows_or_shrinks_is_well() -> None:
 def test_a_burst_at_the_start_is_well() -> None:
     burst = [group(50 + number, member(member_id=f"m{number}"), generation=number) for number in range(11)]
     assert found(*burst) == []
+
+
+def test_a_job_that_comes_and_goes_alone_disturbs_nobody() -> None:
+    job = [event for event in churning() if isinstance(event, GroupSeen)]
+    alone = [group((each.at_us - at(0)) / 1e6, *each.members[1:], generation=each.generation) for each in job]
+    assert found(*alone) == []

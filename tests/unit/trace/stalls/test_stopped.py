@@ -11,16 +11,22 @@ from tests.unit.trace.stalls.told import answered, at, committed, group, history
 NOW = 100
 
 
-def found(*events: AnyEvent) -> list[Verdict]:
-    return list(find(history(*events, now=NOW), Limits()))
+def found(*events: AnyEvent, now: float = NOW) -> list[Verdict]:
+    return list(find(history(*events, now=now), Limits()))
 
 
-def growing(*partitions: int) -> list[AnyEvent]:
-    return [seen(second, 10 * second, partition=number) for second in range(101) for number in partitions]
+def growing(*partitions: int, to: int = NOW) -> list[AnyEvent]:
+    return [seen(second, 10 * second, partition=number) for second in range(to + 1) for number in partitions]
 
 
 def members(to: int = 100) -> list[AnyEvent]:
     return [group(second, member(0, 1)) for second in range(to + 1)]
+
+
+def is_stopped(*events: AnyEvent, now: int = NOW) -> bool:
+    """A member that has one partition."""
+    alone = [group(second, member(0)) for second in range(now + 1)]
+    return bool(found(*growing(0, to=now), *alone, *events, now=now))
 
 
 READ: list[AnyEvent] = [
@@ -54,3 +60,44 @@ def test_one_that_left_has_not() -> None:
 
 def test_one_without_a_group_is_not_judged() -> None:
     assert found(*growing(0, 1), answered(50, 400, 500)) == []
+
+
+# --- how long is too long
+
+
+def test_one_that_worked_off_all_it_was_given_should_ask_within_twenty_seconds() -> None:
+    read: list[AnyEvent] = [answered(50, 400, 500), committed(51, 500)]
+    assert not is_stopped(*read, now=69)
+    assert is_stopped(*read, now=70)
+
+
+def test_one_that_still_has_records_is_given_a_minute_from_its_last_commit() -> None:
+    read: list[AnyEvent] = [answered(35, 300, 350), committed(38, 340)]
+    assert not is_stopped(*read, now=97)
+    assert is_stopped(*read, now=98)
+
+
+def test_one_that_still_has_records_of_another_partition_is_as_busy() -> None:
+    read: list[AnyEvent] = [answered(50, 400, 500), committed(51, 500), answered(50, 0, 300, partition=1)]
+    works = [committed(second, second, partition=1) for second in range(50, 100, 5)]
+    assert found(*growing(0, 1), *members(), *read, *works) == []
+
+
+def test_one_that_used_to_commit_often_is_given_less() -> None:
+    commits = [committed(40 + number / 2, 300 + number) for number in range(20)]
+    assert not is_stopped(answered(40, 300, 400), *commits, now=69)
+    assert is_stopped(answered(40, 300, 400), *commits, now=70)
+
+
+def test_one_that_commits_seldom_is_given_more() -> None:
+    commits = [committed(10 * number, 10 * number) for number in range(1, 6)]
+    assert not is_stopped(answered(40, 300, 400), *commits)
+
+
+def test_a_commit_is_a_sign_of_life() -> None:
+    commits = [committed(second, 300 + second) for second in range(40, 100, 5)]
+    assert not is_stopped(answered(40, 300, 400), *commits)
+
+
+def test_one_that_never_commits_is_not_judged() -> None:
+    assert not is_stopped(answered(20, 100, 200))

@@ -73,6 +73,7 @@ class Consumer:
     speed: int = 10**9  # records it works off in a tick, per partition
     commit_every: int = 5  # ticks; 0: it never commits
     buffer: int = 500  # it asks for no more of a partition of which it has so many
+    asks_when_empty: bool = False  # it asks for nothing as long as it has records of any partition, as kafka-python
     group: str | None = GROUP
     first_connection: int = 10
     given: dict[int, int] = field(default_factory=dict)
@@ -180,10 +181,13 @@ class World:
             given, worked = c.given.setdefault(number, 0), c.worked.setdefault(number, 0)
             if not c.stops:
                 c.worked[number] = min(given, worked + c.speed)
+                if c.asks_when_empty and given > worked:
+                    break  # one partition after the other
         is_in = c.group is None or self.state == "Stable"
         if is_in and not c.stops:
+            is_busy = c.asks_when_empty and any(c.given[number] > c.worked[number] for number in c.assigned)
             for node in NODES:
-                self._fetch(c, node)
+                self._fetch(c, node, is_busy)
         if c.group is not None and is_in and c.commit_every and self.tick % c.commit_every == 0 and not c.stops:
             for number in c.assigned:
                 self.commit(c, number)
@@ -194,7 +198,7 @@ class World:
             where = (TOPIC, number, GROUP, c.client_id, HOST, c.worked[number])
             self.add(Committed(self.now_us, 2, *where))
 
-    def _fetch(self, c: Consumer, node: int) -> None:
+    def _fetch(self, c: Consumer, node: int, is_busy: bool) -> None:
         if node in self.down:
             c.waits.pop(node, None)
             return
@@ -206,6 +210,7 @@ class World:
                 if self.partitions[number].leader == node
                 and number not in c.paused
                 and c.given[number] - c.worked[number] < c.buffer
+                and not is_busy
             ]
             since = self.tick
         else:
