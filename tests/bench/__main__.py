@@ -128,7 +128,7 @@ def measure(
     result = results.new_result(scale.name, rounds, scratch, {system.name: system.version for system in systems})
     result.left_out = left_out
     path = out or results.result_path(result)
-    console = Console()
+    console, started = Console(), time.monotonic()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console, transient=True) as progress:
         bar = progress.add_task("", total=count_of_steps(rows, systems, scale, rounds))
@@ -138,6 +138,8 @@ def measure(
             nonlocal done
             done += 1
             progress.update(bar, description=what, completed=done)
+            if not console.is_terminal:  # a log file shows no bar
+                print(f"{time.monotonic() - started:7.1f} s  {what}", file=sys.stderr, flush=True)
 
         try:
             run(result, rows, systems, scale, scratch, announce)
