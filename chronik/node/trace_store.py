@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2
 KEPT_MAX = 20_000  # events that wait for a partition to go to
-CREATE_AGAIN_FLUSHES = 5  # between two attempts to have the topic made
+ASK_AGAIN_FLUSHES = 5  # between two attempts to have the topic made
+OTHERS_FLUSHES = 50  # that the others have time to start
 ZSTD = 4
 ZSTD_LEVEL = 1
 ACKS_LEADER = 1
@@ -62,7 +63,8 @@ class TraceStore:
         self._pending: deque[Chunk] = deque()
         self._pending_events = 0
         self._lost = 0  # events, since the last that were stored
-        self._until_asked = 0
+        self._until_asked = 0  # flushes
+        self._waited_flushes = 0
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -97,8 +99,8 @@ class TraceStore:
             await asyncio.sleep(FLUSH_S)
             try:
                 self._recorder.seal()
-                if self._pending and self._image.topic(TRACE_TOPIC) is None:
-                    await self._create_topic()
+                if self._pending and self._home() is None:
+                    await self._ask_for_place()
                 while self._pending:
                     if not self._store_one():
                         break
@@ -115,12 +117,22 @@ class TraceStore:
             self._lost += self._pending[0].events
             self._pending_events -= self._pending.popleft().events
 
-    async def _create_topic(self) -> None:
+    async def _ask_for_place(self) -> None:
+        """Have the topic made, or a partition of it that this node leads: it may have come after the topic, or lost
+        its partition to another for a while."""
         self._until_asked -= 1
-        if self._until_asked <= 0:
-            self._until_asked = CREATE_AGAIN_FLUSHES
+        if self._until_asked <= 0 and not self._waits_for_others():
+            self._until_asked = ASK_AGAIN_FLUSHES
             with contextlib.suppress(Refused):  # no controller, or nobody to have it: asked again
                 await self._ask_controller(CreateInternalTopic(TRACE_TOPIC, self._chance.uuid()))
+
+    def _waits_for_others(self) -> bool:
+        """A cluster that starts: who is not there yet could have no replica of the topic."""
+        if self._image.topic(TRACE_TOPIC) is not None:
+            return False
+        self._waited_flushes += 1
+        missing = len(self._image.node_config.voters) - sum(1 for _ in self._image.live_brokers())
+        return missing > 0 and self._waited_flushes <= OTHERS_FLUSHES
 
     def _home(self) -> Replica | None:
         """The first partition of the topic that this node leads."""

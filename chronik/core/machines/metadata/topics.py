@@ -38,7 +38,13 @@ from chronik.core.machines.metadata.names import (
 )
 from chronik.core.machines.metadata.partition import Replicas
 from chronik.core.machines.metadata.placement import place
-from chronik.core.machines.metadata.records import ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
+from chronik.core.machines.metadata.records import (
+    ConfigRecord,
+    PartitionChangeRecord,
+    PartitionRecord,
+    RemoveTopicRecord,
+    TopicRecord,
+)
 
 # One command may add so many: an absurd number must not take all memory. Kafka has the same limit.
 PARTITIONS_PER_COMMAND_MAX = 10_000
@@ -76,8 +82,13 @@ def create_internal_topic(image: MetadataImage, command: CreateInternalTopic) ->
     """As `create_topics`, with the settings that topic has to have; done already is as good. Raises Refused."""
     existing = image.topic(command.name)
     if existing is not None:
+        records: list[Any] = []
         count = len(existing.partitions)
-        return [], CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
+        if command.name == TRACE_TOPIC:
+            added = _for_each_node(image, existing)
+            count += len(added)
+            records = [*_back_to_their_nodes(image, existing), *added]
+        return records, CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
     if command.name == OFFSETS_TOPIC:
         return _Creation(image).create(_offsets_topic(image, command.topic_id))
     if command.name == TRACE_TOPIC:
@@ -120,6 +131,29 @@ def _trace_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
             ("segment.ms", str(segment_ms)),
         ),
     )
+
+
+def _for_each_node(image: MetadataImage, topic: Topic) -> list[PartitionRecord]:
+    """A partition more for each node that came after the topic was made, and so is the first choice to lead none."""
+    nodes = [broker.id for broker in image.live_brokers() if broker.is_active]
+    first = dict.fromkeys(placed.replicas[0] for placed in topic.partitions)
+    replicas = [
+        tuple((nodes[index:] + nodes[:index])[:TRACE_REPLICAS])
+        for index, node_id in enumerate(nodes)
+        if node_id not in first
+    ]
+    return _partition_records(image, topic.id, len(topic.partitions), replicas)
+
+
+def _back_to_their_nodes(image: MetadataImage, topic: Topic) -> list[PartitionChangeRecord]:
+    """Every node leads a partition again if it can, and need not wait for leaders to be balanced."""
+    return [
+        PartitionChangeRecord(number, topic.id, leader=placed.replicas[0])
+        for number, placed in enumerate(topic.partitions)
+        if placed.leader != placed.replicas[0]
+        and placed.replicas[0] in placed.in_sync
+        and image.is_active(placed.replicas[0])
+    ]
 
 
 def _live_count(image: MetadataImage) -> int:

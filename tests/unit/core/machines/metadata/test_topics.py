@@ -14,8 +14,11 @@ from chronik.core.machines.metadata.commands import (
     DeleteTopics,
     MorePartitions,
     NewTopic,
+    RegisterBroker,
     TopicToDelete,
 )
+from chronik.core.machines.metadata.names import TRACE_TOPIC
+from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.machines.metadata.topics import PARTITIONS_PER_COMMAND_MAX
 from tests.unit.core.machines.metadata.cluster import Cluster, led
 from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
@@ -223,6 +226,52 @@ def test_the_offsets_topic_has_as_many_replicas_as_there_are_nodes_up_to_its_set
     asked = Asked(brokers=(1, 2, 3, 4))
 
     assert asked.ask(CreateInternalTopic("__consumer_offsets", topic_id(1))).replication_factor == 3
+
+
+def test_the_trace_topic_has_a_partition_for_each_node_and_forgets() -> None:
+    asked = Asked({"chronik.trace.retention.ms": "600000"}, brokers=(1, 2, 3, 4))
+
+    created = asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(1)))
+
+    assert (created.partition_count, created.replication_factor) == (4, 3)
+    config = asked.image.topic_config(TRACE_TOPIC)
+    assert (config.cleanup_policy, config.retention_ms, config.segment_ms) == (("delete",), 600_000, 60_000)
+    leaders = [placed.leader for placed in asked.image.topics[TRACE_TOPIC].partitions]
+    assert sorted(leaders) == [1, 2, 3, 4]
+
+
+def test_the_trace_topic_of_a_node_alone_has_no_copies() -> None:
+    created = Asked().ask(CreateInternalTopic(TRACE_TOPIC, topic_id(1)))
+
+    assert (created.partition_count, created.replication_factor) == (3, 1)
+
+
+def test_a_node_that_comes_after_the_trace_topic_gets_a_partition_of_its_own_once() -> None:
+    asked = Asked(brokers=(1, 2))
+    asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(1)))
+    asked.ask(RegisterBroker(3, bytes(16), "host-3", 9092))
+
+    for _ in range(2):
+        again = asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(2)))
+
+    assert (again.topic_id, again.partition_count) == (topic_id(1), 4)
+    added = asked.image.topics[TRACE_TOPIC].partitions[3]
+    assert (added.leader, added.replicas) == (3, (3, 1, 2))
+
+
+def test_a_node_that_lost_its_partition_of_the_trace_topic_leads_it_again_when_it_can() -> None:
+    asked = Asked(brokers=(1, 2, 3))
+    asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(1)))
+    topic = asked.image.topics[TRACE_TOPIC]
+    number = next(number for number, placed in enumerate(topic.partitions) if placed.replicas[0] == 2)
+    asked.image.apply(PartitionChangeRecord(number, topic.id, isr=(3, 1), leader=3))
+
+    asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(2)))
+    assert asked.image.topics[TRACE_TOPIC].partitions[number].leader == 3  # it has not caught up yet
+
+    asked.image.apply(PartitionChangeRecord(number, topic.id, isr=(3, 1, 2)))
+    asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(2)))
+    assert asked.image.topics[TRACE_TOPIC].partitions[number].leader == 2
 
 
 def test_an_internal_topic_that_is_none_of_ours_is_refused() -> None:
