@@ -345,10 +345,14 @@ class Quorum:
         return VotersRecord(0, tuple(voters))
 
     def _take(self, cargo: Cargo) -> None:
-        """Records that cannot be written are fetched again."""
+        """Records that cannot be written are fetched again, after a while."""
         if cargo.snapshot is not None:
             self.log.take_part(cargo.snapshot, cargo.position, cargo.content)
-        elif self._replicas.append_as_follower(self.replica, cargo.content):
+            return
+        before = self.log.end_offset
+        if not self._replicas.append_as_follower(self.replica, cargo.content):
+            self._pause_fetches()
+        if self.log.end_offset > before:  # all of it, or what there was room for
             self.log.appended(cargo.content)
             self._has_log_changed = True
 

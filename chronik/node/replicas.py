@@ -85,7 +85,18 @@ class Replicas(Held):
             self.waiting.moved(replica)
 
     def append_as_follower(self, replica: Replica, records: Buffer) -> bool:
-        """Take what the leader gave. False when it could not be written, or is not what a leader gives."""
+        """Take what the leader gave. False when not all of it could be written, or it is not what a leader gives."""
+        before = replica.log.end_offset
+        is_whole = self._write_as_follower(replica, records)
+        # A disk may have become full between two batches: what it took is there, and nothing is fetched until it is
+        # safe as well.
+        if replica.log.end_offset > before and replica.offline is None:
+            self._metrics.bytes_in += len(records)
+            if replica.is_synced or replica.is_flush_due:
+                self.commits.due(replica)
+        return is_whole
+
+    def _write_as_follower(self, replica: Replica, records: Buffer) -> bool:
         try:
             if not replica.log.is_begun:
                 self._directories.mark(replica)
@@ -99,9 +110,6 @@ class Replicas(Held):
         except (Corrupt, ValueError) as problem:
             log.error("%s-%d: what its leader gave: %s", replica.topic, replica.partition, problem)
             return False
-        self._metrics.bytes_in += len(records)
-        if replica.is_synced or replica.is_flush_due:
-            self.commits.due(replica)
         return True
 
     def told_by_leader(self, replica: Replica, high_watermark: int, start_offset: int) -> None:

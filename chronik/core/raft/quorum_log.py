@@ -113,10 +113,12 @@ class QuorumLog:
             offset = plan.next_offset
 
     def appended(self, batches: Buffer) -> None:
-        """These batches are at the end of the log now."""
+        """These batches are at the end of the log now, or those of them that are not beyond its end."""
         view, position = memoryview(batches), 0
         while position < len(view):
             header = read_header(view, position)
+            if header.base_offset >= self.log.end_offset:
+                break
             self._note(header, view[position : position + header.size_bytes])
             position += header.size_bytes
 

@@ -268,10 +268,12 @@ class Replica:
     # --- the follower's work
 
     def append_as_follower(self, batches: Buffer, now_ms: int) -> None:
-        """Take batches as the leader has them."""
-        self.log.append_as_follower(batches, now_ms)
-        if not self.is_synced:
-            self.own_safe(self.log.end_offset)
+        """Take batches as the leader has them. When the disk fails in between, those before are there."""
+        try:
+            self.log.append_as_follower(batches, now_ms)
+        finally:
+            if not self.is_synced:
+                self.own_safe(self.log.end_offset)
 
     def told_by_leader(self, high_watermark: int, start_offset: int) -> bool:
         """What the leader says is safe, and where its log starts. True when something of it was new here."""

@@ -151,3 +151,28 @@ async def test_a_snapshot_damaged_on_disk_is_fetched_again_from_the_log_or_refus
     await world.agreed()
 
     assert damaged.topics() == controller.topics()
+
+
+@in_quorum()
+async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_when_there_is_room(
+    world: QuorumWorld,
+) -> None:
+    # Given a follower that could not write for a while, so that the next answer has several batches for it
+    controller = await world.start()
+    follower = world.others(controller)[0]
+    await world.agreed()
+    fill(follower)
+    for name in ("one", "two", "three"):
+        await controller.create(name)
+    # When its disk has room for the first of them only
+    empty(follower)
+    end_offset = follower.quorum.log.end_offset
+    total, free = follower.disk.disk_bytes()
+    follower.disk.room_bytes = total - free + 300
+    await pass_time(3)
+    assert end_offset < follower.quorum.log.end_offset < controller.quorum.log.end_offset
+    # Then it catches up when it has more
+    follower.disk.room_bytes = None
+    await world.agreed()
+
+    assert follower.topics() == ["one", "two", "three"]
