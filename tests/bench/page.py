@@ -22,7 +22,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); background: var(
 h1 { font-size: 1.6rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; } p.note { opacity: .75; }
 table { border-collapse: collapse; font-size: .88rem; margin: .5rem 0 1.5rem; font-variant-numeric: tabular-nums; }
 th, td { border-bottom: 1px solid var(--pale); padding: .25rem .7rem; text-align: right; }
-td:first-child { text-align: left; }
+.word { text-align: left; }
 .missed-goal { color: var(--bad); } .wide { overflow-x: auto; }
 svg { max-width: 100%; height: auto; } svg text { font-size: 12px; fill: var(--ink); }
 rect.s0, circle.s0 { fill: var(--ours); } rect.s1, circle.s1 { fill: var(--theirs); }
@@ -153,10 +153,13 @@ def _key(systems: list[str]) -> str:
 
 def _table(grid: report.Grid) -> str:
     head = "".join(f"<th>{escape(heading)}</th>" for heading in grid.headings)
-    body = "".join(f"<tr>{''.join(map(_table_cell, line))}</tr>" for line in grid.lines)
+    body = "".join(
+        f"<tr>{''.join(_table_cell(cell, is_word=at < grid.words) for at, cell in enumerate(line))}</tr>"
+        for line in grid.lines
+    )
     return f'<h2>{escape(grid.title)}</h2><div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
-def _table_cell(cell: str) -> str:
-    mark = ' class="missed-goal"' if cell.endswith(report.NOT_MET) else ""
-    return f"<td{mark}>{escape(cell)}</td>"
+def _table_cell(cell: str, *, is_word: bool) -> str:
+    kind = "word" if is_word else "missed-goal" if cell.endswith(report.NOT_MET) else "figure"
+    return f'<td class="{kind}">{escape(cell)}</td>'

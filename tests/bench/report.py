@@ -35,6 +35,8 @@ class Grid:
     title: str
     headings: list[str]
     lines: list[list[str]]
+    words: int = 1
+    """How many columns, from the left, hold words."""
 
 
 def grids(result: Result) -> Iterator[Grid]:
@@ -85,7 +87,7 @@ def _against(row: Row, measured: list[Measured], ratios: list[Ratio]) -> Grid:
                 str(figure.ratio_goal or ""),
             ]
         )
-    return Grid(row.heading, ["", "", *systems, "ratio", "goal"], lines)
+    return Grid(row.heading, ["", "", *systems, "ratio", "goal"], lines, words=2)
 
 
 def _heading(figure: Figure) -> str:
@@ -121,13 +123,16 @@ def summary(result: Result) -> Grid:
                 [
                     f"{row.code} {row.name}",
                     figure.label,
-                    f"{worst.line}: {ratio_cell(worst)}",
+                    worst.line,
+                    ratio_cell(worst),
                     f"{best.median:.2f}",
                     str(figure.ratio_goal),
                     str(figure.moonshot or ""),
                 ]
             )
-    return Grid("Chronik against Apache Kafka", ["", "", "worst ratio", "best", "goal", "moonshot"], lines)
+    return Grid(
+        "Chronik against Apache Kafka", ["", "", "worst line", "ratio", "best", "goal", "moonshot"], lines, words=3
+    )
 
 
 def show(result: Result, console: Console) -> None:
@@ -136,7 +141,9 @@ def show(result: Result, console: Console) -> None:
         table = Table(show_header=any(grid.headings))
         console.print(Text(grid.title, style="bold"))
         for number, heading in enumerate(grid.headings):
-            table.add_column(heading, justify="right" if number else "left", no_wrap=number == 0)
+            # Where words have two columns they may be wrapped; figures never: one that is cut short is a wrong one.
+            is_whole = number == 0 if grid.words == 1 else number >= grid.words
+            table.add_column(heading, justify="right" if number >= grid.words else "left", no_wrap=is_whole)
         for line in grid.lines:
             table.add_row(*(Text(cell, style="yellow" if cell.endswith(NOT_MET) else "") for cell in line))
         console.print(table)
@@ -152,11 +159,15 @@ def markdown(result: Result) -> str:
     """The same for a page."""
     lines = [circumstances(result), "", goals_met(result), ""]
     for grid in [*([summary(result)] if result.ratios else []), *grids(result)]:
-        lines += [f"### {grid.title}", "", _pipes(grid.headings), _pipes(["---", *["---:"] * (len(grid.headings) - 1)])]
+        lines += [f"### {grid.title}", "", _pipes(grid.headings), _rule(grid)]
         lines += [*map(_pipes, grid.lines), ""]
     lines += [f"Not measured: {failure}\n" for failure in result.failures]
     lines += [f"Left out: {reason}\n" for reason in result.left_out]
     return "\n".join(lines)
+
+
+def _rule(grid: Grid) -> str:
+    return _pipes(["---" if number < grid.words else "---:" for number in range(len(grid.headings))])
 
 
 def _pipes(cells: list[str]) -> str:
