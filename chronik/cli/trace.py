@@ -191,7 +191,8 @@ def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
 
     def print_for_people(event: AnyEvent) -> None:
         line = trace_lines.line_of(event)
-        text = Text(f"{trace_lines.clock_time(event.at_us)}  node {event.node}  ", style="dim")
+        text = Text()
+        text.append(f"{trace_lines.clock_time(event.at_us)}  node {event.node}  ", style="dim")
         text.append(f"{line.subject:<14}  ", style="bold")
         text.append(f"{line.verb:<11}  ", style=line.style)
         text.append(line.words, style="dim" if line.style == trace_lines.STANDING else "")
