@@ -39,12 +39,6 @@ def clock_time(at_us: int) -> str:
     return moment.strftime("%H:%M:%S.%f")
 
 
-def told(event: AnyEvent) -> str:
-    """The whole line, without colours."""
-    line = line_of(event)
-    return f"{clock_time(event.at_us)}  node {event.node}  {line.subject:<14}  {line.verb:<11}  {line.words}"
-
-
 @singledispatch
 def line_of(event: AnyEvent) -> Line:
     """What happened, in words."""
