@@ -113,7 +113,7 @@ def make(data_dir: str, wish: Wish) -> ClusterDirectory:
             raise CliError(f"--set {key} is for `chronik serve`; a cluster decides it itself", hint)
     count = NODES_DEFAULT if wish.nodes is None else wish.nodes
     ports = _ports(PORT_DEFAULT if wish.port is None else wish.port, count)
-    http_ports = _http_ports(count)
+    http_ports = free_ports(count, HOST) if wish.port == 0 else _http_ports(count)
     settings: dict[str, str] = {
         "controller.quorum.voters": ",".join(f"{number}@{HOST}:{port}" for number, port in enumerate(ports, 1)),
         "default.replication.factor": str(min(3, count)),

@@ -60,6 +60,7 @@ def watermark_stands_still() -> None:
 
 def fetch_hangs() -> None:
     """A consumer that has come so far is not answered any more, whatever there is for it."""
+    _give_no_more(lambda replica: True)  # or one answer might hold everything, and nothing would be left to hang
     plan, time_is_up = fetch._Fetch._plan, fetch._Fetch._time_is_up
 
     def plan_nothing(waiting: fetch._Fetch) -> fetch.Plan:
@@ -90,6 +91,11 @@ def _is_ours(image: MetadataImage, topic: str | bytes) -> bool:
 
 def partition_starved() -> None:
     """Consumers get nothing more of partition 1, while all others go on."""
+    _give_no_more(lambda replica: replica.partition == STARVED_PARTITION)
+
+
+def _give_no_more(is_meant: Callable[[Replica], bool]) -> None:
+    """Answers to fetches hold nothing of these partitions from so many records on. The watermark is told as it is."""
     plan, readable_bound = fetch._Fetch._plan, Replica.readable_bound
     is_planning = False
 
@@ -103,8 +109,8 @@ def partition_starved() -> None:
 
     def bound(replica: Replica, isolation_level: int) -> int:
         true_bound = readable_bound(replica, isolation_level)
-        is_starved = is_planning and replica.partition == STARVED_PARTITION and not is_internal(replica.topic)
-        return min(true_bound, AFTER_RECORDS) if is_starved else true_bound
+        is_hungry = is_planning and not is_internal(replica.topic) and is_meant(replica)
+        return min(true_bound, AFTER_RECORDS) if is_hungry else true_bound
 
     _put(fetch._Fetch, "_plan", plan_with_hunger)
     _put(Replica, "readable_bound", bound)
