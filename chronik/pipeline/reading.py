@@ -24,7 +24,6 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
     from chronik.pipeline.decode import Aborted, Wanted, decode, read_batches
 
     partition, end_offset = wanted.partition, wanted.end_offset
-    columns = Wanted(partition.topic, partition.number, wanted.start_offset, end_offset, options.has_headers)
     with Cluster(options.client) as cluster:
         cluster.check_id(partition.topic, wanted.topic_id)
         position = wanted.start_offset
@@ -45,6 +44,8 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
             if batches.next_offset <= position:
                 raise Corrupt(str(partition), f"asked for offset {position}, its leader gave what is before it")
             patience.renew()
+            # From `position` on: a batch is whole, and may begin with records that were read or deleted before.
+            columns = Wanted(partition.topic, partition.number, position, end_offset, options.has_headers)
             position = batches.next_offset
             if position < end_offset:
                 receive = cluster.ask_for_records(FetchFrom(partition, wanted.topic_id, position))

@@ -77,7 +77,7 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
-        return _write(iterator, self._options, Numbers(self._writer_id, TaskContext.get().partitionId(), 0))
+        return write_rows(iterator, self._options, Numbers(self._writer_id, TaskContext.get().partitionId(), 0))
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -94,7 +94,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         micro_batch = context.getLocalProperty("streaming.sql.batchId")
         if query_id is None or micro_batch is None:
             raise RuntimeError("Spark does not say which micro-batch of which query this is: it could be written twice")
-        return _write(iterator, self._options, Numbers(query_id, context.partitionId(), int(micro_batch)))
+        return write_rows(iterator, self._options, Numbers(query_id, context.partitionId(), int(micro_batch)))
 
 
 @dataclass
@@ -124,7 +124,8 @@ class Numbers:
         return (1 << 62) | (digest & ((1 << 62) - 1))
 
 
-def _write(iterator: Iterator[pa.RecordBatch], options: WriteOptions, numbers: Numbers) -> Written:
+def write_rows(iterator: Iterator[pa.RecordBatch], options: WriteOptions, numbers: Numbers) -> Written:
+    """What a task does: all rows, in order. Run again with the same rows and numbers, it writes what is missing."""
     rows = 0
     with Cluster(options.client) as cluster:
         for number, table in enumerate(_chunks(iterator)):

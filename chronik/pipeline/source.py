@@ -9,6 +9,7 @@ planning runs on the driver, `read` in the tasks. No connection outlives a call.
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,8 @@ from chronik.pipeline.reading import read_range
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SETTLE_S = 10.0
+SETTLE_PAUSE_S = 0.2
 COLUMNS = [
     StructField("key", BinaryType()),
     StructField("value", BinaryType()),
@@ -120,7 +123,8 @@ class TopicReader(DataSourceReader):
         return [RangePartition(each) for each in split(ranges, options.min_partitions)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, RangePartition)
+        if not isinstance(partition, RangePartition):
+            return iter(())  # Spark's own, which it makes where there is nothing to read
         return read_range(partition.wanted, self._options)
 
 
@@ -151,7 +155,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
-        latest = self._target or self._latest(begun)
+        latest = self._target or self._settled(begun)
         self._check_same_topics(begun, latest.topic_ids)
         ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
         for each, offset in begun.by_partition.items():
@@ -176,6 +180,28 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
         return read_range(partition.wanted, self._options)
+
+    def _settled(self, begun: Offsets) -> Offsets:
+        """The end of every partition, not before where the stream is.
+
+        A new leader may know less for a moment. If it stays so, the log was cut back: records that are written there
+        later would have offsets that are taken for read.
+        """
+        deadline = time.monotonic() + min(SETTLE_S, self._options.client.timeout_ms / 1000)
+        while True:
+            latest = self._latest(begun)
+            self._check_same_topics(begun, latest.topic_ids)
+            now = latest.by_partition
+            behind = [each for each, offset in begun.by_partition.items() if now.get(each, offset) < offset]
+            if not behind or time.monotonic() > deadline:
+                break
+            time.sleep(SETTLE_PAUSE_S)
+        for each in behind:
+            data_loss(
+                self._options,
+                f"{each} ends at offset {now[each]}, and was read up to {begun.by_partition[each]} before",
+            )
+        return latest
 
     def _latest(self, begun: Offsets | None) -> Offsets:
         """The end of every partition there is now, of topics that may have come or gone since."""

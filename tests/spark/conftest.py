@@ -1,0 +1,26 @@
+"""One Spark session for the whole run. Everything here is skipped, in words, where Spark cannot run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from chronik.pipeline.session import NotReady, open_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # PySpark's own
+        try:
+            session = open_session("chronik-tests", "local[2]", "1g", scratch_dir=str(tmp_path_factory.mktemp("spark")))
+        except NotReady as problem:
+            pytest.skip(str(problem))
+    yield session
+    session.stop()

@@ -1,0 +1,137 @@
+"""`format("chronik")` in a real session, reading from a real node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from chronik.core.records.batch import COMPRESSION_NAMES
+from chronik.testing import RunningNode
+from tests.spark.support import Sent, delete_topic, new_topic, options, send, simple
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
+pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
+
+pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def load(spark: SparkSession, said: dict[str, str]) -> DataFrame:
+    return spark.read.format("chronik").options(**said).load()
+
+
+def run_once(spark: SparkSession, said: dict[str, str], folder: Path) -> list[int]:
+    """A stream into Parquet that reads what there is. The rows of each of its micro-batches."""
+    query = (
+        spark.readStream.format("chronik")
+        .options(**said)
+        .load()
+        .writeStream.format("parquet")
+        .option("checkpointLocation", str(folder / "checkpoint"))
+        .option("path", str(folder / "table"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+
+
+def table(spark: SparkSession, folder: Path) -> list[int]:
+    return sorted(int(row.value) for row in spark.read.parquet(str(folder / "table")).collect())
+
+
+def test_every_record_arrives_once_and_whole_in_every_codec(spark: SparkSession, chronik_node: RunningNode) -> None:
+    topic = new_topic(chronik_node.bootstrap, 2)
+    sent: list[Sent] = []
+    for codec in COMPRESSION_NAMES:
+        some = [
+            Sent(
+                number % 2,
+                None if number % 3 else b"k%d" % number,
+                None if number % 7 == 0 else b"%s %d " % (codec.encode(), number) * 20,
+                1_700_000_000_000 + number,
+                (("codec", codec.encode()), ("none", None)) if number % 5 == 0 else (),
+            )
+            for number in range(400)
+        ]
+        send(chronik_node.bootstrap, topic, some, codec)
+        sent += some
+
+    frame = load(spark, options(chronik_node.bootstrap, topic, includeHeaders="true"))
+    rows = sorted(frame.collect(), key=lambda row: (row.partition, row.offset))
+
+    assert {(row.topic, row.timestampType) for row in rows} == {(topic, 0)}
+    for partition in (0, 1):
+        mine = [row for row in rows if row.partition == partition]
+        assert [row.offset for row in mine] == list(range(len(mine)))
+        assert [as_sent(row) for row in mine] == [each for each in sent if each.partition == partition]
+
+
+def as_sent(row: Any) -> Sent:
+    headers = tuple((each.key, None if each.value is None else bytes(each.value)) for each in row.headers)
+    key, value = (None if part is None else bytes(part) for part in (row.key, row.value))
+    return Sent(row.partition, key, value, round(row.timestamp.timestamp() * 1000), headers)
+
+
+def test_columns_and_types_are_those_of_the_kafka_connector(spark: SparkSession, chronik_node: RunningNode) -> None:
+    topic = new_topic(chronik_node.bootstrap)
+
+    frame = load(spark, options(chronik_node.bootstrap, topic))
+
+    assert frame.schema.simpleString() == (
+        "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,timestamp:timestamp,timestampType:int>"
+    )
+    assert frame.count() == 0
+
+
+def test_one_partition_is_read_by_several_tasks(spark: SparkSession, chronik_node: RunningNode) -> None:
+    topic = new_topic(chronik_node.bootstrap)
+    send(chronik_node.bootstrap, topic, simple(1_000))
+
+    frame = load(spark, options(chronik_node.bootstrap, topic, minPartitions="4"))
+
+    assert frame.rdd.getNumPartitions() == 4
+    assert sorted(int(row.value) for row in frame.collect()) == list(range(1_000))
+
+
+def test_a_stream_reads_on_from_its_checkpoint(spark: SparkSession, chronik_node: RunningNode, tmp_path: Path) -> None:
+    topic = new_topic(chronik_node.bootstrap, 2)
+    said = options(chronik_node.bootstrap, topic, startingOffsets="earliest", maxOffsetsPerTrigger="60")
+    send(chronik_node.bootstrap, topic, simple(100) + simple(50, 1, 100))
+
+    first = run_once(spark, said, tmp_path)
+    send(chronik_node.bootstrap, topic, simple(10, 0, 150))
+    second = run_once(spark, said, tmp_path)
+
+    assert first == [60, 60, 30]
+    assert second == [10]
+    assert table(spark, tmp_path) == list(range(160))
+
+
+def test_a_stream_does_not_go_on_in_a_topic_created_again(
+    spark: SparkSession, chronik_node: RunningNode, tmp_path: Path
+) -> None:
+    topic = new_topic(chronik_node.bootstrap)
+    said = options(chronik_node.bootstrap, topic, startingOffsets="earliest")
+    send(chronik_node.bootstrap, topic, simple(10))
+    run_once(spark, said, tmp_path)
+
+    delete_topic(chronik_node.bootstrap, topic)
+    new_topic(chronik_node.bootstrap, name=topic)
+    send(chronik_node.bootstrap, topic, simple(20))
+
+    with pytest.raises(Exception, match="was deleted and created again"):
+        run_once(spark, said, tmp_path)
+    assert table(spark, tmp_path) == list(range(10))
+
+
+def test_what_is_wrong_is_said_by_spark_in_our_words(spark: SparkSession, chronik_node: RunningNode) -> None:
+    with pytest.raises(Exception, match="there is no topic 'nowhere'"):
+        load(spark, options(chronik_node.bootstrap, "nowhere")).count()
+    with pytest.raises(Exception, match="is 'startingOffsets' meant"):
+        load(spark, options(chronik_node.bootstrap, "t", startingOfsets="earliest")).count()
