@@ -12,8 +12,9 @@ from tests.bench.systems.asking import leader_when_in_sync, names_all
 from tests.bench.systems.kafka.jars import SERVER_FLAGS, SHORT_LIFE_FLAGS, command
 from tests.bench.systems.system import ServerFailed, free_ports
 
-READY_TIMEOUT_S = 120.0
-STOP_TIMEOUT_S = 120.0
+# With ten thousand partitions, after a kill, it takes its time.
+READY_TIMEOUT_S = 600.0
+STOP_TIMEOUT_S = 600.0
 FORMAT_TIMEOUT_S = 60.0
 POLL_S = 0.02
 NODES = 3
