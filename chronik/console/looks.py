@@ -195,6 +195,7 @@ async def events(node: Node, arguments: dict[str, Any]) -> EventsLook:
         cursor,
         lost,
         cursor < node.trace.added and len(given) == limit,
+        node.trace.began_us,
     )
 
 

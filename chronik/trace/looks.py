@@ -105,6 +105,7 @@ class EventsLook(msgspec.Struct, frozen=True, gc=False):
     cursor: int  # where to go on
     lost: int  # let go before they could be read
     is_more: bool = False
+    began_us: int = 0  # when this node's process did: another than before means that what was under way is gone
 
 
 # --- one record, for `chronik where`

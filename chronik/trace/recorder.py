@@ -58,6 +58,7 @@ class Recorder:
     def __init__(self, node_id: int, clock: Clock, ring_events: int = RING_EVENTS) -> None:
         self.node_id = node_id
         self.clock = clock
+        self.began_us = clock.now_us()  # a cursor from before means nothing
         self._ring_events = ring_events
         self._chunk_events = max(1, min(EVENTS_A_CHUNK, ring_events // 2))
         self._chunks: deque[Chunk] = deque()

@@ -70,7 +70,7 @@ class Gathering:
         self._asking = asking
         self._events: list[AnyEvent] = []
         self._cursors: dict[int, int] = {}
-        self._away: set[int] = set()
+        self._began_us: dict[int, int] = {}
         self._shifts_us: dict[int, int] = {}  # by node: what to add to its times
 
     def look(self, timeout_s: float = 5.0) -> tuple[list[AnyEvent], int]:
@@ -78,7 +78,6 @@ class Gathering:
         for _ in range(ROUNDS_MAX):
             began_s = time.monotonic()
             told = self._asking.events(self.addresses, timeout_s, self.topics, self._cursors)
-            self._away.update(told.silent)
             self._compare_clocks({node: look.now_us for node, look in told.items()}, time.monotonic() - began_s)
             for look in told.values():
                 self._take_events(look)
@@ -100,14 +99,13 @@ class Gathering:
         return list(self._events), now_us
 
     def _take_events(self, look: EventsLook) -> None:
-        # A node that was started anew counts from the beginning; one that was away may have been. What it had under way
-        # before is told by nobody.
-        is_new = look.cursor < self._cursors.get(look.node, 0)
-        if look.lost > 0 or is_new or look.node in self._away:
+        # What a node that was started anew had under way before is told by nobody.
+        is_new = look.began_us != self._began_us.setdefault(look.node, look.began_us)
+        if look.lost > 0 or is_new:
             self.lost += look.lost
             at_us = look.events[0].at_us if look.events else look.now_us
             self._take(look.node, (EventsLost(at_us, look.node, look.lost),))
-        self._away.discard(look.node)
+        self._began_us[look.node] = look.began_us
         self._take(look.node, look.events)
         self._cursors[look.node] = look.cursor
 

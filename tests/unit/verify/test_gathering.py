@@ -25,6 +25,7 @@ class FakeNode:
     seen: list[PartitionSeen] = field(default_factory=list)
     lost: int = 0
     clock_off_us: int = 0
+    began_us: int = 1
     is_silent: bool = False
 
 
@@ -53,7 +54,7 @@ class FakeNodes:
             end = cursor + len(events)
             now_us = self.now_us + node.clock_off_us
             answers[number] = EventsLook(
-                number, now_us, Traces(True, ()), events, end, node.lost, is_more=end < len(node.ring)
+                number, now_us, Traces(True, ()), events, end, node.lost, end < len(node.ring), node.began_us
             )
         return Looks(answers, self._silent())
 
@@ -153,13 +154,14 @@ def test_a_node_that_was_started_anew_leaves_a_hole() -> None:
     gathered = gathering(FakeNodes({1: node}))
     gathered.look()
 
-    node.ring = [event(1, -1)]
+    node.ring, node.began_us = [event(1, -1)], 2
     events, _ = gathered.look()
+    again, _ = gathered.look()
 
-    assert events == [event(1, -9), event(1, -8), EventsLost(event(1, -1).at_us, 1, 0), event(1, -1)]
+    assert events == again == [event(1, -9), event(1, -8), EventsLost(event(1, -1).at_us, 1, 0), event(1, -1)]
 
 
-def test_a_node_that_was_away_leaves_a_hole_and_is_named_meanwhile() -> None:
+def test_a_node_that_does_not_answer_is_named_and_goes_on_where_it_was() -> None:
     node = FakeNode([event(2, -9)])
     nodes = FakeNodes({1: FakeNode(), 2: node})
     gathered = gathering(nodes)
@@ -174,7 +176,7 @@ def test_a_node_that_was_away_leaves_a_hole_and_is_named_meanwhile() -> None:
     events, _ = gathered.look()
 
     assert gathered.silent == {}
-    assert events == [event(2, -9), EventsLost(event(2, -1).at_us, 2, 0), event(2, -1)]
+    assert events == [event(2, -9), event(2, -1)]
 
 
 def test_a_clock_that_is_far_off_is_put_right() -> None:
