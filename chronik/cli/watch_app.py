@@ -22,6 +22,8 @@ from chronik.cli.watch_model import GroupRow, Row, View, shown
 from chronik.cli.watch_screens import KeySheet, PartitionSheet, Sheet, StallSheet
 
 GROUP_LINES_MAX = 8
+# What is shown is as old as this: worth saying when it is more than a moment.
+SLOW_LOOK_S = 2.0
 # Columns do not shrink with each number, but one that was wide long ago gives its room back.
 VIEWS_A_WIDTH = 10
 
@@ -221,6 +223,7 @@ class WatchApp(App[None]):
     def _marks(self) -> list[tuple[str, bool]]:
         return [
             ("held", self._is_held),
+            (f"a look takes {self.view.took_s:.0f} s", self.view.took_s >= SLOW_LOOK_S),
             ("problems only", self._is_troubled),
             ("internal too", self._is_internal),
             (f"filter {self._words}", bool(self._words)),

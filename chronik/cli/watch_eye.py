@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chronik.cli.watch_model import History, Snapshot, View
 from chronik.shell.asking import NoAnswer
@@ -64,10 +64,11 @@ class Eye:
 
     def see(self) -> Seen:
         """One look."""
+        begun_s = time.monotonic()
         try:
             snapshot = self._look()
             self._away_since_s = None
-            return self._history.take(snapshot)
+            return replace(self._history.take(snapshot), took_s=time.monotonic() - begun_s)
         except NoAnswer as problem:
             now_s = time.monotonic()
             if self._away_since_s is None:

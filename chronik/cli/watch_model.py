@@ -145,6 +145,8 @@ class View:
     silent: Mapping[int, str]
     is_tracing: bool
     verdicts: tuple[Verdict, ...]
+    took_s: float = 0.0
+    """How long the nodes took to answer: one that hangs is waited for."""
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 import pytest
 from textual import events
@@ -262,6 +263,17 @@ def test_a_cluster_that_goes_away_is_said_and_the_view_goes_on_when_it_is_back()
         terminal.tell(view_of(led("orders", 0)))
         await terminal.until(lambda: terminal.lines()[0].startswith(" chronik watch"))
         await terminal.until(lambda: terminal.names() == ["orders:0"])
+
+    use(view_of(), steps)
+
+
+def test_it_is_said_when_the_nodes_are_slow_to_answer() -> None:
+    async def steps(terminal: Terminal) -> None:
+        terminal.tell(replace(view_of(), took_s=4.2))
+        await terminal.until(lambda: "a look takes 4 s" in terminal.lines()[0])
+
+        terminal.tell(replace(view_of(), took_s=0.2))
+        await terminal.until(lambda: "a look takes" not in terminal.lines()[0])
 
     use(view_of(), steps)
 
