@@ -59,7 +59,7 @@ def stalls(
     if as_json:
         print_json(_as_json(verdicts, gathering, now_us, seconds))
     else:
-        _tell(verdicts, gathering, seconds)
+        tell(verdicts, gathering, seconds)
     if verdicts:
         raise typer.Exit(EXIT_STALLS)
 
@@ -97,8 +97,8 @@ def _as_json(verdicts: list[Verdict], gathering: Gathering, now_us: int, seconds
 # --- for people
 
 
-def _tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
-    for number, alike in enumerate(_together(verdicts)):
+def tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
+    for number, alike in enumerate(together(verdicts)):
         if number:
             print_line()
         _tell_one(alike)
@@ -112,7 +112,7 @@ def _tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None
     _tell_what_is_unknown(gathering)
 
 
-def _together(verdicts: list[Verdict]) -> list[list[Verdict]]:
+def together(verdicts: list[Verdict]) -> list[list[Verdict]]:
     """One follower that stops holds many partitions: that is one thing to read, not a hundred."""
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:

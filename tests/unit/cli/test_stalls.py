@@ -1,0 +1,79 @@
+"""What `chronik stalls` prints: one thing to read for what is one thing, and what could not be known."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.cli.stalls import tell, together
+from chronik.trace.verdicts import Cause, Verdict
+from chronik.verify.gathering import Gathering
+
+
+def stuck(partition: int, follower: int = 3, topic: str = "orders") -> Verdict:
+    return Verdict(
+        Cause.WATERMARK_STANDS_STILL,
+        f"{topic}:{partition} hides 5 records above {partition} since 04:00 (6.0 s): follower {follower} has nothing",
+        ("the watermark is 5", "follower 3 lags"),
+        "restart it",
+        1,
+        topic,
+        partition,
+        node=follower,
+    )
+
+
+def hanging(client: str) -> Verdict:
+    return Verdict(Cause.FETCH_HANGS, f"{client} waits", ("it asked",), "look", 1, "orders", 0, None, client, "h", 1)
+
+
+def test_partitions_that_one_follower_holds_are_told_together() -> None:
+    verdicts = [stuck(0), stuck(1), stuck(2, follower=2), stuck(0, topic="parcels"), hanging("a"), hanging("b")]
+    assert together(verdicts) == [
+        [stuck(0), stuck(1)],
+        [stuck(2, follower=2)],
+        [stuck(0, topic="parcels")],
+        [hanging("a")],
+        [hanging("b")],
+    ]
+
+
+def test_each_is_told_with_evidence_and_advice(capsys: pytest.CaptureFixture[str]) -> None:
+    tell([stuck(0), stuck(1), hanging("a")], Gathering([]), 6.0)
+
+    lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+
+    assert lines == [
+        "WATERMARK STANDS STILL orders:0 hides 5 records above 0 since 04:00 (6.0 s): follower 3 has nothing",
+        "  so it is with orders:1",
+        "  - the watermark is 5",
+        "  - follower 3 lags",
+        "  What to do: restart it",
+        "",
+        "FETCH HANGS a waits",
+        "  - it asked",
+        "  What to do: look",
+    ]
+
+
+def test_many_partitions_are_counted_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    tell([stuck(number) for number in range(50)], Gathering([]), 6.0)
+    assert "orders:8 and 41 more" in capsys.readouterr().out
+
+
+def test_that_nothing_stalls_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    tell([], Gathering([]), 6.0)
+    assert capsys.readouterr().out == "nothing stalls: 0 nodes, 0 partitions and 0 groups watched for 6 s\n"
+
+
+def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
+    gathering = Gathering([])
+    gathering.untraced = [f"topic-{number}" for number in range(10)]
+    gathering.silent = {2: "it hung up"}
+    gathering.lost = 1_500
+
+    tell([], gathering, 6.0)
+
+    said = capsys.readouterr().err
+    assert "topic-7 and 2 more. Of these only watermarks and groups can be judged" in said
+    assert "node 2 could not be asked: it hung up" in said
+    assert "1,500 events came faster than they could be read" in said
