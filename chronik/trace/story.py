@@ -389,7 +389,7 @@ def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> t
         return tuple(lines)  # there is nothing to be known
     if acknowledged is None:
         lines.append(f"when it was acknowledged, and with which acks: {_why(known)}")
-    elif acknowledged is not None and acknowledged.answered_us is None and acknowledged.acks != 0:
+    elif acknowledged.answered_us is None and acknowledged.acks != 0:
         lines.append("whether its producer was told: the trace has the batch, and no answer to it")
     if not known.is_traced or acknowledged is None:
         lines.append(f"all fetch answers that had it: {_why(known)}")
@@ -398,5 +398,5 @@ def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> t
 
 def _why(known: Known) -> str:
     if known.traced_from_us is None:
-        return "the topic is traced only since a moment ago" if known.is_traced else "the topic is not traced"
+        return "the trace has nothing of this topic yet" if known.is_traced else "the topic is not traced"
     return "the trace does not reach back that far" if known.is_traced else "the topic is not traced any more"
