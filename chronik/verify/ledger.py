@@ -79,6 +79,11 @@ class Ledger:
         """Sent, and neither acknowledged nor refused yet."""
         return self.states.count(SENT)
 
+    @property
+    def quiet_s(self) -> float:
+        """Since something was last acknowledged, or sending began."""
+        return self.pulse.quiet_s(self._seconds())
+
     def is_acknowledged(self, number: int) -> bool:
         return self.states[number] == ACKNOWLEDGED
 

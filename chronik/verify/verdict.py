@@ -275,6 +275,9 @@ def _remarks(facts: Facts) -> tuple[str, ...]:
         remarks.append(
             f"{_messages(compared.reordered)} came after later ones: a retry of a producer that is not idempotent"
         )
+    if facts.fates and compared.produced < facts.settings.messages:
+        unsent = facts.settings.messages - compared.produced
+        remarks.append(f"{_messages(unsent)} were never sent: nothing was acknowledged any more")
     if compared.unacknowledged_consumed and facts.fates:
         remarks.append(f"{_messages(compared.unacknowledged_consumed)} arrived that the producer was told had failed")
     return tuple(remarks)

@@ -11,7 +11,15 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Messag
 from confluent_kafka import Consumer as LibraryConsumer
 from confluent_kafka import Producer as LibraryProducer
 
-from chronik.verify.clients.protocol import FLUSH_S, IN_FLIGHT_MAX, ConsumerFailed, Receiving, Sending, until_stopped
+from chronik.verify.clients.protocol import (
+    FLUSH_S,
+    IN_FLIGHT_MAX,
+    ConsumerFailed,
+    Receiving,
+    Sending,
+    is_in_vain,
+    until_stopped,
+)
 from chronik.verify.ledger import Ledger, Record
 from chronik.verify.messages import Messages
 
@@ -47,7 +55,8 @@ class Confluent:
             self._send(producer, order, number, messages, ledger)
             if number % LOOK_EVERY == 0:
                 producer.poll(0)
-                until_stopped(order)
+                if is_in_vain(order, ledger):
+                    break
         deadline = time.monotonic() + 2 * order.timeout_s  # each message has its own time; this is if the client hangs
         while producer.flush(FLUSH_S) and time.monotonic() < deadline:
             until_stopped(order)
@@ -63,7 +72,7 @@ class Confluent:
                 )
                 return
             except BufferError:
-                producer.poll(ROOM_WAIT_S)
+                producer.poll(ROOM_WAIT_S)  # a message that gets no answer in its time makes room as well
                 until_stopped(order)
             except KafkaException as refused:
                 ledger.refuse(number, reason(refused.args[0]))

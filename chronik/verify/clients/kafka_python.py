@@ -17,6 +17,7 @@ from chronik.verify.clients.protocol import (
     ProducerFailed,
     Receiving,
     Sending,
+    is_in_vain,
     until_stopped,
 )
 from chronik.verify.ledger import Ledger, Record
@@ -47,12 +48,13 @@ class KafkaPython:
                 self._send(producer, order, number, messages, ledger)
                 if number % LOOK_EVERY == 0:
                     _wait_until_fewer(IN_FLIGHT_MAX, ledger, order)
+                    if is_in_vain(order, ledger):
+                        break
             producer.flush(0)
         except KafkaTimeoutError:
             _wait_until_fewer(0, ledger, order)
         finally:
-            with contextlib.suppress(KafkaTimeoutError):  # those without an answer stay as they are: sent, and no more
-                producer.close(timeout=0 if order.is_stopped() else CLOSE_S)
+            _close(producer, 0 if order.is_stopped() else CLOSE_S)
 
     def _producer(self, order: Sending) -> Any:
         try:
@@ -120,6 +122,16 @@ def _wait_until_fewer(count: int, ledger: Ledger, order: Sending) -> None:
         until_stopped(order)
         time.sleep(PAUSE_S)
     until_stopped(order)
+
+
+def _close(producer: Any, timeout_s: float) -> None:
+    try:
+        producer.close(timeout=timeout_s)
+    except KafkaTimeoutError:
+        # kafka-python 3.0 stays open while a message has no answer, and complains when it is collected.
+        producer._sender.force_close()
+        with contextlib.suppress(KafkaTimeoutError):
+            producer.close(timeout=CLOSE_S)
 
 
 def _acknowledged(ledger: Ledger, number: int, told: Any) -> None:

@@ -52,6 +52,12 @@ def until_stopped(order: Sending) -> None:
         raise Stopped
 
 
+def is_in_vain(order: Sending, ledger: Ledger) -> bool:
+    """Whether to send no more: for twice a message's time nothing was acknowledged."""
+    until_stopped(order)
+    return ledger.quiet_s > 2 * order.timeout_s
+
+
 class ProducerFailed(Exception):
     """The client did not even start; the message is what it said."""
 

@@ -207,6 +207,15 @@ def test_a_producer_that_never_started_produced_nothing() -> None:
     assert "3,000 messages: NoBrokersAvailable" in judged.evidence
 
 
+def test_a_producer_that_gave_up_sending_says_how_many_it_kept() -> None:
+    short = compared(1_000, 1_000, 0, produced=2_400, acknowledged=2_000)
+
+    judged = judge(facts(short, fated(Fate.NEVER_ACCEPTED, 400), errors={"KafkaTimeoutError": 400}))
+
+    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.NEVER_PRODUCED)
+    assert "600 messages were never sent: nothing was acknowledged any more" in judged.evidence
+
+
 def test_all_arrived_though_not_all_were_acknowledged_is_partial() -> None:
     untold = replace(WHOLE, acknowledged=2_990, unacknowledged_consumed=10)
 
