@@ -110,7 +110,7 @@ def _given_up(fetches: list[Fetch], history: History, limits: Limits) -> list[Fe
         for fetch in takewhile(lambda end: isinstance(end, FetchDropped), reversed(ends))
         if isinstance(fetch, FetchDropped) and is_given_up_late(fetch, limits)
     ]
-    if not late or not history.is_within(late[0].at_us, limits.churn_ms):
+    if not late or not history.is_within(late[0].at_us, 2 * limits.fresh_ms):
         return []
     is_long = late[0].waited_us >= (late[0].max_wait_ms + limits.hang_ms) * 1000
     return late[::-1] if is_long or len(late) >= limits.repeats else []

@@ -52,9 +52,11 @@ def _lasts(group: str, past: GroupPast, limits: Limits) -> Verdict | None:
     ]
     if joined and waited_for:
         evidence.append(f"joined again since: {counted(len(joined), 'member')}; not yet: {listed(waited_for[:5])}")
+    # With KIP-848 only those partitions wait that change hands.
+    effect = "partitions wait for their new readers" if last.type == "consumer" else "nobody reads"
     return Verdict(
         Cause.GROUP_REBALANCING,
-        f"group {group!r} is {last.state} since {clock(since_us)} ({seconds(last.at_us - since_us)}): nobody reads",
+        f"group {group!r} is {last.state} since {clock(since_us)} ({seconds(last.at_us - since_us)}): {effect}",
         tuple(evidence),
         "it waits for members that do not answer: see what they do between two polls, and stop those that hang; it "
         "waits no longer than max.poll.interval.ms (the rebalance timeout) of its members",

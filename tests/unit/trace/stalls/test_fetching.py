@@ -108,6 +108,10 @@ def test_giving_up_twice_is_no_pattern_unless_it_took_very_long() -> None:
     assert "gave up once" in verdict.summary
 
 
+def test_a_client_that_gave_up_long_ago_may_be_gone() -> None:
+    assert found(*sights(100), dropped(9, 100, waited=8, connection=1)) == []
+
+
 def test_a_client_that_is_answered_again_is_well() -> None:
     gave_up = [dropped(4 * number, 100, waited=3, connection=number) for number in range(1, 5)]
     assert found(*sights(150), *gave_up, answered(18, 100, 150)) == []
