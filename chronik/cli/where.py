@@ -103,8 +103,13 @@ def _places(
 def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
     known = gatherer.known(place.partition, place.offset)
     story = tell(gatherer.topic, place.partition, place.offset, known)
-    is_there = story.place is Place.HERE and story.is_below_watermark
-    return story, gatherer.read(place.partition, place.offset) if is_there else None
+    if story.place is not Place.HERE or not story.is_below_watermark:
+        return story, None
+    record = gatherer.read(place.partition, place.offset)
+    if record is None and story.batch is not None and story.batch.is_thinned:  # which of its records is not in its head
+        words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
+        story = msgspec.structs.replace(story, place=Place.COMPACTED, summary=words)
+    return story, record
 
 
 # --- as JSON

@@ -121,6 +121,43 @@ async def test_what_somebody_had_deleted_is_told_apart_from_what_retention_let_g
 
 
 @in_house
+async def test_a_record_that_a_later_one_of_its_key_replaced_is_compacted_away(house: House) -> None:
+    house.create("orders", cleanup_policy="compact", segment_bytes="200", min_cleanable_dirty_ratio="0")
+    replica = house.replicas.leader("orders", 0)
+    for number in range(12):
+        append(house, replica, b"%d" % number)
+    await house.settle()
+    for file in replica.log.compact(house.clock.now_ms(), replica.high_watermark):
+        if file is not None:
+            file.sync()
+
+    first, last = await look(house, 0), await look(house, 11)
+
+    assert (first.place, first.batch) == (Place.COMPACTED, None)
+    assert last.place is Place.HERE
+
+
+@in_house
+async def test_a_batch_that_compaction_made_thinner_says_so(house: House) -> None:
+    house.create("orders", cleanup_policy="compact", segment_bytes="200", min_cleanable_dirty_ratio="0")
+    replica = house.replicas.leader("orders", 0)
+    pairs = [KeyValue(b"kept", b"1"), KeyValue(b"key", b"2")]
+    house.replicas.append(replica, build(pairs, NOW_MS), ACKS_ALL)
+    for number in range(12):
+        append(house, replica, b"%d" % number)
+    await house.settle()
+    for file in replica.log.compact(house.clock.now_ms(), replica.high_watermark):
+        if file is not None:
+            file.sync()
+
+    seen = await look(house, 0)
+
+    assert seen.place is Place.HERE
+    assert seen.batch is not None
+    assert (seen.batch.record_count, seen.batch.is_thinned) == (1, True)
+
+
+@in_house
 async def test_a_partition_that_is_not_there_is_said_to_be_none(house: House) -> None:
     house.create("orders")
 
