@@ -166,6 +166,18 @@ async def test_a_refused_batch_is_told_with_its_code_and_reason(desk: HouseDesk)
     assert [(event.leader, event.leader_epoch) for event in events(desk, RefusedEvent)] == [(-1, -1), (NODE_ID, 0)]
 
 
+@run()
+async def test_a_batch_that_timed_out_is_refused_in_the_trace_and_not_answered(desk: HouseDesk) -> None:
+    trace_all(desk)
+
+    send(desk, acks=-1)
+    desk.house.loop.advance(1001)
+
+    assert [event.error for event in events(desk, RefusedEvent)] == ["REQUEST_TIMED_OUT"]
+    assert events(desk, ProduceAnswered) == []
+    await desk.settle()
+
+
 @run({"orders": 1, "bills": 1})
 async def test_a_topic_that_is_not_traced_tells_nothing(desk: HouseDesk) -> None:
     desk.house.trace.switch(is_all=False, exceptions=frozenset({"bills"}))
