@@ -18,9 +18,10 @@ from chronik.trace.verdicts import Cause, Verdict
 def find(history: History, limits: Limits, expected: Mapping[str, int]) -> Iterator[Verdict]:
     for topic, wanted in expected.items():
         sights = [(past, seen) for past, seen in history.sights(limits.fresh_ms) if past.topic == topic]
+        known = sum(past.topic == topic and bool(past.seen) for past in history.partitions.values())
         held = sum(seen.next_offset for _, seen in sights)
-        if not sights or held >= wanted:
-            continue
+        if not sights or len(sights) < known or held >= wanted:
+            continue  # where a partition is out of sight, nobody knows what it holds
         since_us = max(_unmoved_since_us(past) for past, _ in sights)
         until_us = min(seen.at_us for _, seen in sights)
         if until_us - since_us >= limits.stand_still_ms * 1000:

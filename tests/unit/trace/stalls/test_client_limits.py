@@ -61,6 +61,10 @@ def test_one_that_ends_hangs_up() -> None:
     assert found(*hang_ups(), left(60)) == []
 
 
+def test_that_somebody_else_ends_or_that_it_expires_says_nothing() -> None:
+    assert len(found(*hang_ups(), left(55, client="other"), left(55, reason="expired"), left(40))) == 1
+
+
 def test_what_is_over_is_over() -> None:
     assert found(*hang_ups(40, 50)) == []
 

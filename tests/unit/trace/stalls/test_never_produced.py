@@ -44,6 +44,11 @@ def test_one_that_got_some_a_moment_ago_is_well() -> None:
     assert found(*sights(17), seen(10, 30), expected=100) == []
 
 
+def test_one_with_a_partition_out_of_sight_is_not_judged() -> None:
+    gone = [seen(second, 40, partition=1) for second in range(5)]
+    assert found(*sights(5), *gone, expected=100) == []
+
+
 def test_one_that_nobody_has_seen_is_not_judged() -> None:
     assert found(expected=100) == []
     assert found(*sights(5), expected=100, now=30) == []
