@@ -37,6 +37,8 @@ def node_settings(chance: SimChance, node_count: int, *, is_synced: bool) -> dic
     }
     if node_count > 1:
         settings.update(_cluster_settings(chance, node_count))
+    if chance.other("trace").below(4) == 0:  # nothing else may change by it
+        settings["chronik.trace"] = "true"
     return settings
 
 
