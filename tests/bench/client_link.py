@@ -22,17 +22,22 @@ class ClientFailed(Exception):
 
 
 class Client:
-    """A running client process. Jobs are those of tests/bench/client/__main__.py."""
+    """A client process, started and warmed up by the first job. Jobs are those of tests/bench/client/__main__.py."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.bench.client"],
-            cwd=ROOT,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            bufsize=0,
-        )
-        self.ask("warm_up")
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def _started(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "tests.bench.client"],
+                cwd=ROOT,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+            )
+            self.ask("warm_up")
+        return self._process
 
     def ask(self, job: str, **arguments: Any) -> dict[str, float]:
         """Have a job done, and return its figures. Raises ClientFailed."""
@@ -41,17 +46,19 @@ class Client:
 
     def begin(self, job: str, **arguments: Any) -> None:
         """Have a job done while something else happens here."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps({"job": job, "arguments": arguments}).encode() + b"\n")
+        requests = self._started().stdin
+        assert requests is not None
+        requests.write(json.dumps({"job": job, "arguments": arguments}).encode() + b"\n")
 
     def wait_for_figures(self) -> dict[str, float]:
-        assert self._process.stdout is not None
+        answers = self._started().stdout
+        assert answers is not None
         with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
+            selector.register(answers, selectors.EVENT_READ)
             ready = selector.select(ANSWER_TIMEOUT_S)
         if not ready:
             raise ClientFailed(f"no answer within {ANSWER_TIMEOUT_S:.0f} s")
-        line = self._process.stdout.readline()
+        line = answers.readline()
         if not line:
             raise ClientFailed("the client process ended")
         answer = json.loads(line)
@@ -61,6 +68,8 @@ class Client:
         return figures
 
     def close(self) -> None:
+        if self._process is None:
+            return
         self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
