@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chronik.trace.events import FollowerSeen, GroupSeen, PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook
+from chronik.trace.looks import CopySeen, StateLook, UnopenedSeen
 from chronik.trace.verdicts import Verdict
 
 Partition = tuple[str, int]
@@ -41,7 +41,7 @@ class Snapshot:
 
 @dataclass(frozen=True)
 class Row:
-    """A partition. Rates are None until there are two snapshots, offsets while no copy can be read."""
+    """A partition. Rates are None until there are two snapshots, offsets while no copy is open or can be read."""
 
     topic: str
     partition: int
@@ -59,6 +59,8 @@ class Row:
     followers: tuple[FollowerSeen, ...]
     size_bytes: int
     offline: str | None
+    placed: tuple[int, ...] = ()
+    """The nodes that are to have it, where nothing is known of followers."""
     in_per_s: float | None = None
     out_per_s: float | None = None
     produced: tuple[float, ...] = ()
@@ -71,7 +73,7 @@ class Row:
 
     @property
     def replicas(self) -> tuple[int, ...]:
-        nodes = {*self.in_sync, *(follower.node for follower in self.followers)}
+        nodes = {*self.in_sync, *self.placed, *(follower.node for follower in self.followers)}
         return tuple(sorted(nodes if self.leader is None else nodes | {self.leader}))
 
     @property
@@ -268,9 +270,13 @@ def _rows(snapshot: Snapshot) -> list[Row]:
             place = (copy.topic, copy.partition)
             if place not in led and (place not in copies or _knowledge(copies[place]) < _knowledge(copy)):
                 copies[place] = copy
-    return [
-        _row_of_leader(led[place]) if place in led else _row_of_copy(copies[place]) for place in sorted([*led, *copies])
-    ]
+    unopened = [seen for state in snapshot.states.values() for seen in state.unopened]
+    # Each knows better than those before it.
+    rows = {(seen.topic, seen.partition): _row_of_unopened(seen) for seen in unopened if seen.leader < 0}
+    rows |= {place: _row_of_copy(copy) for place, copy in copies.items()}
+    rows |= {(seen.topic, seen.partition): _row_of_unopened(seen) for seen in unopened if seen.leader >= 0}
+    rows |= {place: _row_of_leader(seen) for place, seen in led.items()}
+    return [row for _, row in sorted(rows.items())]
 
 
 def _knowledge(copy: CopySeen) -> tuple[int, bool, int]:
@@ -316,6 +322,29 @@ def _row_of_copy(copy: CopySeen) -> Row:
         followers=(),
         size_bytes=copy.size_bytes,
         offline=copy.offline,
+    )
+
+
+def _row_of_unopened(seen: UnopenedSeen) -> Row:
+    """Nothing is wrong with one that is led: its leader opens it when it is asked for."""
+    is_led = seen.leader >= 0
+    return Row(
+        topic=seen.topic,
+        partition=seen.partition,
+        leader=seen.leader if is_led else None,
+        is_heard=is_led,
+        leader_epoch=seen.leader_epoch,
+        log_start=None,
+        last_stable_offset=None,
+        watermark=None,
+        next_offset=None,
+        gap=None,
+        in_sync=tuple(sorted(seen.in_sync)) if is_led else (),
+        in_sync_min=0,
+        followers=(),
+        size_bytes=0,
+        offline=None,
+        placed=seen.replicas if is_led else (),
     )
 
 

@@ -119,6 +119,8 @@ def _state_lines(row: Row) -> Iterator[Text]:
         yield Text("nobody leads this partition: this is what one of its replicas has", BAD)
     elif not row.is_heard:
         yield Text(f"{leader} leads and does not answer: this is what another node has", BAD)
+    elif row.watermark is None and row.offline is None:
+        yield Text("closed: nobody has asked for it since its leader began to lead", QUIET)
     if row.offline is not None:
         yield Text(f"cannot be read: {row.offline}", BAD)
     yield _pair("leader", f"{leader}, epoch {row.leader_epoch}")

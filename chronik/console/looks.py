@@ -7,7 +7,7 @@ and touches nothing. One that goes through many partitions lets others have thei
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Container, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -16,6 +16,7 @@ from chronik import __version__
 from chronik.console import record_look
 from chronik.console.totals import totals
 from chronik.core.errors import Code, Refused
+from chronik.core.replica.replica import NO_LEADER
 from chronik.node.seeing import groups_seen, partition_seen
 from chronik.trace.events import AnyEvent, PartitionSeen, RefusedEvent
 from chronik.trace.looks import (
@@ -32,6 +33,7 @@ from chronik.trace.looks import (
     RecordLook,
     StateLook,
     Traces,
+    UnopenedSeen,
 )
 from chronik.trace.recorder import Read
 
@@ -131,6 +133,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
         for (topic, partition), reason in sorted(node.replicas.offline().items())
         if (topic, partition) not in known and (wanted is None or topic in wanted)
     ]
+    known.update((copy.topic, copy.partition) for copy in copies)
     return StateLook(
         node_id,
         clock.now_us(),
@@ -141,7 +144,25 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
         tuple(copies),
         tuple(groups_seen(node.coordinators, node.image, node_id, clock.now_us())),
         totals(node, clock.monotonic_ms()),
+        tuple(_unopened(node, known, wanted)),
     )
+
+
+def _unopened(node: Node, known: Container[tuple[str, int]], wanted: Container[str] | None) -> Iterator[UnopenedSeen]:
+    """What is led here stays closed until somebody asks for it; what nobody leads may be nowhere open."""
+    for topic in node.image.topics.values():
+        if wanted is not None and topic.name not in wanted:
+            continue
+        for number, placed in enumerate(topic.partitions):
+            if placed.leader in (node.config.node_id, NO_LEADER) and (topic.name, number) not in known:
+                yield UnopenedSeen(
+                    topic.name,
+                    number,
+                    placed.leader,
+                    placed.leader_epoch,
+                    tuple(placed.replicas),
+                    tuple(placed.in_sync),
+                )
 
 
 def copy_seen(replica: Replica) -> CopySeen:

@@ -68,6 +68,17 @@ class CopySeen(msgspec.Struct, frozen=True, gc=False):
     offline: str | None = None
 
 
+class UnopenedSeen(msgspec.Struct, frozen=True, gc=False):
+    """A partition led here that nobody has asked for yet, or one that nobody leads: its offsets are not known here."""
+
+    topic: str
+    partition: int
+    leader: int  # -1: nobody leads
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+
+
 class Totals(msgspec.Struct, frozen=True, gc=False):
     """Of all that this node has, our own topics included; but for the first line, of what it leads."""
 
@@ -93,6 +104,7 @@ class StateLook(msgspec.Struct, frozen=True, gc=False):
     copies: tuple[CopySeen, ...]  # all that this node has, led here or not
     groups: tuple[GroupSeen, ...]  # coordinated here
     totals: Totals
+    unopened: tuple[UnopenedSeen, ...] = ()  # neither among `partitions` nor among `copies`
 
 
 class EventsLook(msgspec.Struct, frozen=True, gc=False):

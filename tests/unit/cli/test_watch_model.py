@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.cli.watch_model import HISTORY_SAMPLES, History, Row, shown, sparkline
+from chronik.trace.looks import UnopenedSeen
 from tests.unit.cli.watched import copy, follower, group, led, snapshot, state
 
 
@@ -50,6 +51,25 @@ def test_a_copy_that_cannot_be_read_has_no_offsets() -> None:
     row = only_row(state(2, copies=[copy(leader=-1, watermark=-1, next_offset=-1, offline="bad checksum")]))
 
     assert (row.leader, row.watermark, row.next_offset, row.offline) == (None, None, None, "bad checksum")
+
+
+def test_a_partition_that_nobody_asked_for_yet_is_shown_without_offsets() -> None:
+    closed = UnopenedSeen("orders", 0, 1, 5, (1, 2, 3), (1, 2))
+
+    row = only_row(state(1, unopened=[closed]), state(2, copies=[copy(leader=1)]))
+
+    assert (row.leader, row.is_heard, row.watermark, row.gap) == (1, True, None, None)
+    assert (row.in_sync, row.out_of_sync) == ((1, 2), (3,))
+
+
+def test_a_partition_that_nobody_leads_is_shown_even_if_nobody_has_a_copy() -> None:
+    lost = UnopenedSeen("orders", 0, -1, 5, (3,), (3,))
+
+    row = only_row(state(1, unopened=[lost]), state(2, unopened=[lost]))
+    known = only_row(state(1, unopened=[lost]), state(2, copies=[copy(leader=-1, next_offset=95)]))
+
+    assert (row.leader, row.is_heard, row.next_offset, row.is_troubled) == (None, False, None, True)
+    assert (known.leader, known.next_offset) == (None, 95)
 
 
 def test_the_log_of_the_metadata_is_told_of_by_its_leader_without_an_in_sync_set() -> None:

@@ -9,6 +9,7 @@ from rich.console import Console, RenderableType
 
 from chronik.cli.watch_model import History, View
 from chronik.cli.watch_words import details_text, duration, nodes_line, stall_line, stalls_page, totals_line
+from chronik.trace.looks import UnopenedSeen
 from chronik.trace.verdicts import Cause, Verdict
 from tests.unit.cli.watched import NOW_US, copy, follower, group, led, snapshot, state
 
@@ -129,6 +130,12 @@ def test_a_partition_whose_leader_is_silent_says_whose_word_it_is() -> None:
     assert "node 3 leads and does not answer" in details_text(silent, ()).plain
     assert "nobody leads" in details_text(nobody, ()).plain
     assert "cannot be read: bad checksum" in details_text(nobody, ()).plain
+
+
+def test_a_partition_that_nobody_asked_for_is_said_to_be_closed() -> None:
+    (row,) = view_of(state(1, unopened=[UnopenedSeen("orders", 0, 1, 5, (1,), (1,))])).rows
+
+    assert details_text(row, ()).plain.startswith("closed: nobody has asked for it")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from chronik.cli.watch_model import Snapshot
 from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook, Totals, Traces
+from chronik.trace.looks import CopySeen, StateLook, Totals, Traces, UnopenedSeen
 
 NOW_US = 1_700_000_000_000_000
 NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0)
@@ -67,9 +67,11 @@ def state(
     copies: Sequence[CopySeen] = (),
     groups: Sequence[GroupSeen] = (),
     is_tracing: bool = False,
+    unopened: Sequence[UnopenedSeen] = (),
 ) -> StateLook:
     traces = Traces(is_tracing, ())
-    return StateLook(node, NOW_US, "1.0", True, traces, tuple(partitions), tuple(copies), tuple(groups), NO_TOTALS)
+    seen = (tuple(partitions), tuple(copies), tuple(groups))
+    return StateLook(node, NOW_US, "1.0", True, traces, *seen, NO_TOTALS, tuple(unopened))
 
 
 def snapshot(at_s: float, *states: StateLook, silent: dict[int, str] | None = None, **given: object) -> Snapshot:

@@ -12,9 +12,9 @@ import pytest
 from chronik.console import looks
 from chronik.core.errors import Refused
 from chronik.core.machines.groups.classic_group import ClassicGroup
-from chronik.core.machines.metadata.image import Broker
+from chronik.core.machines.metadata.image import Broker, Partition, Topic
 from chronik.trace.events import AnyEvent, GroupLeft, PartitionSeen, RefusedEvent, WatermarkMoved
-from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces
+from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces, UnopenedSeen
 from chronik.trace.recorder import Recorder
 from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
 
@@ -118,6 +118,22 @@ def test_every_copy_is_told_also_those_that_are_led_elsewhere_or_cannot_be_read(
     assert followed == CopySeen("orders", 0, False, 9, 3, 0, 5, 5, 5, 5, 70)
     assert (offline.partition, offline.offline) == (1, "disk")
     assert (failed.topic, failed.next_offset, failed.offline) == ("bills", -1, "bad magic")
+
+
+def test_partitions_that_nobody_asked_for_yet_and_those_that_nobody_leads_are_told_by_what_the_image_says() -> None:
+    node = FakeNode()
+    led_here, led_by_nobody = Partition(7, 3, (7, 9), (7,), 0), Partition(-1, 4, (9,), (9,), 0)
+    elsewhere = Partition(9, 1, (9, 7), (9, 7), 0)
+    node.image.topics["orders"] = Topic("orders", bytes(16), [led_here, led_here, led_by_nobody, elsewhere])
+    node.replicas.add("orders", 0)
+
+    seen = look(node, StateLook, "state")
+
+    assert seen.unopened == (
+        UnopenedSeen("orders", 1, 7, 3, (7, 9), (7,)),
+        UnopenedSeen("orders", 2, -1, 4, (9,), (9,)),
+    )
+    assert look(node, StateLook, "state", topics=["bills"]).unopened == ()
 
 
 def test_only_the_topics_that_are_asked_for_are_told() -> None:
