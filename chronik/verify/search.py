@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from chronik.shell.asking import Address, NoAnswer
 from chronik.shell.looking import look_everywhere_as, states
 from chronik.trace.events import AnyEvent
-from chronik.trace.looks import RECORD, RecordLook
+from chronik.trace.looks import RECORD, CopySeen, RecordLook
 from chronik.verify.clients.protocol import Client, ConsumerFailed, Receiving
 from chronik.verify.cluster import Cluster
 from chronik.verify.fates import Found, served_to
@@ -48,7 +48,10 @@ def search(
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
     found = Found(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
     if cluster.is_chronik:
-        found.next_offsets = _next_offsets(cluster.addresses, scene.topic)
+        led = _led(cluster.addresses, scene.topic)
+        found.next_offsets = {partition: copy.next_offset for partition, copy in led.items()}
+        # Where clients are told of leaders that are none, the leaders themselves still say how far they are.
+        found.watermarks = {partition: copy.watermark for partition, copy in led.items()} | dict(found.watermarks)
     if events is not None:
         found.served = served_to(scene.consumer_id, scene.topic, events)
     _read(found, scene, reader, messages, set(wanted), quiet_s)
@@ -66,14 +69,14 @@ def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int
         time.sleep(min(SETTLE_S, patience_s))
 
 
-def _next_offsets(addresses: Sequence[Address], topic: str) -> dict[int, int]:
-    """Where each leader's log ends, as far as the nodes answer."""
+def _led(addresses: Sequence[Address], topic: str) -> dict[int, CopySeen]:
+    """The leaders' copies, as far as the nodes answer."""
     try:
         seen = states(addresses, LOOK_S, topics=[topic])
     except NoAnswer:
         return {}
     return {
-        copy.partition: copy.next_offset
+        copy.partition: copy
         for state in seen.values()
         for copy in state.copies
         if copy.topic == topic and copy.is_leader and copy.next_offset >= 0
