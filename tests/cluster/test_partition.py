@@ -29,7 +29,7 @@ from tests.cluster.support import (
 from tests.cluster.wire_client import WireClient, produce
 from tests.recovery.ledger import Ledger, check_delivered, check_dense, consume_all
 
-APART_S = 4.0  # longer than any session or election
+APART_S = 9.0  # longer than any session or election
 PRODUCE_MS = 1_000
 # Clients reach the node that is cut off, and wait for it as long as they are told to: half a minute by default.
 IMPATIENT = {"request.timeout.ms": 2_000, "socket.timeout.ms": 5_000}

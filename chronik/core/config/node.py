@@ -101,14 +101,14 @@ class NodeConfig:
         at_least(1),
     )
     controller_quorum_fetch_timeout_ms: int = setting(
-        INT, 1_000, "A voter that cannot reach its leader for this long looks for another.", at_least(1)
+        INT, 2_000, "A voter that cannot reach its leader for this long looks for another.", at_least(1)
     )
     controller_quorum_election_backoff_max_ms: int = setting(
         INT, 500, "The longest wait after a lost election.", at_least(1)
     )
     broker_heartbeat_interval_ms: int = setting(INT, 500, "How often a node reports to the controller.", at_least(1))
     broker_session_timeout_ms: int = setting(
-        INT, 2_000, "A node that has not reported for this long leads nothing any more.", at_least(1)
+        INT, 6_000, "A node that has not reported for this long leads nothing any more.", at_least(1)
     )
     auto_leader_rebalance_enable: bool = setting(
         BOOLEAN, True, "Whether leadership goes back to the preferred replicas by itself."

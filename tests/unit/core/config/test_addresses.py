@@ -74,4 +74,4 @@ def test_a_cluster_without_an_id_is_refused() -> None:
 
 def test_a_node_must_be_able_to_report_twice_in_a_session() -> None:
     with pytest.raises(BadConfig, match="at most half"):
-        cluster(broker_heartbeat_interval_ms="1500")
+        cluster(broker_heartbeat_interval_ms="3500")
