@@ -96,7 +96,7 @@ def _append(
         done = partial(pending.partition_done, answers, index)
     else:
         step = steps.appended(replica, request.acks, pending.caller, begun, appended, records)
-        done = partial(pending.traced_done, answers, index, step, replica)
+        done = partial(pending.traced_done, answers, index, step)
     if request.acks == 0:
         pending.one_done()
         return
@@ -188,13 +188,11 @@ class _Pending:
         self.failed = True
         self.one_done()
 
-    def traced_done(
-        self, answers: list[PartitionAnswer], index: int, step: AppendedStep, replica: Replica, code: Code
-    ) -> None:
+    def traced_done(self, answers: list[PartitionAnswer], index: int, step: AppendedStep, code: Code) -> None:
         if code or self.steps is None:
             self.partition_done(answers, index, code)
         else:
-            self.steps.answered(step, replica)
+            self.steps.answered(step)
             self.one_done()
 
     def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from chronik.trace.steps import Steps, Told
 
 RING_EVENTS = 50_000
+TOPICS_MAX = 10_000  # whose answer is kept: clients may ask for any name, and again for another
 EVENTS_A_CHUNK = 400  # about 100 KB of text, written in a quarter of a millisecond
 
 
@@ -48,6 +49,8 @@ class Wanted(dict[str, bool]):
         self._recorder = recorder
 
     def __missing__(self, topic: str) -> bool:
+        if len(self) >= TOPICS_MAX:
+            self.clear()
         is_wanted = self[topic] = self._recorder.wants(topic)
         return is_wanted
 

@@ -122,8 +122,9 @@ class Steps:
         self._put(step)
         return step
 
-    def answered(self, appended: AppendedStep, replica: Replica) -> None:
+    def answered(self, appended: AppendedStep) -> None:
         """The batch is as safe as its producer asked."""
+        replica = appended[1]
         in_sync = replica.in_sync
         self._put((appended, self.now_us(), replica.high_watermark, () if in_sync is None else in_sync.in_sync))
 

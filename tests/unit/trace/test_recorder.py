@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.trace.events import AnyEvent, GroupJoined, TraceBegan, from_lines
-from chronik.trace.recorder import EVENTS_A_CHUNK, Chunk, Recorder
+from chronik.trace.recorder import EVENTS_A_CHUNK, TOPICS_MAX, Chunk, Recorder
 from tests.unit.node.fakes import FakeClock
 
 
@@ -81,6 +81,18 @@ def test_a_topic_is_traced_alone_or_all_but_it() -> None:
 
     ring.switch(is_all=True, exceptions=frozenset({"orders"}))
     assert (ring.steps.wants("orders"), ring.steps.wants("bills")) == (False, True)
+
+
+def test_names_of_topics_that_clients_make_up_do_not_pile_up() -> None:
+    ring = recorder()
+    ring.switch(is_all=True, exceptions=frozenset({"orders"}))
+    assert ring.steps is not None
+
+    for number in range(TOPICS_MAX + 5):
+        assert ring.steps.wants(f"made-up-{number}")
+
+    assert len(ring.wanted) <= TOPICS_MAX
+    assert not ring.steps.wants("orders")
 
 
 def test_our_own_topics_are_never_traced() -> None:
