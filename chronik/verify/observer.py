@@ -14,7 +14,7 @@ from chronik.verify.ledger import Seconds
 from chronik.verify.pulse import STALL_S, Pulse
 
 TICK_S = 0.1
-LOOK_S = 3.0
+LOOK_S = 5.0
 
 OnProgress = Callable[[str, int, int], None]
 """Told the phase, how many are done, and of how many."""

@@ -22,7 +22,7 @@ from chronik.verify.messages import Messages
 QUIET_S = 10.0
 POLL_S = 1.0
 SETTLE_S = 1.0
-LOOK_S = 3.0
+LOOK_S = 5.0
 POLL_RECORDS = 5_000
 
 
