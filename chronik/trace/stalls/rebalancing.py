@@ -86,7 +86,7 @@ def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Ver
     left = [event for event in past.left if history.is_within(event.at_us, limits.churn_ms)]
     evidence = [
         f"generations {min(began)} to {max(began)} between {clock(first_us)} and {clock(last_us)}",
-        f"{counted(came, 'member')} came and {went:,} went meanwhile; there are {len(last.members):,} now",
+        f"members came {times(came)} and went {times(went)} meanwhile; there are {len(last.members):,} now",
         *(f"at {clock(event.at_us)} {event.client_id!r} on {event.host} left ({event.reason})" for event in left[-3:]),
     ]
     return Verdict(
@@ -118,9 +118,10 @@ def _generations(past: GroupPast, history: History, limits: Limits) -> dict[int,
 
 
 def _came_and_went(seen: list[GroupSeen]) -> tuple[int, int]:
+    """How often somebody did: several together are one time."""
     came = went = 0
     for before, after in pairwise(seen):
         earlier = {member.member_id for member in before.members}
         later = {member.member_id for member in after.members}
-        came, went = came + len(later - earlier), went + len(earlier - later)
+        came, went = came + bool(later - earlier), went + bool(earlier - later)
     return came, went

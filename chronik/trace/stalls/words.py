@@ -28,4 +28,4 @@ def counted(number: int, noun: str) -> str:
 
 
 def times(number: int) -> str:
-    return {1: "once", 2: "twice"}.get(number, f"{number:,} times")
+    return {0: "never", 1: "once", 2: "twice"}.get(number, f"{number:,} times")

@@ -405,6 +405,29 @@ def test_each_fault_gets_its_cause_and_no_other(
         assert begins - 2 <= (verdict.since_us - w.now_us) / 1e6 + begins + 45 <= begins + 45
 
 
+STATE_SHOWS = {
+    follower_stops,
+    leader_does_not_sync,
+    watermark_is_stuck,
+    too_few_are_in_sync,
+    group_does_not_come_to_rest,
+    group_is_dealt_out_again_and_again,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda each: each.__name__)
+def test_with_tracing_off_what_state_shows_is_found_and_nothing_is_guessed(fault: Fault) -> None:
+    w = world(is_traced=False)
+    w.run(20)
+    fault(w)
+    w.run(65)
+    causes = {verdict.cause for verdict in find(w.events, w.now_us)}
+    if fault is a_member_expires_again_and_again:  # why it is dealt out anew is in the trace alone
+        assert causes == {Cause.GROUP_REBALANCING}
+    else:
+        assert causes == ({FAULTS[fault]} if fault in STATE_SHOWS else set())
+
+
 def test_what_was_sent_and_never_came_is_told_to_those_who_expect_it() -> None:
     w = world(rate=3)
     w.run(20)

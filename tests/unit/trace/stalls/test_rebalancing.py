@@ -104,6 +104,13 @@ def test_a_group_that_only_grows_or_shrinks_is_well() -> None:
     assert found(*shrinking) == []
 
 
+def test_a_group_that_grows_and_then_ends_as_a_whole_is_well() -> None:
+    members = [member(member_id=f"m{number}") for number in range(5)]
+    events = [group(second, *members[: 1 + second // 10], generation=1 + second // 10) for second in range(50)]
+    end = [group(second, member(member_id="next"), generation=6) for second in range(50, 61)]
+    assert found(*events, *end) == []
+
+
 def test_a_burst_at_the_start_is_well() -> None:
     burst = [group(50 + number, member(member_id=f"m{number}"), generation=number) for number in range(11)]
     assert found(*burst) == []
