@@ -48,10 +48,10 @@ def search(
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
     found = Found(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
     if cluster.is_chronik:
-        led = _led(cluster.addresses, scene.topic)
-        found.next_offsets = {partition: copy.next_offset for partition, copy in led.items()}
+        led = _led(cluster.addresses, scene)
+        found.next_offsets = {partition: next_offset for partition, (_, next_offset) in led.items()}
         # Where clients are told of leaders that are none, the leaders themselves still say how far they are.
-        found.watermarks = {partition: copy.watermark for partition, copy in led.items()} | dict(found.watermarks)
+        found.watermarks = {partition: watermark for partition, (watermark, _) in led.items()} | dict(found.watermarks)
     if events is not None:
         found.served = served_to(scene.consumer_id, scene.topic, events)
     _read(found, scene, reader, messages, set(wanted), quiet_s)
@@ -69,18 +69,26 @@ def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int
         time.sleep(min(SETTLE_S, patience_s))
 
 
-def _led(addresses: Sequence[Address], topic: str) -> dict[int, CopySeen]:
-    """The leaders' copies, as far as the nodes answer."""
+def _led(addresses: Sequence[Address], scene: Scene) -> dict[int, tuple[int, int]]:
+    """Watermark and next offset of each partition, as its leader says, as far as the nodes answer."""
     try:
-        seen = states(addresses, LOOK_S, topics=[topic])
+        looks = states(addresses, LOOK_S, topics=[scene.topic])
     except NoAnswer:
         return {}
-    return {
-        copy.partition: copy
-        for state in seen.values()
-        for copy in state.copies
-        if copy.topic == topic and copy.is_leader and copy.next_offset >= 0
+    return ends_of([copy for state in looks.values() for copy in state.copies], scene, is_all_told=not looks.silent)
+
+
+def ends_of(copies: Sequence[CopySeen], scene: Scene, is_all_told: bool) -> dict[int, tuple[int, int]]:
+    """A partition that no node has a copy of never got anything: nodes make one with the first record."""
+    copies = [copy for copy in copies if copy.topic == scene.topic]
+    led = {
+        copy.partition: (copy.watermark, copy.next_offset)
+        for copy in copies
+        if copy.is_leader and copy.next_offset >= 0
     }
+    held = [copy.partition for copy in copies]
+    empty = [partition for partition in scene.starts if is_all_told and partition not in held]
+    return led | dict.fromkeys(empty, (0, 0))
 
 
 def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted: set[int], quiet_s: float) -> None:

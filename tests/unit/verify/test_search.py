@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
+from chronik.trace.looks import CopySeen
 from chronik.verify.clients.protocol import ConsumerFailed, Receiving
 from chronik.verify.ledger import Place, Record
 from chronik.verify.messages import Messages
-from chronik.verify.search import Scene, search
+from chronik.verify.search import Scene, ends_of, search
 
 MESSAGES = Messages("3f9a1c2e", 60)
 SCENE = Scene("t", {0: 0, 1: 10}, "consumer")
@@ -104,3 +105,21 @@ def test_of_a_message_that_is_there_twice_the_first_place_counts() -> None:
     found = looked_for(FakeReader([[record(1, 0, 0), record(1, 0, 1)]]), {0: 2, 1: 10}, [1])
 
     assert found.places == {1: Place(0, 0)}
+
+
+def copy(partition: int, is_leader: bool, next_offset: int = 9, topic: str = "t") -> CopySeen:
+    return CopySeen(topic, partition, is_leader, 1, 0, 0, next_offset - 2, 0, next_offset, next_offset, 100)
+
+
+def test_the_leader_says_how_far_a_partition_is() -> None:
+    copies = [copy(0, is_leader=True), copy(0, is_leader=False, next_offset=5), copy(1, is_leader=True, topic="other")]
+
+    assert ends_of(copies, SCENE, is_all_told=False) == {0: (7, 9)}
+
+
+def test_a_partition_that_no_node_has_is_empty_if_all_of_them_answered() -> None:
+    assert ends_of([copy(0, is_leader=True)], SCENE, is_all_told=True) == {0: (7, 9), 1: (0, 0)}
+
+
+def test_a_partition_that_only_followers_have_is_not_known() -> None:
+    assert ends_of([copy(0, is_leader=False), copy(1, is_leader=False)], SCENE, is_all_told=True) == {}
