@@ -349,12 +349,10 @@ class Quorum:
         if cargo.snapshot is not None:
             self.log.take_part(cargo.snapshot, cargo.position, cargo.content)
             return
-        before = self.log.end_offset
         if not self._replicas.append_as_follower(self.replica, cargo.content):
             self._pause_fetches()
-        if self.log.end_offset > before:  # all of it, or what there was room for
-            self.log.appended(cargo.content)
-            self._has_log_changed = True
+        self.log.appended(cargo.content)  # all of it, or what there was room for
+        self._has_log_changed = True
 
     def _install(self, point: LogPoint) -> None:
         log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
@@ -445,8 +443,7 @@ class Quorum:
         if answer is None or getattr(answer, "code", Code.NONE) is not Code.NONE:
             self._pause_fetches()
         if answer is not None:
-            known = answer
-            self._act_quietly(lambda now_ms: self.raft.step(known, now_ms), cargo)
+            self._act_quietly(partial(self.raft.step, answer), cargo)
 
     def _pause_fetches(self) -> None:
         if self._fetch_pause is None:
