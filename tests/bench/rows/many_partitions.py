@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from tests.bench.row import Bench, Case, Figure, Figures, Lines, Row, at_least, at_most
+from tests.bench.rows.warm_up import warm_up
 from tests.bench.systems.system import Server, bootstrap, idle_cpu_percent, memory_megabytes
 
 BESIDE_BYTES = 1_000
@@ -35,6 +36,7 @@ def with_partitions(bench: Bench, count: int) -> Figures:
     topics = {f"many-{number}": count // TOPICS for number in range(TOPICS)}
     figures: dict[str, float] = {}
     with bench.server(f"server-{count}") as server:
+        warm_up(bench, bootstrap(server), [server.pid])
         alone = _produce_beside(bench, server, "alone")
         created = bench.client.ask("create_topics", bootstrap=bootstrap(server), topics=topics)
         figures["create_s"] = created["seconds"]
