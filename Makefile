@@ -99,7 +99,7 @@ bench: setup ## Measure everything beside Apache Kafka, 5 rounds in turn; print 
 	$(BIN)/python -m tests.bench report
 
 .PHONY: bench-quick
-bench-quick: setup ## The rows B1 to B12 with less of everything, one round, in under five minutes
+bench-quick: setup ## The rows B1 to B12 with less of everything, one round (meant for under five minutes)
 	$(BIN)/python -m tests.bench run --quick $(ARGS)
 
 ##@ House keeping
