@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 import uuid
@@ -124,7 +125,7 @@ def make(data_dir: str, wish: Wish) -> ClusterDirectory:
         parse_addresses(wish.advertise)
         settings["advertised.listeners"] = wish.advertise
     cluster_id = settings.pop("cluster.id", None) or urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    cluster = ClusterDirectory(Path(data_dir).absolute(), cluster_id)
+    cluster = ClusterDirectory(Path(os.path.abspath(data_dir)), cluster_id)
     own = [{"listeners": f"{HOST}:{p}", "http.address": f"{HOST}:{h}"} for p, h in zip(ports, http_ports, strict=True)]
     checked({"node.id": "1", "cluster.id": cluster_id, **own[0], **settings})
     try:

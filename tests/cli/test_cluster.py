@@ -272,6 +272,14 @@ def test_a_cluster_that_grew_starts_again_and_can_do_without_the_node_it_began_w
     assert (partition["replicas"], partition["messages"]) == ([2], 10)
 
 
+def test_a_cluster_is_found_however_its_directory_is_written(local: Local) -> None:
+    local.path = local.path.parent / "elsewhere" / ".." / local.path.name
+    local.started(nodes=1)
+
+    local.path = local.path.parent.parent.parent / local.path.name
+    local.ok("stop")
+
+
 def test_the_only_node_is_not_removed(local: Local) -> None:
     local.started(nodes=1)
 
