@@ -123,9 +123,9 @@ def _figures(report: Report) -> RenderableType:
             Text(remark, "dim"),
         )
     line = Text("  ")
-    for name in ("lost", "duplicated", "reordered", "gaps", "stalls"):
+    for name in ("missing", "lost", "duplicated", "reordered", "gaps", "stalls"):
         count = len(report[name]) if isinstance(report[name], list) else report[name]
-        bad = "bold red" if name == "lost" else "yellow"
+        bad = "bold red" if name in ("missing", "lost") else "yellow"
         line.append(f"{name} ", style="dim")
         line.append(f"{count:,}   ", style=bad if count else "green")
     return Group(table, Text(), line)
@@ -207,14 +207,15 @@ def _stalls(report: Report) -> Table:
 
 
 def _evidence(report: Report) -> Table:
-    table = Table.grid(padding=(0, 2))
+    table = Table.grid(padding=(0, 1))
+    table.add_column(style="dim")
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     for position, line in enumerate(report["evidence"]):
         name = ("evidence" if report["cause"] else "remarks") if position == 0 else ""
-        table.add_row(name, Text(line))
+        table.add_row(name, "·", Text(line))
     if report["advice"]:
-        table.add_row("what to do", Text(report["advice"]))
+        table.add_row("what to do", "·", Text(report["advice"]))
     return table
 
 
@@ -317,7 +318,8 @@ def comparison_table(before: Report, after: Report) -> RenderableType:
         return Text(f" run {after['run']} is as run {before['run']} was in everything", "dim")
     table = _table(("", "left"), (f"run {before['run']}", "right"), (f"run {after['run']}", "right"), ("", "right"))
     for name, (old, new) in differing.items():
-        table.add_row(name.replace("_", " "), _cell(old), _cell(new), _difference(old, new))
+        if _cell(old) != _cell(new):  # not what only further digits would show
+            table.add_row(name.replace("_", " "), _cell(old), _cell(new), _difference(old, new))
     return Padding(table, (0, 0, 1, 1), expand=False)
 
 
