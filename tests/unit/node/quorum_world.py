@@ -211,6 +211,7 @@ class QuorumWorld:
             {
                 "node.id": str(node_id),
                 "controller.quorum.voters": self.voters,
+                "controller.quorum.fetch.timeout.ms": "1000",
                 "cluster.id": CLUSTER_ID,
                 **LONG_SESSIONS,
             }
