@@ -19,7 +19,8 @@ needs_chronik = pytest.mark.skipif(IS_KAFKA, reason="only chronik traces")
 
 @pytest.fixture
 def untraced(chronik: Chronik) -> Iterator[Chronik]:
-    """All tests share the node: it is left as it was."""
+    """All tests share the node: settings of single topics that others left are taken back, and so are ours."""
+    chronik.run("trace", "off")
     yield chronik
     chronik.run("trace", "off")
 
