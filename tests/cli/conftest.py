@@ -6,9 +6,11 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -108,6 +110,27 @@ def bootstrap(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def chronik(bootstrap: str) -> Chronik:
     return Chronik(bootstrap)
+
+
+@pytest.fixture
+def other_kafka() -> Iterator[Chronik]:
+    """Hangs up on a request that it does not know, as every Kafka does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            while True:
+                try:
+                    connection, _ = server.accept()
+                except OSError:
+                    return
+                connection.recv(4096)
+                connection.close()
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield Chronik(f"127.0.0.1:{server.getsockname()[1]}")
+        server.shutdown(socket.SHUT_RDWR)
+        thread.join()
 
 
 @pytest.fixture

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import threading
 from collections.abc import Callable, Iterator
 from typing import IO, Any
 
@@ -22,27 +20,6 @@ def untraced(chronik: Chronik) -> Iterator[Chronik]:
     """All tests share the node: it is left as it was."""
     yield chronik
     chronik.run("trace", "off")
-
-
-@pytest.fixture
-def other_kafka() -> Iterator[Chronik]:
-    """Hangs up on a request that it does not know, as every Kafka does."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            while True:
-                try:
-                    connection, _ = server.accept()
-                except OSError:
-                    return
-                connection.recv(4096)
-                connection.close()
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        yield Chronik(f"127.0.0.1:{server.getsockname()[1]}")
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join()
 
 
 def status_of(chronik: Chronik) -> Any:
