@@ -185,7 +185,7 @@ def _decode_group(
         arena = np.frombuffer(batches.records, np.uint8)
         starts = headers[:, POSITION] + HEADER_BYTES
         ends = starts + sizes
-    rows = np.empty((int(headers[:, COUNT].sum()), kernels.RECORD_COLUMNS), np.int64)
+    rows: Any = np.empty((int(headers[:, COUNT].sum()), kernels.RECORD_COLUMNS), np.int64)
     count, totals, problem, where = kernels.index_records(
         arena, starts, ends, headers, wanted.start_offset, wanted.end_offset, wanted.has_headers, rows
     )
@@ -216,9 +216,9 @@ def _arrow_batch(arena: Any, rows: Any, totals: Any, wanted: Wanted) -> pa.Recor
 
 def _binary(arena: Any, rows: Any, at_column: int, size: int) -> pa.Array:
     count = len(rows)
-    offsets = np.empty(count + 1, np.int32)
-    content = np.empty(size, np.uint8)
-    validity = np.zeros((count + 7) // 8, np.uint8)
+    offsets: Any = np.empty(count + 1, np.int32)
+    content: Any = np.empty(size, np.uint8)
+    validity: Any = np.zeros((count + 7) // 8, np.uint8)
     nulls = kernels.gather(arena, rows, at_column, offsets, content, validity)
     buffers = [pa.py_buffer(validity) if nulls else None, pa.py_buffer(offsets), pa.py_buffer(content)]
     return pa.Array.from_buffers(pa.binary(), count, buffers, nulls)
@@ -227,10 +227,12 @@ def _binary(arena: Any, rows: Any, at_column: int, size: int) -> pa.Array:
 def _headers(arena: Any, rows: Any, totals: Any) -> pa.Array:
     """A list for each record, empty where it has no headers: a null list makes Spark's hand-over ten times slower."""
     count = int(totals[4])
-    lists = np.empty(len(rows) + 1, np.int32)
-    name_offsets, value_offsets = np.empty(count + 1, np.int32), np.empty(count + 1, np.int32)
-    names, values = np.empty(int(totals[2]), np.uint8), np.empty(int(totals[3]), np.uint8)
-    validity = np.zeros((count + 7) // 8, np.uint8)
+    lists: Any = np.empty(len(rows) + 1, np.int32)
+    name_offsets: Any = np.empty(count + 1, np.int32)
+    value_offsets: Any = np.empty(count + 1, np.int32)
+    names: Any = np.empty(int(totals[2]), np.uint8)
+    values: Any = np.empty(int(totals[3]), np.uint8)
+    validity: Any = np.zeros((count + 7) // 8, np.uint8)
     kernels.gather_headers(arena, rows, lists, name_offsets, names, value_offsets, values, validity)
     name_array = pa.StringArray.from_buffers(count, pa.py_buffer(name_offsets), pa.py_buffer(names))
     try:

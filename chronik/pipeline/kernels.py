@@ -169,9 +169,9 @@ def index_records(
     The records of batch i stand in `arena[starts[i]:ends[i]]`. Returns how many rows were filled, the bytes of all
     keys, values, header names and header values, the number of headers, what is wrong, and in which batch.
     """
-    totals = np.zeros(5, np.int64)
+    totals: Any = np.zeros(5, np.int64)
     count = 0
-    spare = np.zeros(RECORD_COLUMNS, np.int64)
+    spare: Any = np.zeros(RECORD_COLUMNS, np.int64)
     for number in range(batches.shape[0]):
         batch = batches[number]
         position = np.uint64(starts[number])
