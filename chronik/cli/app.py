@@ -13,6 +13,7 @@ from chronik.cli import (
     consume,
     group,
     lab,
+    pipeline,
     produce,
     simulate,
     stalls,
@@ -46,6 +47,7 @@ app.add_typer(trace.app)
 app.command("where", epilog=where.EXAMPLE)(where.where)
 app.add_typer(verify.app)
 app.command("lab", epilog=lab.EXAMPLE)(lab.lab)
+app.add_typer(pipeline.app)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command("bench", epilog=bench.EXAMPLE, context_settings=bench.CONTEXT)(bench.bench)
 

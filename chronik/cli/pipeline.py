@@ -1,0 +1,19 @@
+"""`chronik pipeline`: the jobs that run on Spark. Each is in a file of its own, and imports Spark when it runs."""
+
+from __future__ import annotations
+
+import typer
+
+app = typer.Typer(
+    name="pipeline",
+    help="Data at rest and in bulk, on Spark: fill tables from topics, replay, audit, diagnose.",
+    no_args_is_help=True,
+)
+
+
+@app.callback()
+def _jobs() -> None:
+    """Data at rest and in bulk, on Spark: fill tables from topics, replay, audit, diagnose."""
+
+
+# A job's command: one line here, all else in chronik/cli/pipeline_<job>.py.

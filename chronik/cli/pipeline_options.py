@@ -1,0 +1,102 @@
+"""What all jobs of `chronik pipeline` share: their options, the Spark session they run in, and their errors."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from chronik.cli.errors import CliError
+from chronik.cli.values import parse_pairs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DEFAULT_MASTER = "local[*]"
+DEFAULT_MEMORY = "2g"
+EXIT_INTERRUPTED = 130
+
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master",
+        envvar="CHRONIK_SPARK_MASTER",
+        metavar="URL",
+        help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...",
+    ),
+]
+DriverMemory = Annotated[
+    str, typer.Option("--driver-memory", metavar="SIZE", help="Of the Java process here, such as 512m or 4g.")
+]
+SparkSettings = Annotated[
+    list[str] | None,
+    typer.Option("--spark", metavar="KEY=VALUE", help="Any setting of Spark's, such as spark.executor.memory=4g."),
+]
+KafkaSettings = Annotated[
+    list[str] | None,
+    typer.Option("--kafka", metavar="KEY=VALUE", help="A client's setting, such as security.protocol=SASL_SSL."),
+]
+
+
+@contextmanager
+def spark_session(
+    job: str,
+    master: str = DEFAULT_MASTER,
+    memory: str = DEFAULT_MEMORY,
+    settings: Sequence[str] | None = None,
+) -> Iterator[SparkSession]:
+    """A session for one job, with its errors in plain words. Raises CliError where Spark cannot run."""
+    with spark_errors():
+        pairs = parse_pairs("--spark", settings or ())
+        scratch = tempfile.mkdtemp(prefix="chronik-spark-")
+        try:
+            spark = _opened(f"chronik {job}", master, memory, pairs, scratch)
+            try:
+                yield spark
+            finally:
+                spark.stop()
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], scratch: str) -> SparkSession:
+    from chronik.pipeline.session import NotReady, open_session
+
+    try:
+        return open_session(name, master, memory, settings, scratch)
+    except NotReady as problem:
+        raise CliError(str(problem)) from problem
+
+
+@contextmanager
+def spark_errors() -> Iterator[None]:
+    """What a job cannot do becomes CliError; Ctrl-C ends it quietly, for it can be run again from where it was."""
+    try:
+        from chronik.pipeline.problems import CannotRun, plain_errors
+    except ImportError as problem:
+        raise _not_installed(problem) from problem
+    try:
+        with plain_errors():
+            yield
+    except CannotRun as problem:
+        raise CliError(problem.message, problem.hint) from problem
+    except ModuleNotFoundError as problem:
+        raise _not_installed(problem) from problem
+    except KeyboardInterrupt:
+        raise typer.Exit(EXIT_INTERRUPTED) from None
+
+
+def kafka_options(bootstrap: str, settings: Sequence[str] | None = None) -> dict[str, str]:
+    """The options of `format("chronik")` that say how to reach the cluster."""
+    pairs = parse_pairs("--kafka", settings or ())
+    return {"kafka.bootstrap.servers": bootstrap} | {
+        f"kafka.{name.removeprefix('kafka.')}": value for name, value in pairs.items()
+    }
+
+
+def _not_installed(problem: ImportError) -> CliError:
+    return CliError(f"the data pipeline needs {problem.name}, which is not installed", "pip install 'chronik[spark]'")

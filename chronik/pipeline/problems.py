@@ -1,0 +1,60 @@
+"""Why a job could not be done, in words for a user: what is wrong, and what to do about it.
+
+What goes wrong in a task, or in a Python process that Spark started, comes back as text: a Java error around a Python
+traceback. The last line of that traceback has our words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from chronik.pipeline.client import Failed
+from chronik.pipeline.connection import Unreachable
+from chronik.pipeline.options import BadOption
+
+# `chronik.pipeline.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
+_OURS = re.compile(r"chronik\.pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
+_SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file system|Disk quota exceeded)")
+_LINES_OF_SPARK = 300
+
+
+class CannotRun(Exception):
+    """A job that cannot be done as it was asked for: `message`, and `hint` on what to do."""
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message if hint is None else f"{message}; {hint}")
+        self.message = message
+        self.hint = hint
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Turns what Spark, the source and the sink raise inside the block into CannotRun. A fault of ours stays one."""
+    try:
+        yield
+    except CannotRun:
+        raise
+    except (Failed, Unreachable, BadOption) as problem:
+        raise CannotRun(str(problem)) from problem
+    except OSError as problem:
+        raise CannotRun(f"{problem.filename or 'a file'}: {problem.strerror or problem}") from problem
+    except Exception as problem:
+        words = in_words(problem)
+        if words is None:
+            raise
+        raise CannotRun(words) from problem
+
+
+def in_words(problem: BaseException) -> str | None:
+    """The words of an error that went through Spark; None for what is not Spark's."""
+    if not type(problem).__module__.startswith(("pyspark", "py4j")):
+        return None
+    text = str(problem)
+    if ours := _OURS.findall(text):
+        return str(ours[-1]).strip()
+    if system := _SYSTEM.search(text):
+        return f"{system[1]}: a folder that Spark writes to is full or closed to it"
+    first = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
+    return f"Spark: {first[:_LINES_OF_SPARK]}"
