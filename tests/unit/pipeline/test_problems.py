@@ -1,0 +1,51 @@
+"""Errors that went through Java and back are said in the words they began with."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.pipeline.client import NoSuchTopic
+from chronik.pipeline.problems import CannotRun, in_words, plain_errors
+
+TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to create a reader. SQLSTATE: 38000
+Traceback (most recent call last):
+  File "chronik/pipeline/places.py", line 46, in find_topics
+    raise NoSuchTopic("...")
+chronik.pipeline.client.NoSuchTopic: there is no topic 'ordres'
+\tat org.apache.spark.sql.Something
+"""
+
+
+class FromSpark(Exception):
+    """As PySpark raises them."""
+
+
+FromSpark.__module__ = "pyspark.errors.exceptions.captured"
+
+
+def test_our_words_are_found_in_a_java_error() -> None:
+    assert in_words(FromSpark(TRACEBACK)) == "there is no topic 'ordres'"
+
+
+def test_a_full_disk_is_called_one() -> None:
+    problem = FromSpark("Job aborted.\njava.io.IOException: No space left on device")
+
+    assert in_words(problem) == "No space left on device: a folder that Spark writes to is full or closed to it"
+
+
+def test_of_other_errors_of_spark_the_first_line_is_said() -> None:
+    assert in_words(FromSpark("\n[PATH_NOT_FOUND] Path does not exist\nmore")) == (
+        "Spark: [PATH_NOT_FOUND] Path does not exist"
+    )
+
+
+def test_a_fault_of_ours_stays_a_fault() -> None:
+    with pytest.raises(ZeroDivisionError), plain_errors():
+        1 / 0
+
+
+def test_what_the_cluster_would_not_do_and_the_disk_could_not_is_said_plainly() -> None:
+    with pytest.raises(CannotRun, match="there is no topic 'x'"), plain_errors():
+        raise NoSuchTopic("there is no topic 'x'")
+    with pytest.raises(CannotRun, match="/full/part: No space left on device"), plain_errors():
+        raise OSError(28, "No space left on device", "/full/part")
