@@ -1,0 +1,1 @@
+"""What `chronik pipeline` does: each job reads, transforms, checks and writes."""

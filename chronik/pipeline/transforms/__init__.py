@@ -1,0 +1,1 @@
+"""DataFrames to DataFrames: nothing here reads, writes, collects, caches or sets anything."""
