@@ -36,7 +36,7 @@ ARROW_BYTES = 16 * 1024 * 1024
 UNPACKED_BYTES_MAX = 1024 * 1024 * 1024
 _RECORD_BYTES_MIN = 7  # length, attributes, two deltas, two lengths and the header count, a byte each
 
-_HEADER_FIELDS = [pa.field("key", pa.string(), nullable=False), pa.field("value", pa.binary())]
+_HEADER_FIELDS = [pa.field("key", pa.string()), pa.field("value", pa.binary())]
 HEADERS_TYPE = pa.list_(pa.struct(_HEADER_FIELDS))
 _COLUMNS = [
     ("key", pa.binary()),
@@ -119,7 +119,7 @@ def decode(batches: Batches, wanted: Wanted, aborted: Sequence[Aborted] = ()) ->
     pieces: list[Buffer] = []
     group_bytes = 0
     for number in kept:
-        piece = _checked_records(batches, number)
+        piece = checked_records(batches, number)
         group.append(number)
         pieces.append(piece)
         group_bytes += len(piece)
@@ -158,18 +158,40 @@ def _committed(batches: Batches, aborted: Sequence[Aborted]) -> list[int]:
     return kept
 
 
-def _checked_records(batches: Batches, number: int) -> Buffer:
-    """The records of a batch: decompressed, and not before its checksum has been found to hold."""
+def checked_batch(batches: Batches, number: int) -> memoryview:
+    """The bytes of a batch whose checksum holds. Raises Corrupt."""
     header = batches.headers[number]
     batch = batches.bytes_of(number)
     if crc32c(batch[CRC_START:]) != header[kernels.CRC]:
         raise Corrupt(f"batch at offset {header[BASE_OFFSET]}", "the checksum does not hold")
+    return batch
+
+
+def checked_records(batches: Batches, number: int) -> Buffer:
+    """The records of a batch: decompressed, and not before its checksum has been found to hold."""
+    header = batches.headers[number]
+    batch = checked_batch(batches, number)
     records: Buffer = batch[HEADER_BYTES:]
     if header[kernels.ATTRIBUTES] & COMPRESSION_MASK:
         records = unpack(batch, read_header(batch), UNPACKED_BYTES_MAX)
     if int(header[COUNT]) * _RECORD_BYTES_MIN > len(records):
         raise Corrupt(f"batch at offset {header[BASE_OFFSET]}", f"{header[COUNT]} records in {len(records)} bytes")
     return records
+
+
+def record_offsets(batches: Batches, number: int) -> Any:
+    """The offsets of the records of one batch. Raises Corrupt."""
+    header = batches.headers[[number]]
+    records = checked_records(batches, number)
+    rows: Any = np.empty((int(header[0, COUNT]), kernels.RECORD_COLUMNS), np.int64)
+    ends = np.array([len(records)], np.int64)
+    first, last = header[0, BASE_OFFSET], header[0, BASE_OFFSET] + header[0, LAST_DELTA]
+    count, _, problem, _ = kernels.index_records(
+        np.frombuffer(records, np.uint8), ends - ends, ends, header, first, last + 1, False, rows
+    )
+    if problem != kernels.FINE:
+        raise Corrupt(f"batch at offset {first}", kernels.PROBLEMS[problem])
+    return np.ascontiguousarray(rows[:count, kernels.OFFSET])
 
 
 def _decode_group(

@@ -17,6 +17,7 @@ from chronik.core.records.batch import COMPRESSION_NAMES
 
 EARLIEST = -2
 LATEST = -1
+READ, RECORDS, BATCHES = "chronik.read", "records", "batches"  # what a row is
 
 PartitionNumbers: TypeAlias = Mapping[str, Mapping[int, int]]
 """A number for each partition of each topic."""
@@ -104,6 +105,8 @@ class ReadOptions:
     has_headers: bool = False
     is_late_start_latest: bool = False
     """Whether a starting time later than all records means 'latest' rather than an error."""
+    is_by_batch: bool = False
+    """One row a record batch instead of one a record."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +123,7 @@ class WriteOptions:
 _READ = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders",
+    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders", READ,
 )  # fmt: skip
 _WRITE = ("topic", "batchBytes", "checkpointLocation", "path")
 # The connector's, about how its own consumers work inside: nothing here corresponds to them.
@@ -216,6 +219,7 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         given.flag("failOnDataLoss", True),
         given.flag("includeHeaders", False),
         given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest",
+        given.choice(READ, (RECORDS, BATCHES), RECORDS) == BATCHES,
     )
 
 

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 
 def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordBatch]:
-    """The records of this range in order.
+    """The records of this range in order, or its batches.
 
     While one answer is decoded, the leader prepares the next.
     """
+    from chronik.pipeline.batches import batch_rows
     from chronik.pipeline.decode import Aborted, Wanted, decode, read_batches
 
     partition, end_offset = wanted.partition, wanted.end_offset
@@ -49,7 +50,10 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
             position = batches.next_offset
             if position < end_offset:
                 receive = cluster.ask_for_records(FetchFrom(partition, wanted.topic_id, position))
-            yield from decode(batches, columns, [Aborted(*each) for each in fetched.aborted])
+            if options.is_by_batch:
+                yield from batch_rows(batches, columns)
+            else:
+                yield from decode(batches, columns, [Aborted(*each) for each in fetched.aborted])
 
 
 def _after_loss(cluster: Cluster, wanted: OffsetRange, position: int, options: ReadOptions) -> int:

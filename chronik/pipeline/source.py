@@ -34,8 +34,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
+from chronik.pipeline import schemas
 from chronik.pipeline.client import Cluster, NoSuchTopic, Partition, TopicSeen
-from chronik.pipeline.options import EARLIEST, LATEST, ReadOptions, read_options, write_options
+from chronik.pipeline.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
 from chronik.pipeline.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
 from chronik.pipeline.plan import OffsetRange, Offsets, rate_limited, split
 from chronik.pipeline.reading import read_range
@@ -55,7 +56,7 @@ COLUMNS = [
     StructField("timestampType", IntegerType()),
 ]
 HEADERS = StructField(
-    "headers", ArrayType(StructType([StructField("key", StringType(), False), StructField("value", BinaryType())]))
+    "headers", ArrayType(StructType([StructField("key", StringType()), StructField("value", BinaryType())]))
 )
 
 
@@ -71,8 +72,10 @@ class ChronikDataSource(DataSource):
         return "chronik"
 
     def schema(self) -> StructType:
-        has_headers = {name.lower(): value for name, value in self._given.items()}.get("includeheaders", "false")
-        return StructType([*COLUMNS, HEADERS] if has_headers.lower() == "true" else COLUMNS)
+        given = {name.lower(): value.lower() for name, value in self._given.items()}
+        if given.get(READ) == BATCHES:
+            return schemas.BATCHES
+        return StructType([*COLUMNS, HEADERS] if given.get("includeheaders") == "true" else COLUMNS)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         return TopicReader(read_options(self._given, is_streaming=False))
