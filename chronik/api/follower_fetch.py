@@ -124,6 +124,9 @@ class FollowerSession:
             entry = self._entries.get(key)
             if entry is None:
                 entry = self._entries[key] = _Entry(asked)
+            before = entry.asked
+            if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
+                entry.told = None  # it has begun anew, and may not have taken what it was told before
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
@@ -326,7 +329,8 @@ class FollowerSession:
         assert replica is not None  # or there would be a code
         told = (replica.high_watermark, replica.log.start_offset)
         if entry is not None:
-            entry.told = told
+            # What comes with the order to cut off its end is not taken by the follower: it is told again.
+            entry.told = None if isinstance(given, Diverging) else told
             if entry.is_out and not records:  # compacted while it was being read: looked at again
                 entry.is_out = False
                 self._news[part.key] = None

@@ -340,6 +340,10 @@ class Held:
             for told in self.on_role:
                 told(replica)
 
+    def is_damaged(self, topic: str, partition: int) -> bool:
+        """Whether what is on disk here is not what was written."""
+        return (topic, partition) in self._damaged
+
     def _others_have(self, placed: Partition) -> bool:
         """Whether nobody counts on this node's copy, and somebody else leads."""
         is_led = placed.leader not in (self._node_id, NO_LEADER)

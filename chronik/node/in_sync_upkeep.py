@@ -24,6 +24,7 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.partition import Partition
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
 from chronik.node.deadlines import Deadline, Deadlines
@@ -197,21 +198,32 @@ class InSyncUpkeep:
         ]
 
     def _handovers(self) -> list[tuple[None, InSyncChange]]:
-        """Sets without this node, of what the metadata says it leads."""
+        """Sets without this node, of what the metadata says it leads; and of what is damaged here while others lead:
+        it can be fetched anew once nobody counts on this copy."""
         given_up, self._given_up = self._given_up, {}
         image = self._image
         wanted: list[tuple[None, InSyncChange]] = []
         for name, number in given_up:
             topic, placed = image.topic(name), image.partition(name, number)
-            if topic is None or placed is None or placed.leader != self._node_id:
+            if topic is None or placed is None or not self._is_to_be_given_up(name, number, placed):
                 continue
             others = [image.brokers[member] for member in placed.in_sync if image.is_active(member)]
             members = tuple((broker.id, broker.epoch) for broker in others if broker.id != self._node_id)
             if members:
-                log.warning("%s-%d cannot be served here: another of %s is to lead it", name, number, placed.in_sync)
+                if placed.leader == self._node_id:
+                    text = "%s-%d cannot be served here: another of %s is to lead it"
+                else:
+                    text = "%s-%d is damaged here: only %s are to count"
+                log.warning(text, name, number, [member for member, _ in members])
                 epochs = placed.leader_epoch, placed.partition_epoch
                 wanted.append((None, InSyncChange(topic.id, number, *epochs, members)))
         return wanted
+
+    def _is_to_be_given_up(self, name: str, number: int, placed: Partition) -> bool:
+        if placed.leader == self._node_id:
+            return True
+        counts = self._node_id in placed.in_sync or self._node_id in placed.eligible
+        return placed.has_leader and counts and self._replicas.is_damaged(name, number)
 
     def _change(self, replica: Replica, members: tuple[int, ...]) -> InSyncChange:
         assert replica.in_sync is not None  # it leads

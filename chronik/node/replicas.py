@@ -187,6 +187,8 @@ class Replicas(Held):
             if not isinstance(content, FileSlice) and (plan.needs_check or not is_whole):
                 replica.log.check_slice(plan, content)
         except Corrupt as problem:
+            if replica.log.was_cut_since(plan):  # while it was being read, so another leads
+                return Code.NOT_LEADER_OR_FOLLOWER
             return self.read_failed(replica, problem)
         self._metrics.bytes_out += plan.length
         return Code.NONE

@@ -17,7 +17,9 @@ _NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 class Churn(Client):
     """Each round is one topic's life. What a lost answer leaves open is settled by asking again. Where nodes send
-    requests on, one that was given up may still arrive: so the next topic has another name then."""
+    requests on, one that was given up may still arrive: so the next topic has another name then. And a node that is cut
+    off with a topic's only copy goes on taking what is written to its name, as Kafka's does: it cannot know that the
+    topic is gone. Where there are more copies it has nobody to make it safe, and acknowledges nothing."""
 
     is_over: Callable[[], bool]
     rounds = 0
@@ -33,8 +35,10 @@ class Churn(Client):
             await (self._create, self._write, self._delete)[self._step]()
             self._step, self._tries = (self._step + 1) % 3, 0
             if self._step == 0:
+                place = self.routes.places.get(self._name)
+                is_only_copy = place is None or len(place.replicas) == 1
                 self.routes.forget(self._name.topic)
-                if self._has_doubts and self.is_in_cluster:
+                if self.is_in_cluster and (self._has_doubts or is_only_copy):
                     self._name, self._has_doubts = TopicPartition(f"scratch{self.rounds}", 0), False
             await asyncio.sleep(self.chance.between(0, 1.0))
 

@@ -15,6 +15,7 @@ from chronik.sim.routes import Address, Place
 
 SESSION_MS = 6000
 REBALANCE_MS = 8000
+GIVEN_UP = 2**62  # the position in a partition that is damaged, and was refused
 _REJOIN = frozenset(
     (Code.REBALANCE_IN_PROGRESS, Code.UNKNOWN_MEMBER_ID, Code.ILLEGAL_GENERATION, Code.MEMBER_ID_REQUIRED)
 )
@@ -32,6 +33,8 @@ class Reader(Auditor):
         while True:
             is_last = self.is_over()
             for name in self.names:
+                if positions[name] == GIVEN_UP:
+                    continue
                 end_offset = await self.latest(name)
                 await self._read(name, positions)
                 while is_last and positions[name] < end_offset:
@@ -51,7 +54,7 @@ class Reader(Auditor):
         wait_ms = self.chance.one_of((0, 100, 500))
         part = await fetch_one(self, name, offset, max_bytes, wait_ms, follower)
         if part.error_code != Code.NONE and self.judge.may_refuse(name):
-            positions[name] = 2**62
+            positions[name] = GIVEN_UP
             return
         self.check(part.error_code, f"reading {name} from {offset}", OUT_OF_REACH if follower else frozenset())
         records, told, epoch = part.records or b"", part.high_watermark, place.leader_epoch

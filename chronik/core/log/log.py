@@ -435,6 +435,10 @@ class Log:
         """Whether what was planned can still be read: retention or compaction may have taken the file away."""
         return any(segment.file is plan.file for segment in self._segments)
 
+    def was_cut_since(self, plan: Slice) -> bool:
+        """Whether the end of its file was cut off after it was planned: other batches may stand there now, or none."""
+        return any(segment.file is plan.file and segment.cuts != plan.cuts for segment in self._segments)
+
     def expect_cut(self, end_offset: int) -> None:
         """What lies above is soon to go. Whoever keeps `synced_offset` on disk must have written that before the cut:
         a log that ends below it would be taken for damaged."""

@@ -29,7 +29,7 @@ class Slice(NamedTuple):
     """Whole batches to be read: `length` bytes of `file` from `position` on.
 
     `start_offset` is the base offset of the first, `next_offset` where to go on. Bytes that an earlier process
-    wrote need a check (`Log.check_slice`) before they are served.
+    wrote need a check (`Log.check_slice`) before they are served. `cuts` is the segment's when this was planned.
     """
 
     file: File
@@ -38,6 +38,7 @@ class Slice(NamedTuple):
     start_offset: int
     next_offset: int
     needs_check: bool
+    cuts: int = 0
 
 
 class Segment:
@@ -55,6 +56,7 @@ class Segment:
         "_times",
         "base_offset",
         "created_ms",
+        "cuts",
         "end_offset",
         "file",
         "inherited_bytes",
@@ -70,6 +72,7 @@ class Segment:
         self.end_offset = base_offset
         self.file = files.open(self.path + ".log")
         self.size = 0
+        self.cuts = 0  # how often its end was cut off
         self.inherited_bytes = 0  # what stands below this position was written by an earlier process
         self.interval_bytes = interval_bytes  # about so many bytes lie between two index entries
         self.created_ms = now_ms
@@ -199,6 +202,7 @@ class Segment:
         found = self.locate(end_offset) if self.size else None
         if found is None:
             return
+        self.cuts += 1  # even if the cut fails: nothing of what was planned before can be relied on
         self.file.truncate(found.position)
         self.forget()
         self.relearn(0, found.position)
@@ -227,7 +231,8 @@ class Segment:
                 last = first + 1
             end = positions[last] if last < len(positions) else self.size
         next_offset = offsets[last] if last < len(offsets) else self.end_offset
-        return Slice(self.file, position, end - position, offsets[first], next_offset, position < self.inherited_bytes)
+        needs_check = position < self.inherited_bytes
+        return Slice(self.file, position, end - position, offsets[first], next_offset, needs_check, self.cuts)
 
     def remembers(self, offset: int) -> bool:
         """Whether the batch with this offset is one of the latest."""
@@ -253,7 +258,7 @@ class Segment:
                 return None
             end, next_offset = start + found.header.size_bytes, found.header.next_offset
         needs_check = start < self.inherited_bytes
-        return Slice(self.file, start, end - start, found.header.base_offset, next_offset, needs_check)
+        return Slice(self.file, start, end - start, found.header.base_offset, next_offset, needs_check, self.cuts)
 
     def locate(self, offset: int) -> Found | None:
         """The first batch that ends at or above `offset`: the one that holds it, or the next one after a gap."""

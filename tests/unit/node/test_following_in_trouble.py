@@ -111,6 +111,29 @@ async def test_an_answer_of_yesterdays_leader_is_not_taken_for_one_of_the_same_n
 
 
 @with_copies()
+async def test_a_watermark_that_came_with_the_order_to_cut_is_told_again(copies: Copies) -> None:
+    # Given node 3 has a batch that it does not know to be safe, and one that nobody else has
+    copies.network.cut |= {(2, 1)}
+    copies[1].produce(b"kept!")
+    await pass_time(300)
+    copies.network.cut = {(3, 1), (1, 3)}
+    await pass_time(1_500)
+    copies.network.cut |= {(2, 3), (3, 2)}
+    copies.change(leader=3)
+    copies[3].produce(b"lost!", acks=1)
+    copies.change(leader=2, isr=(2,))
+    await pass_time(300)
+    assert [copies[node_id].offsets() for node_id in (2, 3)] == [(0, 1, 1), (0, 0, 2)]
+
+    # When the next leader, whose watermark does not move any more, has it cut that off
+    copies.network.cut.clear()
+    await pass_time(3_000)
+
+    # Then it knows what is safe
+    assert copies[3].offsets() == (0, 1, 1)
+
+
+@with_copies()
 async def test_a_log_that_cannot_be_cut_now_is_as_it_was_and_asks_seldom(copies: Copies) -> None:
     # Given node 3 has a batch that its next leader does not have
     copies.network.cut |= {(2, 1)}

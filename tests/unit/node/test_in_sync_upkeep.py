@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from chronik.core.errors import Code, Refused
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.metadata.commands import Outcome
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions
 from chronik.core.replica.in_sync import InSyncSet
@@ -259,6 +259,24 @@ async def test_a_leader_whose_disk_failed_asks_until_somebody_takes_over(
     await pass_time(2 * LAG_MS)
 
     assert len(controller.sets) == asked
+
+
+@with_upkeep
+async def test_a_follower_whose_copy_is_damaged_asks_not_to_be_counted(copies: Copies, controller: Controller) -> None:
+    copies[1].produce(b"one")
+    await pass_time(100)
+    copies.change(leader=2)
+    await pass_time(100)
+    controller.asked.clear()
+
+    copies[1].replicas.read_failed(copies[1].replica(), Corrupt("orders-0", "the checksum does not hold"))
+    await pass_time(50)
+    assert controller.sets == [(2, 3)]
+
+    copies.change(isr=(2, 3))
+    await pass_time(2 * LAG_MS)
+    assert controller.sets == [(2, 3)]  # nobody counts on it: it is fetched anew
+    assert copies[1].offsets() == (0, 1, 1)
 
 
 @with_upkeep

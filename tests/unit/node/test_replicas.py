@@ -250,6 +250,39 @@ async def test_what_retention_removed_while_it_was_read_is_out_of_range_and_no_d
 
 
 @run
+async def test_what_was_cut_off_while_it_was_read_is_no_damage(house: House) -> None:
+    replica = house.replicas.leader("orders", 0)
+    for count in (1, 1):
+        house.replicas.append(replica, batch_of(count), 1)
+    await house.settle()
+    plan = replica.log.read(1, 2, 1000, at_least_one=True)
+    assert plan is not None
+    replica.log.truncate_to(1)
+
+    content = await house.replicas.wait_for_read(plan)
+
+    assert house.replicas.check_read(replica, plan, content) == Code.NOT_LEADER_OR_FOLLOWER
+    assert replica.offline is None
+
+
+@run
+async def test_what_was_written_over_while_it_was_read_is_no_damage(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(2), 1)
+    await house.settle()
+    again = House(house.files, ORDERS)  # what an earlier process wrote is checked before it is served
+    replica = again.replicas.leader("orders", 0)
+    plan = plan_of(replica)
+    replica.log.truncate_to(0)
+    again.replicas.append(replica, batch_of(1, value=bytes(100)), 1)
+    await again.settle()
+
+    content = await again.replicas.wait_for_read(plan)
+
+    assert again.replicas.check_read(replica, plan, content) == Code.NOT_LEADER_OR_FOLLOWER
+    assert replica.offline is None
+
+
+@run
 async def test_sound_bytes_are_served_and_counted(house: House) -> None:
     replica = house.replicas.leader("orders", 0)
     batch = batch_of(3)

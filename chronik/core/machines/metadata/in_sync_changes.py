@@ -3,7 +3,9 @@
 The checks and their order are those of Kafka's controller. Each partition has its own outcome.
 
 A set without the leader means here that it cannot serve the partition any more, its disk has failed: one of the others
-leads then, and nobody counts on that copy. (Kafka refuses such a set, and is told of failed disks in other ways.)
+leads then, and nobody counts on that copy. A follower may say the same of its own copy, by asking for the set that
+there is without itself: as long as it is in sync or eligible it must not begin anew with an empty one. (Kafka refuses
+both, and is told of failed disks in other ways.)
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ def _check(image: MetadataImage, broker_id: int, partition: Partition, wanted: I
         raise Refused(Code.NOT_CONTROLLER, "The leader or partition epoch is newer than any known here.")
     if wanted.leader_epoch < partition.leader_epoch:
         raise Refused(Code.FENCED_LEADER_EPOCH, f"The leader epoch is {partition.leader_epoch} now.")
-    if broker_id != partition.leader:
+    if broker_id != partition.leader and not _gives_up_its_copy(broker_id, partition, wanted):
         raise Refused(Code.INVALID_REQUEST, f"The leader is {partition.leader}.")
     if wanted.partition_epoch < partition.partition_epoch:
         raise Refused(Code.INVALID_UPDATE_VERSION, f"The partition epoch is {partition.partition_epoch} now.")
@@ -83,6 +85,12 @@ def _check(image: MetadataImage, broker_id: int, partition: Partition, wanted: I
         problem = _ineligible(image, member, epoch)
         if problem is not None:
             raise Refused(Code.INELIGIBLE_REPLICA, f"Replica {member} cannot be in sync: {problem}.")
+
+
+def _gives_up_its_copy(broker_id: int, partition: Partition, wanted: InSyncChange) -> bool:
+    others = tuple(member for member in partition.in_sync if member != broker_id)
+    is_replica = broker_id in partition.replicas and partition.has_leader
+    return is_replica and tuple(member for member, _ in wanted.in_sync) == others
 
 
 def _ineligible(image: MetadataImage, broker_id: int, epoch: int) -> str | None:

@@ -148,3 +148,28 @@ def test_a_leader_leaves_nothing_to_who_is_not_there() -> None:
 
     assert cluster.alter(3).outcome.code == Code.INELIGIBLE_REPLICA
     assert led(cluster.partition()) == (1, (1, 2), ())
+
+
+def test_a_follower_whose_copy_is_damaged_says_that_it_does_not_count() -> None:
+    """Neither in sync nor eligible: else it could be elected with an empty log while it fetches all anew."""
+    cluster = Cluster((1, 2, 3))
+    cluster.topic((1, 2, 3), min_insync_replicas="2")
+    cluster.fence(3)
+    cluster.fence(2)
+    cluster.unfence(2)
+    assert led(cluster.partition()) == (1, (1,), (2,))
+
+    assert cluster.alter(1, broker_id=2).outcome.code == Code.NEW_LEADER_ELECTED
+
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_a_follower_in_sync_may_leave_but_change_nothing_else() -> None:
+    cluster = three()
+    assert cluster.alter(1, broker_id=2).outcome.code == Code.INVALID_REQUEST
+    assert cluster.alter(1, 3, 2, broker_id=2).outcome.code == Code.INVALID_REQUEST
+    assert cluster.alter(1, 3, broker_id=4).outcome.code == Code.INVALID_REQUEST
+
+    assert cluster.alter(1, 3, broker_id=2).outcome.code == Code.NEW_LEADER_ELECTED
+
+    assert led(cluster.partition()) == (1, (1, 3), ())
