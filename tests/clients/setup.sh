@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client, Kafka's own tools, franz-go.
+# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client, Kafka's own tools, franz-go,
+# and Spark's Kafka connector.
 # Run it as often as you like: what is there is left alone. A client that cannot be installed is named, and its tests
 # are skipped by that name; with CHRONIK_REQUIRE_CLIENTS=1 it is an error instead.
 set -u
@@ -59,6 +60,7 @@ install_kcat
 install_kafkajs
 install_jars client
 install_jars tools
+install_jars connector
 build_franz_go
 
 if [ "$missing" = 1 ] && [ "${CHRONIK_REQUIRE_CLIENTS:-0}" = 1 ]; then exit 1; fi

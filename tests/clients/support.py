@@ -101,6 +101,7 @@ def _why_missing(client: str) -> str | None:
         "kafkajs": ("node", CLIENTS / "node" / "node_modules" / "kafkajs"),
         "java client": ("javac", jars_of("client")),
         "kafka tools": ("java", jars_of("tools")),
+        "spark connector": ("java", jars_of("connector")),
     }.get(client, (None, None))
     if program is None:
         return _why_not_imported(client)
