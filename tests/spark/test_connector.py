@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import pairwise
@@ -16,7 +15,7 @@ from confluent_kafka import Producer
 
 from chronik.core.records.batch import COMPRESSION_NAMES
 from chronik.testing import RunningCluster, RunningNode
-from tests.clients.support import needs
+from tests.clients.support import needs, wait_until
 from tests.spark.support import WAIT_S, Sent, new_topic, received, send, simple
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
@@ -193,12 +192,12 @@ def test_streams_lose_nothing_when_a_leader_is_killed_and_their_latest_never_mov
 
 
 def wait_for_rows(query: StreamingQuery, count: int) -> None:
-    deadline = time.monotonic() + 3 * WAIT_S
-    while sum(progress.numInputRows for progress in query.recentProgress) < count:
+    def are_there() -> bool:
         if not query.isActive:
             query.awaitTermination(0)  # says what ended it
-        assert time.monotonic() < deadline, f"not {count} rows: {query.status}"
-        time.sleep(0.1)
+        return sum(progress.numInputRows for progress in query.recentProgress) >= count
+
+    wait_until(are_there, lambda: f"{count} rows: {query.status}", 3 * WAIT_S)
 
 
 def assert_never_back(query: StreamingQuery, topic: str) -> None:
