@@ -94,6 +94,8 @@ class ReplicaDesk(Protocol):
     def readable(self, topic: str, partition: int) -> Replica:
         """As `leader`, or one that follows here: consumers may read from either (KIP-392)."""
 
+    def follower_starts_at(self, replica: Replica, follower_id: int, log_start: int) -> None: ...
+
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
         """A follower has everything below this offset."""
 

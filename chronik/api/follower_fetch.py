@@ -126,7 +126,7 @@ class FollowerSession:
                 entry = self._entries[key] = _Entry(asked)
             before = entry.asked
             if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
-                entry.told = None  # it has begun anew, and may not have taken what it was told before
+                entry.told = None  # it cut off its end, or began anew, and did not take the watermark it was told
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
@@ -234,6 +234,7 @@ class FollowerSession:
             parting = diverging(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
         except Refused:
             return  # it is told when its answer is planned
+        self._desk.replicas.follower_starts_at(replica, self._follower_id, asked.log_start_offset)
         if parting is None:
             self._desk.replicas.follower_fetched(replica, self._follower_id, asked.fetch_offset, self._broker_epoch)
 
@@ -329,8 +330,7 @@ class FollowerSession:
         assert replica is not None  # or there would be a code
         told = (replica.high_watermark, replica.log.start_offset)
         if entry is not None:
-            # What comes with the order to cut off its end is not taken by the follower: it is told again.
-            entry.told = None if isinstance(given, Diverging) else told
+            entry.told = told
             if entry.is_out and not records:  # compacted while it was being read: looked at again
                 entry.is_out = False
                 self._news[part.key] = None

@@ -333,7 +333,10 @@ class _Stream:
                 case AskAgain(code):
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
+                    start_before = replica.log.start_offset
                     self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+                    if replica.log.start_offset != start_before:
+                        self.join_again(replica)  # somebody may wait until records are gone here too
         has_cut = not cuts or self._all.replicas.cut(cuts)
         for replica, _, _ in cuts:
             if has_cut:

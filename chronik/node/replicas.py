@@ -72,6 +72,12 @@ class Replicas(Held):
 
     # --- leader and follower
 
+    def follower_starts_at(self, replica: Replica, follower_id: int, log_start: int) -> None:
+        """Who waits for records to be gone everywhere is told."""
+        if replica.in_sync is not None and replica.in_sync.followers[follower_id].log_start != log_start:
+            replica.in_sync.followers[follower_id].log_start = log_start
+            self.waiting.appended(replica)
+
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
         in_sync, steps = replica.in_sync, None if self.trace is None else self.trace.steps
         before = in_sync.followers[follower_id].safe_end if in_sync is not None and steps is not None else -1

@@ -23,6 +23,7 @@ class FollowerProgress:
     fetched_ms: int = UNKNOWN
     caught_up_ms: int = UNKNOWN  # when it last had all that the leader had
     broker_epoch: int = ANY_EPOCH  # of the registration it fetched under (KIP-903)
+    log_start: int = UNKNOWN  # where its log begins
     _leader_end_at_fetch: int = UNKNOWN  # where the leader's log ended when it fetched last
 
     def fetched(self, fetch_offset: int, leader_end: int, now_ms: int) -> bool:
@@ -96,6 +97,11 @@ class InSyncSet:
         """Up to where the others who count have it; -1 while one of them has not been heard of."""
         others = (self.followers[replica].safe_end for replica in self.counted if replica != self.node_id)
         return min(others, default=UNBOUNDED)
+
+    def low_watermark(self, own_start: int) -> int:
+        """From where on everyone who may lead next still has records; -1 while one of them has not been heard of."""
+        others = (self.followers[replica].log_start for replica in self.maximal if replica != self.node_id)
+        return min(own_start, *others) if self.followers else own_start
 
     def safe_end(self, own_safe_end: int) -> int:
         """Up to where everyone who counts has it; -1 while one of them has not been heard of."""

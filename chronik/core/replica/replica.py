@@ -256,6 +256,12 @@ class Replica:
             return parting
         return log.read(fetch_offset, log.end_offset, max_bytes, at_least_one=at_least_one)
 
+    @property
+    def low_watermark(self) -> int:
+        """What is below is gone from every replica in sync, as far as this leader knows."""
+        start_offset = self.log.start_offset
+        return start_offset if self.in_sync is None else self.in_sync.low_watermark(start_offset)
+
     def delete_records(self, offset: int) -> int:
         """Move the log start up to `offset` (-1: the watermark). Returns the log start that then holds."""
         target = self.high_watermark if offset == -1 else offset
