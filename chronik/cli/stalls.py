@@ -101,7 +101,7 @@ def tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
     for number, alike in enumerate(together(verdicts)):
         if number:
             print_line()
-        _tell_one(alike)
+        tell_one(alike)
     if not verdicts:
         partitions = sum(len(state.partitions) for state in gathering.states.values())
         groups = sum(len(state.groups) for state in gathering.states.values())
@@ -122,7 +122,8 @@ def together(verdicts: list[Verdict]) -> list[list[Verdict]]:
     return list(alike.values())
 
 
-def _tell_one(alike: list[Verdict]) -> None:
+def tell_one(alike: list[Verdict], when: str | None = None) -> None:
+    """One stall, of as many partitions as are alike in it."""
     from rich.padding import Padding
     from rich.text import Text
 
@@ -130,6 +131,8 @@ def _tell_one(alike: list[Verdict]) -> None:
     first = alike[0]
     style = "bold red" if sys.stdout.isatty() else ""
     out.print(Text(first.cause.upper(), style), Text(first.summary))
+    if when is not None:
+        out.print(Padding(Text(when), (0, 0, 0, 2), expand=False))
     others = [f"{each.topic}:{each.partition}" for each in alike[1:]]
     if others:
         more = f" and {len(others) - NAMED_MAX:,} more" if len(others) > NAMED_MAX else ""

@@ -19,9 +19,8 @@ from chronik.shell.asking import Address
 from chronik.shell.looking import Looks
 from chronik.trace.events import AnyEvent, EventsLost
 from chronik.trace.looks import EventsLook, StateLook
+from chronik.trace.stalls.limits import EVENTS_MAX, WINDOW_MS
 
-WINDOW_S = 120.0
-EVENTS_MAX = 200_000
 ROUNDS_MAX = 20  # a node that traces faster than it can be read must not keep us for ever
 SKEW_US = 500_000  # clocks that differ by less are taken for the same
 
@@ -51,7 +50,7 @@ class Gathering:
         self,
         addresses: Sequence[Address],
         topics: Sequence[str] | None = None,
-        window_s: float = WINDOW_S,
+        window_s: float = WINDOW_MS / 1000,
         events_max: int = EVENTS_MAX,
         asking: Asking = looking,
     ) -> None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+# How far back, and how much of it, those look who ask the rules again and again: live or in a stored trace.
+WINDOW_MS = 120_000
+EVENTS_MAX = 200_000
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:

@@ -1,0 +1,172 @@
+"""Events to tables: how offsets moved, which partitions were slow, who was refused, which groups rebalanced."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Window
+from pyspark.sql import functions as F
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+AT_REST = ("Stable", "Empty", "Dead")
+PERCENTILES = (0.5, 0.99, 0.999)
+ACCURACY = 1000  # of percentiles: one in so many
+
+
+def timeline(events: DataFrame, step_us: int) -> DataFrame:
+    """For each partition and each `step_us` in which something was told of it: where it stood at the end of that time,
+    and what went in and out during it. Null is 'nothing told'."""
+    rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0))
+    return (
+        rows.groupBy("topic", "partition", (F.floor(F.col("at_us") / step_us) * step_us).alias("from_us"))
+        .agg(
+            F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
+            F.max(_told_by_leader("watermark", None)).alias("watermark"),
+            F.max(_of("fetch_answered", F.when(F.col("to_offset") > F.col("offset"), F.col("to_offset")))).alias(
+                "consumed"
+            ),
+            F.max(_of("committed", F.col("offset"))).alias("committed"),
+            *_flow(),
+            F.percentile_approx(_of("produce_answered", F.col("took_us")), list(PERCENTILES), ACCURACY).alias(
+                "produce_us"
+            ),
+            F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
+        )
+        .select("*")
+    )
+
+
+def whole_timeline(events: DataFrame, step_us: int) -> DataFrame:
+    """The same of all partitions together: what went in and out, and how long answers took."""
+    return events.groupBy((F.floor(F.col("at_us") / step_us) * step_us).alias("from_us")).agg(
+        *_flow(),
+        F.percentile_approx(_of("produce_answered", F.col("took_us")), list(PERCENTILES), ACCURACY).alias("produce_us"),
+        F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
+        F.sum(F.when(F.col("kind") == "refused", 1).otherwise(0)).alias("refusals"),
+    )
+
+
+def partitions(events: DataFrame) -> DataFrame:
+    """One row a partition: what went through it, how far its watermark and its readers fell behind, how slow it was."""
+    rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0))
+    gap = F.when(F.col("kind") == "partition_seen", F.col("next_offset") - F.col("watermark"))
+    return (
+        rows.groupBy("topic", "partition")
+        .agg(
+            *_flow(),
+            F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
+            F.max(_told_by_leader("watermark", None)).alias("watermark"),
+            F.max(_of("fetch_answered", F.when(F.col("to_offset") > F.col("offset"), F.col("to_offset")))).alias(
+                "consumed"
+            ),
+            F.max(_of("committed", F.col("offset"))).alias("committed"),
+            F.max(gap).alias("gap_max"),
+            F.percentile_approx(_of("produce_answered", F.col("took_us")), list(PERCENTILES), ACCURACY).alias(
+                "produce_us"
+            ),
+            F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
+            F.count(_of("refused", F.lit(1))).alias("refusals"),
+            F.count_distinct(_of("leader_changed", F.col("leader_epoch"))).alias("leader_changes"),
+        )
+        .withColumn("unread", F.greatest(F.col("watermark") - F.col("consumed"), F.lit(0)))
+    )
+
+
+def slowest(partitions: DataFrame) -> DataFrame:
+    """Worst first: what hides records, then what is not read, then what is slow to answer."""
+    hidden = F.coalesce(F.col("next_offset") - F.col("watermark"), F.lit(0))
+    return partitions.orderBy(
+        hidden.desc(),
+        F.coalesce("unread", F.lit(0)).desc(),
+        F.coalesce(F.get("produce_us", F.lit(1)), F.lit(0)).desc(),
+        "topic",
+        "partition",
+    )
+
+
+def refusals(events: DataFrame) -> DataFrame:
+    """By client, request and error, the most frequent first."""
+    return (
+        events.where(F.col("kind") == "refused")
+        .groupBy("client_id", "host", "api", "error", "topic")
+        .agg(
+            F.count("*").alias("times"),
+            F.min("at_us").alias("first_us"),
+            F.max("at_us").alias("last_us"),
+            F.sort_array(F.collect_set("node")).alias("nodes"),
+            F.sort_array(F.collect_set("partition")).alias("partitions"),
+            F.max_by("reason", "at_us").alias("reason"),
+        )
+        .orderBy(F.desc("times"), "client_id", "api", "error", "topic")
+    )
+
+
+def rebalances(events: DataFrame) -> DataFrame:
+    """By group: how often it was dealt out anew, who came and went, how long it was not at rest."""
+    told = events.where(F.col("kind").isin("group_changed", "group_joined", "group_left"))
+    in_time = Window.partitionBy("group").orderBy("at_us", "told_in", "told_at", "told_as")
+    changes = events.where(F.col("kind") == "group_changed")
+    lasted = changes.withColumn("lasts_us", F.lead("at_us").over(in_time) - F.col("at_us"))
+    restless = lasted.groupBy("group").agg(
+        F.sum(F.when(~F.col("state").isin(*AT_REST), F.col("lasts_us")).otherwise(0)).alias("restless_us"),
+        F.max_by("state", "at_us").alias("state"),
+        (F.count_distinct("generation") - 1).alias("rebalances"),
+    )
+    return (
+        told.groupBy("group")
+        .agg(
+            F.count(_of("group_joined", F.lit(1))).alias("joined"),
+            *(
+                F.count(_of("group_left", F.when(F.col("reason") == reason, 1))).alias(reason)
+                for reason in ("left", "expired", "replaced")
+            ),
+            F.min("at_us").alias("first_us"),
+            F.max("at_us").alias("last_us"),
+        )
+        .join(restless, "group", "left")
+        .orderBy(F.desc_nulls_last("rebalances"), "group")
+    )
+
+
+def totals(events: DataFrame) -> DataFrame:
+    """One row: how much there is, from when to when, of which nodes, and what is known to be missing."""
+    return events.agg(
+        F.count("*").alias("lines"),
+        F.count("kind").alias("events"),
+        F.min("at_us").alias("from_us"),
+        F.max("at_us").alias("to_us"),
+        F.sort_array(F.collect_set("node")).alias("nodes"),
+        F.coalesce(F.sum(_of("events_lost", F.col("count"))), F.lit(0)).alias("events_lost"),
+    )
+
+
+def _flow() -> list[Column]:
+    produced = F.when(F.col("kind").eqNullSafe("produce_appended") & ~F.col("is_duplicate"), 1)
+    given = F.when(F.col("kind") == "fetch_answered", 1)
+    return [
+        F.sum(F.coalesce(produced * (F.col("to_offset") - F.col("base_offset")), F.lit(0))).alias("records_in"),
+        F.sum(F.coalesce(produced * F.col("size_bytes"), F.lit(0))).alias("bytes_in"),
+        F.sum(F.coalesce(given * (F.col("to_offset") - F.col("offset")), F.lit(0))).alias("records_out"),
+        F.sum(F.coalesce(given * F.col("size_bytes"), F.lit(0))).alias("bytes_out"),
+    ]
+
+
+def _of(kind: str, value: Column) -> Column:
+    return F.when(F.col("kind") == kind, value)
+
+
+def _given_at_once() -> Column:
+    """How long a fetch took that found something there: one that waited for records says how rare those were."""
+    is_given = (F.col("to_offset") > F.col("offset")) & ~F.col("has_waited")
+    return _of("fetch_answered", F.when(is_given, F.col("took_us")))
+
+
+def _told_by_leader(name: str, of_appended: str | None) -> Column:
+    """A follower's watermark is older, and no news."""
+    is_follower = (F.col("kind") == "watermark_moved") & ~F.col("is_leader")
+    told = F.when(~is_follower, F.col(name))
+    if of_appended is None:
+        return told
+    return F.coalesce(told, _of("produce_appended", F.col(of_appended)))
