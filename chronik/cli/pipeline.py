@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from chronik.cli import pipeline_diagnose, pipeline_ingest
+
 app = typer.Typer(
     name="pipeline",
     help="Data at rest and in bulk, on Spark: fill tables from topics, replay, audit, diagnose.",
@@ -17,3 +19,5 @@ def _jobs() -> None:
 
 
 # A job's command: one line here, all else in chronik/cli/pipeline_<job>.py.
+app.command("diagnose", epilog=pipeline_diagnose.EXAMPLE)(pipeline_diagnose.diagnose)
+app.command("ingest", epilog=pipeline_ingest.EXAMPLE)(pipeline_ingest.ingest)

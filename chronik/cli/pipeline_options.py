@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 EXIT_INTERRUPTED = 130
+LOG_SHOWN = 2000
 
 Master = Annotated[
     str,
@@ -54,7 +58,8 @@ def spark_session(
         pairs = parse_pairs("--spark", settings or ())
         scratch = tempfile.mkdtemp(prefix="chronik-spark-")
         try:
-            spark = _opened(f"chronik {job}", master, memory, pairs, scratch)
+            with _quiet_java(os.path.join(scratch, "java.log")):
+                spark = _opened(f"chronik {job}", master, memory, pairs, scratch)
             try:
                 yield spark
             finally:
@@ -67,9 +72,38 @@ def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], sc
     from chronik.pipeline.session import NotReady, open_session
 
     try:
-        return open_session(name, master, memory, settings, scratch)
+        return open_session(name, with_retries(master), memory, settings, scratch)
     except NotReady as problem:
         raise CliError(str(problem)) from problem
+
+
+@contextmanager
+def _quiet_java(log: str) -> Iterator[None]:
+    """What Java, when it is started here, says on standard error for all its life goes into a file.
+
+    Those are warnings about itself, and the stack traces of errors that are told in one line. Where it does not even
+    start, the end of the file is shown.
+    """
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    try:
+        with open(log, "w", encoding="utf-8") as file:
+            os.dup2(file.fileno(), 2)
+        yield
+    except BaseException as problem:
+        os.dup2(terminal, 2)
+        if not isinstance(problem, CliError | KeyboardInterrupt):
+            with open(log, encoding="utf-8", errors="replace") as file:
+                sys.stderr.write(file.read()[-LOG_SHOWN:])
+        raise
+    finally:
+        os.dup2(terminal, 2)
+        os.close(terminal)
+
+
+def with_retries(master: str) -> str:
+    """`local[2]` gives up at the first task that fails; like a cluster, it is to try four times."""
+    return re.sub(r"^local\[([^,\]]+)\]$", r"local[\1,4]", "local[1]" if master == "local" else master)
 
 
 @contextmanager

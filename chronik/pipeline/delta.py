@@ -1,0 +1,135 @@
+"""Delta tables without Maven: Spark writes the files, the `deltalake` package commits them.
+
+A commit has (writer, batch) as Delta's application transaction: of two that commit the same batch at the same time,
+one is refused. Files that were never committed are not part of the table, whatever lies in its folder.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chronik.pipeline.evolve import evolved
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables import Batch, Staged, StagedFile, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.transforms.ingest import PARTITIONED_BY
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+LOG = "_delta_log"
+
+
+class DeltaTable:
+    """A Delta table in a folder that this machine and Spark's share."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises CannotRun where something else is."""
+        check_folder(path)
+        self.path = path.resolve()
+        self._opened: Any = None
+        if not (path / LOG).is_dir() and not is_empty(path):
+            raise CannotRun(f"{path} is not empty, and no Delta table", "give another folder")
+
+    def schema(self) -> StructType | None:
+        from pyspark.sql.types import StructType
+
+        table = self._table()
+        return None if table is None else StructType.fromJson(json.loads(table.schema().to_json()))
+
+    def topics(self) -> Collection[str]:
+        table = self._table()
+        if table is None:
+            return ()
+        if missing := set(PARTITIONED_BY) - set(table.metadata().partition_columns):
+            raise CannotRun(
+                f"{self.path} is not partitioned by {' and '.join(sorted(missing))}: it is no table of ingest"
+            )
+        return sorted({str(each["topic"]) for each in table.partitions()})
+
+    def last_batch(self, writer: str) -> int | None:
+        table = self._table()
+        return None if table is None else table.transaction_version(writer)
+
+    def stage(self, rows: DataFrame, batch: Batch) -> Staged:
+        return write_files(rows, self.path / batch.folder_name(), batch)
+
+    def commit(self, staged: Staged, schema: StructType) -> None:
+        from deltalake import CommitProperties, Schema, Transaction
+        from deltalake.exceptions import DeltaError
+
+        wanted = Schema.from_json(schema.json())
+        by = CommitProperties(app_transactions=[Transaction(staged.batch.writer, staged.batch.number)])
+        try:
+            table = self._table() or self._create(wanted)
+            known = self.schema()
+            if known is not None and evolved(known, schema) != known:
+                table.alter.add_columns(wanted.fields)
+            adds = [self._add(each) for each in staged.files]
+            table.create_write_transaction(adds, "append", table.schema(), list(PARTITIONED_BY), commit_properties=by)
+        except DeltaError as problem:
+            shutil.rmtree(staged.folder, ignore_errors=True)
+            raise CannotRun(f"{self.path}: {problem}") from problem
+
+    def clean(self, writer: str) -> None:
+        """Batches above the last are not in the table. Those below stay: somebody may read an old version of it."""
+        last = self.last_batch(writer)
+        for folder in self.path.iterdir():
+            number = batch_of(folder.name, writer)
+            if number is not None and (last is None or number > last):
+                shutil.rmtree(folder)
+
+    def compact(self) -> int:
+        """Files that went into larger ones stay for a week, for who reads at this moment; then they are removed."""
+        from deltalake.exceptions import DeltaError
+
+        table = self._table()
+        if table is None:
+            return 0
+        try:
+            done = table.optimize.compact()
+            table.vacuum(dry_run=False)
+        except DeltaError as problem:
+            raise CannotRun(f"{self.path}: {problem}") from problem
+        return int(done["numFilesRemoved"])
+
+    def _table(self) -> Any:
+        """As it is now; None while there is none."""
+        from deltalake import DeltaTable as Opened
+        from deltalake.exceptions import DeltaError
+
+        try:
+            if self._opened is not None:
+                self._opened.update_incremental()
+            elif Opened.is_deltatable(str(self.path)):
+                self._opened = Opened(str(self.path))
+        except DeltaError as problem:
+            raise CannotRun(f"{self.path}: {problem}") from problem
+        return self._opened
+
+    def _create(self, schema: Any) -> Any:
+        from deltalake import DeltaTable as Opened
+
+        self._opened = Opened.create(str(self.path), schema, partition_by=list(PARTITIONED_BY), mode="ignore")
+        return self._opened
+
+    def _add(self, file: StagedFile) -> Any:
+        from deltalake.transaction import AddAction
+
+        stats: dict[str, Any] = {"numRecords": file.rows}
+        if file.offsets is not None:
+            low, high = file.offsets
+            stats |= {"minValues": {"offset": low}, "maxValues": {"offset": high}, "nullCount": {"offset": 0}}
+        return AddAction(
+            path=os.path.relpath(file.path, self.path),
+            size=file.size,
+            partition_values=file.partition_values,
+            modification_time=file.path.stat().st_mtime_ns // 1_000_000,
+            data_change=True,
+            stats=json.dumps(stats),
+        )

@@ -1,0 +1,151 @@
+"""Micro-batches into a table and its quarantine, each once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Observation
+from pyspark.sql import functions as F
+from pyspark.sql.types import DataType, StructType
+
+from chronik.pipeline import infer
+from chronik.pipeline.checks import REASON
+from chronik.pipeline.evolve import OtherSchema, evolved
+from chronik.pipeline.forms import Form, Kind
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables import Batch, Table
+from chronik.pipeline.transforms.ingest import (
+    inferred_json,
+    judged,
+    quarantine_schema,
+    rows_of_quarantine,
+    rows_of_table,
+    table_schema,
+    text_of_values,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+LINES_LOOKED_AT = 1000  # of CSV, to infer what it is
+COMPACT_EVERY = 20  # batches
+
+
+@dataclass
+class Filling:
+    """What is done with each micro-batch. A batch that is in the table is passed over."""
+
+    table: Table
+    quarantine: Table
+    form: Form
+    writer: str
+    note: Callable[[int], None]
+    """Told each batch that is in the table."""
+    is_compacted: bool = False
+    rows: int = 0
+    quarantined: int = 0
+    batches: int = 0
+    skipped: int = 0
+    compacted: int = 0
+    problem: BaseException | None = field(default=None, repr=False)
+
+    def check(self) -> None:
+        """Raises CannotRun if what is known now does not fit the table that is there."""
+        self.form = self._form_with(self.form.schema)
+        if self.form.kind == Kind.RAW or self.form.schema is not None:
+            self._schema()
+
+    def write(self, records: DataFrame, number: int) -> None:
+        """For foreachBatch. What it raises comes back from Spark as text only, so it is kept."""
+        try:
+            self._write(records, number)
+        except BaseException as problem:
+            self.problem = problem
+            raise
+
+    def _write(self, records: DataFrame, number: int) -> None:
+        batch = Batch(self.writer, number)
+        last = self.table.last_batch(self.writer)
+        if last is not None and last >= number:
+            self.skipped += 1
+            self.note(last)
+            return
+        if self.form.is_inferred:
+            self.form = self._form_with(self._inferred(records))
+        schema = self._schema()
+        rows = judged(records, self.form)
+        bad = Observation()
+        counted = rows.observe(bad, F.count(F.col(REASON)).alias("rows"))
+        staged = self.table.stage(rows_of_table(counted), batch)
+        if last is None and (both := sorted(set(staged.topics()) & set(self.table.topics()))):
+            self.table.clean(self.writer)
+            raise CannotRun(
+                f"{self.table.path} has records of {', '.join(both)} already, from a job with another checkpoint",
+                "give that job's --checkpoint, or another table",
+            )
+        # The quarantine first: when a batch is in the table, nothing of it is missing anywhere.
+        if bad.get["rows"]:
+            self._set_apart(rows, batch)
+        self.table.commit(staged, schema)
+        self.note(number)
+        self.rows += staged.rows
+        self.batches += 1
+        if self.is_compacted and self.batches % COMPACT_EVERY == 0:
+            self.compact()
+
+    def _set_apart(self, rows: DataFrame, batch: Batch) -> None:
+        last = self.quarantine.last_batch(self.writer)
+        if last is not None and last >= batch.number:
+            return
+        staged = self.quarantine.stage(rows_of_quarantine(rows), batch)
+        self.quarantine.commit(staged, quarantine_schema())
+        self.quarantined += staged.rows
+
+    def compact(self) -> None:
+        self.compacted += self.table.compact() + self.quarantine.compact()
+
+    def _inferred(self, records: DataFrame) -> StructType | None:
+        if self.form.kind == Kind.CSV:
+            if self.form.schema is not None:
+                return self.form.schema
+            lines = [row[0] for row in text_of_values(records).limit(LINES_LOOKED_AT).collect()]
+            found = infer.of_lines(lines, self.form.delimiter)
+        else:
+            row = inferred_json(records).first()
+            found = infer.of_variants(None if row is None else row[0], DataType.fromDDL)
+        if found is None and self.form.schema is None:
+            raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
+        return found
+
+    def _form_with(self, wanted: StructType | None) -> Form:
+        """The form with all columns: those that the table has, and those that are wanted."""
+        if self.form.kind == Kind.RAW:
+            return self.form
+        known = self.form.schema if self.form.is_inferred else None
+        if known is None and (table := self.table.schema()) is not None:
+            kind = table["value"].dataType if "value" in table.names else None
+            if not isinstance(kind, StructType):
+                raise CannotRun(f"{self.table.path} is not a table of {self.form.kind} values", "give another table")
+            known = kind
+        if known is None or wanted is None:
+            return self.form if known is None and wanted is None else self.form.with_schema(known or wanted)
+        try:
+            # An inferred type that does not fit gives way: such values go into quarantine one by one.
+            return self.form.with_schema(evolved(known, wanted, is_lenient=self.form.is_inferred))
+        except OtherSchema as problem:
+            raise CannotRun(f"{self.table.path}: {problem}", "give another table, or change the schema") from problem
+
+    def _schema(self) -> StructType:
+        """Of the table as it will be. Raises CannotRun where that cannot be."""
+        wanted = table_schema(self.form)
+        for table, schema in ((self.table, wanted), (self.quarantine, quarantine_schema())):
+            known = table.schema()
+            try:
+                if known is not None:
+                    evolved(known, schema)
+            except OtherSchema as problem:
+                raise CannotRun(f"{table.path}: {problem}", "give another table, or change the schema") from problem
+        known = self.table.schema()
+        return wanted if known is None else evolved(known, wanted)

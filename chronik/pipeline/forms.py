@@ -1,0 +1,108 @@
+"""What the values of records are: raw bytes, or JSON, CSV or Avro of a schema that is told or inferred."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from chronik.pipeline.evolve import OtherSchema, check_names, nullable
+from chronik.pipeline.problems import CannotRun
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from chronik.pipeline.avro import AvroType
+
+
+class Kind(StrEnum):
+    RAW = "raw"
+    JSON = "json"
+    CSV = "csv"
+    AVRO = "avro"
+
+
+@dataclass(frozen=True)
+class Form:
+    """How to read a value."""
+
+    kind: Kind = Kind.RAW
+    schema: StructType | None = None
+    """Of the value, as a table has it. None for raw values, and for those whose schema is not known yet."""
+    avro: AvroType | None = None
+    """The schema that Avro values were written with."""
+    schema_id: int | None = None
+    """Avro values begin with Confluent's five bytes, of this schema."""
+    delimiter: str = ","
+    """Between the fields of CSV."""
+    is_inferred: bool = False
+
+    def with_schema(self, schema: StructType) -> Form:
+        return replace(self, schema=schema)
+
+
+def read_form(
+    kind: Kind,
+    schema_file: Path | None = None,
+    *,
+    is_inferred: bool = False,
+    schema_id: int | None = None,
+    delimiter: str = ",",
+) -> Form:
+    """What a user said, checked. Raises CannotRun."""
+    if kind == Kind.RAW:
+        if schema_file is not None or is_inferred:
+            raise CannotRun("raw values have no schema", "say which they have: --value json, csv or avro")
+        return Form()
+    if kind == Kind.AVRO and is_inferred:
+        raise CannotRun("Avro values do not say their schema", "give the schema file: --schema FILE.avsc")
+    if (schema_file is None) == (not is_inferred):
+        raise CannotRun(f"{kind} values need a schema", "give --schema FILE or --infer, one of them")
+    if len(delimiter) != 1:
+        raise CannotRun(f"the delimiter {delimiter!r} is not one character")
+    form = Form(kind, schema_id=schema_id, delimiter=delimiter, is_inferred=is_inferred)
+    if schema_file is None:
+        return form
+    try:
+        text = schema_file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as problem:
+        raise CannotRun(f"{schema_file} is not text") from problem
+    return _avro(form, text, schema_file) if kind == Kind.AVRO else _columns(form, text, schema_file)
+
+
+def _avro(form: Form, text: str, file: Path) -> Form:
+    from chronik.pipeline.avro import BadSchema, parse_schema
+
+    try:
+        avro = parse_schema(text)
+        columns = avro.columns()
+        check_names(columns)
+    except (BadSchema, OtherSchema) as problem:
+        raise CannotRun(f"{file}: {problem}") from problem
+    return replace(form, avro=avro, schema=columns)
+
+
+def _columns(form: Form, text: str, file: Path) -> Form:
+    """As Spark writes schemas: `id bigint, name string`, or its JSON."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import DataType, StructType
+
+    try:
+        if text.lstrip().startswith("{"):
+            schema = StructType.fromJson(json.loads(text))
+        else:
+            schema = DataType.fromDDL(" ".join(text.split()))
+    except (PySparkException, ValueError, KeyError, TypeError) as problem:
+        raise CannotRun(
+            f"{file} is not a schema ({' '.join(str(problem).split())[:120]})",
+            "write it as `id bigint, name string`, or as Spark's JSON",
+        ) from problem
+    if not isinstance(schema, StructType) or not schema.fields:
+        raise CannotRun(f"{file} names no columns", "write it as `id bigint, name string`")
+    try:
+        check_names(schema)
+    except OtherSchema as problem:
+        raise CannotRun(f"{file}: {problem}") from problem
+    return form.with_schema(nullable(schema))

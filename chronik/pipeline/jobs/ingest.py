@@ -1,0 +1,172 @@
+"""Topics to tables, each record once, through any kill and restart of driver and workers.
+
+Spark's checkpoint says which offsets a batch has; the table says which batches it has. Beside the checkpoint lies a
+note with the name under which this job writes, so that a restart is the same writer.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from chronik.pipeline.client import Cluster
+from chronik.pipeline.delta import DeltaTable
+from chronik.pipeline.filling import Filling
+from chronik.pipeline.forms import Form
+from chronik.pipeline.options import read_options
+from chronik.pipeline.parquet import ParquetTable
+from chronik.pipeline.places import find_topics
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar, lag_of
+from chronik.pipeline.tables import Table, check_folder
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+NOTE = "chronik-ingest.json"
+LOOK_EVERY_S = 0.5
+
+
+class Format(StrEnum):
+    DELTA = "delta"
+    PARQUET = "parquet"
+
+
+@dataclass(frozen=True)
+class Settings:
+    source: Mapping[str, str]
+    """Options of `format("chronik")`: which topics of which cluster, from where."""
+    table: Path
+    form: Form = field(default_factory=Form)
+    format: Format = Format.DELTA
+    quarantine: Path | None = None
+    """Beside the table, unless it is said."""
+    checkpoint: Path | None = None
+    is_once: bool = True
+    every_s: float = 10.0
+    is_compacted: bool = False
+
+    def beside(self, given: Path | None, suffix: str) -> Path:
+        return given if given is not None else self.table.with_name(f"{self.table.name}-{suffix}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What this run has done; a restart begins to count anew."""
+
+    table: str
+    quarantine: str
+    rows: int
+    quarantined: int
+    batches: int
+    skipped: int
+    """Batches that were in the table already, since the run before died before it could note that."""
+    compacted: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def run(
+    spark: SparkSession, settings: Settings, bar: Bar | None = None, is_ending: Callable[[], bool] = lambda: False
+) -> Outcome:
+    """Until all that is there now is in the table, or until `is_ending`. Raises CannotRun and Spark's errors."""
+    source = {"startingOffsets": "earliest", **settings.source, "includeHeaders": "true"}
+    options = read_options(source, is_streaming=True)
+    with Cluster(options.client) as cluster:
+        find_topics(cluster, options.topics)  # before anything is written
+    checkpoint = settings.beside(settings.checkpoint, "checkpoint")
+    with _only_one(checkpoint):
+        kind: Callable[[Path], Table] = DeltaTable if settings.format == Format.DELTA else ParquetTable
+        table, quarantine = kind(settings.table), kind(settings.beside(settings.quarantine, "quarantine"))
+        writer, note = _writer(checkpoint, table)
+        filling = Filling(table, quarantine, settings.form, writer, note, settings.is_compacted)
+        filling.check()
+        for each in (table, quarantine):
+            each.clean(writer)
+        # Delta's times are microseconds; Spark would write its own old form.
+        spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
+        when: dict[str, Any] = {"availableNow": True} if settings.is_once else {"processingTime": _span(settings)}
+        query = (
+            spark.readStream.format("chronik").options(**source).load()
+            .writeStream.foreachBatch(filling.write).trigger(**when)
+            .option("checkpointLocation", checkpoint.resolve().as_uri()).start()
+        )  # fmt: skip
+        _follow(query, filling, bar or Bar(), is_ending)
+        if settings.is_compacted:
+            filling.compact()
+    return Outcome(
+        str(table.path), str(quarantine.path), filling.rows, filling.quarantined, filling.batches, filling.skipped,
+        filling.compacted,
+    )  # fmt: skip
+
+
+def _span(settings: Settings) -> str:
+    return f"{max(round(settings.every_s * 1000), 1)} milliseconds"
+
+
+def _follow(query: StreamingQuery, filling: Filling, bar: Bar, is_ending: Callable[[], bool]) -> None:
+    try:
+        while not query.awaitTermination(LOOK_EVERY_S):
+            if is_ending():
+                query.stop()  # a batch that is under way is done again the next time
+                return
+            last = query.lastProgress
+            lag, partitions = lag_of(last["sources"][0]) if last else (None, None)
+            bar.show(rows=filling.rows + filling.quarantined, lag=lag, partitions=partitions)
+    except Exception:
+        if isinstance(filling.problem, Exception):
+            raise filling.problem from None
+        raise
+    finally:
+        query.stop()
+
+
+@contextmanager
+def _only_one(checkpoint: Path) -> Iterator[None]:
+    """Two jobs with one checkpoint would be one writer twice. The lock goes with the process, however it ends."""
+    check_folder(checkpoint)
+    with open(checkpoint / ".chronik-lock", "w", encoding="utf-8") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as problem:
+            raise CannotRun(f"another job is running with the checkpoint {checkpoint}") from problem
+        yield
+
+
+def _writer(checkpoint: Path, table: Table) -> tuple[str, Callable[[int], None]]:
+    """The name of the writer whose checkpoint this is, and how to note a batch that is in the table."""
+    path = checkpoint / NOTE
+    place = str(table.path)
+    noted: dict[str, Any] = {"writer": f"ingest-{uuid.uuid4().hex[:12]}", "table": place, "batch": -1}
+    if path.exists():
+        noted = json.loads(path.read_text(encoding="utf-8"))
+        if noted["table"] != place:
+            raise CannotRun(
+                f"the checkpoint {checkpoint} is for the table {noted['table']}", "give another --checkpoint"
+            )
+    elif any((checkpoint / "offsets").glob("*")):
+        raise CannotRun(f"{checkpoint} is the checkpoint of something else", "give another --checkpoint")
+    last = table.last_batch(noted["writer"])
+    if noted["batch"] > (-1 if last is None else last):
+        raise CannotRun(
+            f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
+            "to fill the table anew, remove both",
+        )
+
+    def note(batch: int) -> None:
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps({**noted, "batch": batch}), encoding="utf-8")
+        os.replace(new, path)
+
+    note(noted["batch"])
+    return noted["writer"], note

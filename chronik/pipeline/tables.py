@@ -1,0 +1,152 @@
+"""Tables that are filled batch by batch, each batch once: what the kinds of table have alike.
+
+Spark writes a batch's files into a folder of their own, where no reader of the table looks (`stage`). Then one small
+write makes all of them part of the table (`commit`), together with who wrote which batch. A batch that is done again,
+because whoever did it died before he could note that it was done, is recognised by that.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import unquote
+
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.transforms.ingest import PARTITIONED_BY
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import StructType
+
+# As Hive does, and Spark after it.
+_NULL_IN_PATH = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Which batch of whose: `writer` is the same over all restarts of a job."""
+
+    writer: str
+    number: int
+
+    def folder_name(self) -> str:
+        """A new one each time: an attempt that still runs somewhere must not write into this one's."""
+        return f"{self.writer}-{self.number:010d}-{uuid.uuid4().hex[:8]}"
+
+
+def batch_of(folder_name: str, writer: str) -> int | None:
+    """The number in a folder's name, if it is one of this writer's."""
+    parts = folder_name.removeprefix(f"{writer}-").split("-")
+    is_ours = folder_name.startswith(f"{writer}-") and len(parts) == 2 and parts[0].isdecimal()
+    return int(parts[0]) if is_ours else None
+
+
+@dataclass(frozen=True)
+class StagedFile:
+    path: Path
+    partition_values: dict[str, str | None]
+    size: int
+    rows: int
+    offsets: tuple[int, int] | None
+    """The smallest and the largest in it."""
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A batch whose files are written, and not part of the table yet."""
+
+    batch: Batch
+    folder: Path
+    files: tuple[StagedFile, ...]
+
+    @property
+    def rows(self) -> int:
+        return sum(each.rows for each in self.files)
+
+    def topics(self) -> list[str]:
+        return sorted({each.partition_values["topic"] or "" for each in self.files})
+
+
+class Table(Protocol):
+    """A folder that readers take for a table."""
+
+    @property
+    def path(self) -> Path: ...
+
+    def schema(self) -> StructType | None:
+        """None while there is no table."""
+
+    def topics(self) -> Collection[str]:
+        """Those that the table has records of."""
+
+    def last_batch(self, writer: str) -> int | None:
+        """The last batch of this writer that is in the table."""
+
+    def stage(self, rows: DataFrame, batch: Batch) -> Staged: ...
+
+    def commit(self, staged: Staged, schema: StructType) -> None:
+        """All of it, or nothing. `schema` may have columns that the table has not yet."""
+
+    def clean(self, writer: str) -> None:
+        """Removes what earlier attempts of this writer left behind."""
+
+    def compact(self) -> int:
+        """Joins small files, and says how many have gone into larger ones."""
+
+
+def write_files(rows: DataFrame, folder: Path, batch: Batch) -> Staged:
+    """Spark's part. What is not written to its end is removed as far as that is possible."""
+    try:
+        rows.write.partitionBy(*PARTITIONED_BY).parquet(folder.as_uri())
+        files = tuple(_staged_file(path, folder) for path in sorted(folder.rglob("*.parquet")))
+        for left in (*folder.rglob(".*.crc"), folder / "_SUCCESS"):
+            left.unlink(missing_ok=True)
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    return Staged(batch, folder, tuple(each for each in files if each.rows > 0))
+
+
+def _staged_file(path: Path, folder: Path) -> StagedFile:
+    import pyarrow.parquet as pq
+
+    footer = pq.read_metadata(path)
+    values = dict(part.split("=", 1) for part in path.relative_to(folder).parts[:-1])
+    return StagedFile(
+        path,
+        {name: None if value == _NULL_IN_PATH else unquote(value) for name, value in values.items()},
+        path.stat().st_size,
+        footer.num_rows,
+        _offsets_in(footer),
+    )
+
+
+def _offsets_in(footer: object) -> tuple[int, int] | None:
+    lows, highs = [], []
+    for number in range(footer.num_row_groups):  # type: ignore[attr-defined]
+        group = footer.row_group(number)  # type: ignore[attr-defined]
+        for each in range(group.num_columns):
+            column = group.column(each)
+            if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
+                lows.append(column.statistics.min)
+                highs.append(column.statistics.max)
+    return (min(lows), max(highs)) if lows else None
+
+
+def check_folder(path: Path) -> None:
+    """Raises CannotRun where no table can be."""
+    if path.exists() and not path.is_dir():
+        raise CannotRun(f"{path} is a file", "a table is a folder")
+    path.mkdir(parents=True, exist_ok=True)
+    if not os.access(path, os.W_OK):
+        raise CannotRun(f"{path}: Permission denied")
+
+
+def is_empty(path: Path) -> bool:
+    return not path.exists() or not any(path.iterdir())

@@ -1,0 +1,152 @@
+"""Records of topics to rows of tables: values read by their form, and what cannot be read set apart with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+from pyspark.sql.types import BinaryType, DataType, DateType, StringType, StructField, StructType
+
+from chronik.pipeline.checks import REASON, Check, reason
+from chronik.pipeline.evolve import nullable
+from chronik.pipeline.forms import Form, Kind
+from chronik.pipeline.source import COLUMNS as RECORD_COLUMNS
+from chronik.pipeline.source import HEADERS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import Column, DataFrame
+
+READ = "read_value"
+CORRUPT = "_not_of_the_schema"
+PARTITIONED_BY = ("topic", "date")
+COLUMNS = ("topic", "date", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
+
+
+def judged(records: DataFrame, form: Form) -> DataFrame:
+    """Records with their day, what their value was read as, and a `reason` where it could not be read."""
+    dated = records.withColumn("date", F.to_date("timestamp"))
+    match form.kind:
+        case Kind.RAW:
+            return dated.withColumn(READ, F.col("value")).withColumn(REASON, F.lit(None).cast("string"))
+        case Kind.JSON:
+            return _text_read(dated, F.from_json(_text(), _with_corrupt(form), _PERMISSIVE), _json_rules())
+        case Kind.CSV:
+            said = {**_PERMISSIVE, "sep": form.delimiter}
+            return _text_read(dated, F.from_csv(_text(), _with_corrupt(form).toDDL(), said), _csv_rules())
+        case Kind.AVRO:
+            return _avro_read(dated, form)
+
+
+def rows_of_table(rows: DataFrame) -> DataFrame:
+    """The good ones, as the table has them."""
+    good = rows.where(F.col(REASON).isNull())
+    return good.select(*(F.col(READ).alias("value") if name == "value" else F.col(name) for name in COLUMNS))
+
+
+def rows_of_quarantine(rows: DataFrame) -> DataFrame:
+    """The bad ones as they came, with their reason."""
+    return rows.where(F.col(REASON).isNotNull()).select(*COLUMNS, REASON)
+
+
+def table_schema(form: Form) -> StructType:
+    """Of `rows_of_table`."""
+    return _schema(BinaryType() if form.schema is None else form.schema)
+
+
+def quarantine_schema() -> StructType:
+    """Of `rows_of_quarantine`."""
+    return StructType([*_schema(BinaryType()).fields, StructField(REASON, StringType(), True)])
+
+
+def _schema(value: DataType) -> StructType:
+    kinds = {field.name: field.dataType for field in (*RECORD_COLUMNS, HEADERS)} | {"date": DateType(), "value": value}
+    return StructType([StructField(name, nullable(kinds[name]), True) for name in COLUMNS])
+
+
+def inferred_json(records: DataFrame) -> DataFrame:
+    """One row, one text: the type of all values that are objects; null where there is none."""
+    variant = records.select(F.try_parse_json(_text()).alias("variant"))
+    objects = variant.where(F.schema_of_variant("variant").startswith("OBJECT"))
+    return objects.select(F.schema_of_variant_agg("variant"))
+
+
+def text_of_values(records: DataFrame) -> DataFrame:
+    return records.where(F.col("value").isNotNull()).select(_text())
+
+
+_PERMISSIVE = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT}
+
+
+def _text() -> Column:
+    return F.col("value").cast("string")
+
+
+def _with_corrupt(form: Form) -> StructType:
+    assert form.schema is not None
+    return StructType([*form.schema.fields, StructField(CORRUPT, StringType(), True)])
+
+
+def _text_read(dated: DataFrame, read: Column, rules: list[Check]) -> DataFrame:
+    utf8 = Check("not UTF-8", lambda: F.col("value").isNull() | F.is_valid_utf8(_text()))
+    rows = dated.withColumn(READ, read).withColumn(REASON, reason([utf8, *rules]))
+    # A tombstone stays one: without the `when` it would become a struct of nulls.
+    return rows.withColumn(READ, F.when(F.col("value").isNotNull(), F.col(READ).dropFields(CORRUPT)))
+
+
+def _fits() -> Column:
+    return F.col("value").isNull() | (F.col(READ).isNotNull() & F.col(READ)[CORRUPT].isNull())
+
+
+def _json_rules() -> list[Check]:
+    def is_json() -> Column:
+        return F.try_parse_json(_text()).isNotNull()
+
+    return [
+        Check("not JSON", lambda: _fits() | is_json()),
+        Check("JSON that is not of the schema", lambda: _fits() | ~is_json()),
+    ]
+
+
+def _csv_rules() -> list[Check]:
+    return [Check("CSV that is not of the schema", _fits)]
+
+
+def _avro_read(dated: DataFrame, form: Form) -> DataFrame:
+    assert form.schema is not None
+    out = StructType(
+        [*dated.schema.fields, StructField(READ, form.schema, True), StructField(REASON, StringType(), True)]
+    )
+    return dated.mapInArrow(_AvroTask(form, out), out)
+
+
+class _AvroTask:
+    """What a task does with each Arrow batch."""
+
+    def __init__(self, form: Form, out: StructType) -> None:
+        self._form = form
+        self._out = out
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        from chronik.pipeline.avro import Malformed
+
+        assert self._form.avro is not None
+        decode = self._form.avro.decoder(self._form.schema_id)
+        schema = to_arrow_schema(self._out, timezone="UTC")
+        for batch in batches:
+            found: list[object] = []
+            reasons: list[str | None] = []
+            for value in batch.column("value").to_pylist():
+                try:
+                    found.append(None if value is None else decode(value))
+                    reasons.append(None)
+                except Malformed as problem:
+                    found.append(None)
+                    reasons.append(str(problem))
+            read = [pa.array(found, schema.field(READ).type), pa.array(reasons, pa.string())]
+            columns = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=False)]
+            yield pa.RecordBatch.from_arrays([*columns, *read], schema=schema)
