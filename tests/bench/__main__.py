@@ -100,7 +100,7 @@ def _run(asked: argparse.Namespace) -> int:
     scale = SCALES[asked.scale]
     rows = rows_named(asked.rows)
     if scale.is_quick and not asked.rows:
-        rows = [row for row in rows if row.code]
+        rows = [row for row in rows if row.has_peer]
     systems, left_out = systems_for(rows, asked.peer)
     return measure(rows, systems, left_out, scale, asked.rounds or scale.rounds, asked.out)
 
@@ -110,7 +110,7 @@ def systems_for(rows: list[Row], peer: str) -> tuple[list[System], list[str]]:
     systems: list[System] = [Chronik()]
     if peer == "none":
         return systems, ["Apache Kafka: not asked for"]
-    if any(row.code for row in rows):
+    if any(row.has_peer for row in rows):
         try:
             systems.append(Kafka())
         except NoKafka as problem:

@@ -124,9 +124,15 @@ class Row:
     figures: tuple[Figure, ...]
     cases: tuple[Case, ...]
     code: str = ""
-    """B1 and so on, for the rows that are measured against the peer. Others are Chronik's alone."""
+    """B1 and so on, where performance.md has the row; the rest are Chronik's own."""
+    is_alone: bool = False
+    """Although it has a code it is not measured against the peer: there is nothing there to compare with."""
     takes: str = ""
     """Only lines of its cases that begin so are this row's."""
+
+    @property
+    def has_peer(self) -> bool:
+        return bool(self.code) and not self.is_alone
 
     def figure(self, name: str) -> Figure:
         for figure in self.figures:

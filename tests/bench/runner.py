@@ -58,7 +58,7 @@ def steps_of(rows: Sequence[Row], systems: Sequence[System], scale: Scale, round
         for case in cases
         if (case.is_quick or not scale.is_quick) and (has_peer or not case.is_of_peer)
         for system in order
-        if system.name == OURS or any(row.code for row in rows_with(case, rows))
+        if system.name == OURS or any(row.has_peer for row in rows_with(case, rows))
     ]
 
 

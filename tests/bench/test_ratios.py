@@ -10,6 +10,7 @@ from tests.bench.fakes import FakeSystem, an_empty_result, measured
 from tests.bench.ratios import ratio_of, ratios
 from tests.bench.results import Measured
 from tests.bench.row import Bench, Case, Figure, Lines, Row, at_least, at_most
+from tests.bench.rows import rows_named
 from tests.bench.runner import run
 from tests.bench.scale import QUICK, TINY
 
@@ -126,13 +127,24 @@ def test_what_needs_the_peer_or_more_time_is_left_out_without_it(tmp_path: Path)
 
     against = Row("a", "A", (), (case("quick"), case("slow", is_quick=False), case("tool", is_of_peer=True)), code="B1")
     alone = Row("b", "B", (), (case("alone"),))
+    named = Row("c", "C", (), (case("named"),), code="B15", is_alone=True)
 
-    run(an_empty_result(), [against, alone], [FakeSystem("chronik")], QUICK, tmp_path, announce=lambda what: None)
-    assert done == ["quick chronik", "alone chronik"]
+    run(
+        an_empty_result(), [against, alone, named], [FakeSystem("chronik")], QUICK, tmp_path, announce=lambda what: None
+    )
+    assert done == ["quick chronik", "alone chronik", "named chronik"]
     done.clear()
 
     both = [FakeSystem("chronik"), FakeSystem("kafka")]
-    run(an_empty_result(), [against, alone], both, TINY, tmp_path, announce=lambda what: None)
+    run(an_empty_result(), [against, alone, named], both, TINY, tmp_path, announce=lambda what: None)
     assert done == [f"{name} {system.name}" for name in ("quick", "slow", "tool") for system in both] + [
-        "alone chronik"
+        "alone chronik",
+        "named chronik",
     ]
+
+
+def test_a_row_answers_to_its_name_and_to_its_code_in_whatever_case() -> None:
+    (by_name,), (by_code,) = rows_named(["trace-cost"]), rows_named(["b15"])
+
+    assert by_name is by_code
+    assert not by_code.has_peer

@@ -1,4 +1,4 @@
-"""All rows, in the order they are measured and shown: those against Kafka by their codes, then Chronik's own."""
+"""All rows, in the order they are measured and shown: those with codes by their codes, then the rest."""
 
 from __future__ import annotations
 

@@ -100,4 +100,6 @@ ROW = Row(
         Figure("cpu_ratio", "CPU off / on", digits=2),
     ),
     _cases(),
+    code="B15",
+    is_alone=True,
 )
