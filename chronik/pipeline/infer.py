@@ -25,7 +25,8 @@ def of_variants(words: str | None, parse: Callable[[str], T.DataType]) -> T.Stru
     """
     if words is None:
         return None
-    kind = _column_type(parse(_OBJECT.sub(lambda found: found[0].replace("OBJECT<", "STRUCT<"), words)))
+    ddl = _OBJECT.sub(lambda found: "STRUCT<" if found[0] == "OBJECT<" else found[0], words)
+    kind = _column_type(parse(ddl))
     if not isinstance(kind, T.StructType):
         return None
     plain = without_twins(kind)

@@ -104,12 +104,17 @@ def write_files(rows: DataFrame, folder: Path, batch: Batch) -> Staged:
     """Spark's part. What is not written to its end is removed as far as that is possible."""
     try:
         rows.write.partitionBy(*PARTITIONED_BY).parquet(folder.as_uri())
-        files = tuple(_staged_file(path, folder) for path in sorted(folder.rglob("*.parquet")))
         for left in (*folder.rglob(".*.crc"), folder / "_SUCCESS"):
             left.unlink(missing_ok=True)
+        return staged_in(folder, batch)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def staged_in(folder: Path, batch: Batch) -> Staged:
+    """What was written there."""
+    files = [_staged_file(path, folder) for path in sorted(folder.rglob("*.parquet"))]
     return Staged(batch, folder, tuple(each for each in files if each.rows > 0))
 
 

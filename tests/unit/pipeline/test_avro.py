@@ -1,0 +1,121 @@
+"""Avro schemas as columns, and bytes as values. Against Java's Avro: tests/spark/test_ingest.py."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from chronik.pipeline.avro import AvroType, BadSchema, Malformed, parse_schema
+
+
+def record(*fields: tuple[str, Any]) -> AvroType:
+    listed = [{"name": name, "type": kind} for name, kind in fields]
+    return parse_schema(json.dumps({"type": "record", "name": "Order", "fields": listed}))
+
+
+EVERYTHING = record(
+    ("id", "long"),
+    ("name", ["null", "string"]),
+    ("state", {"type": "enum", "name": "State", "symbols": ["NEW", "OLD"]}),
+    ("hash", {"type": "fixed", "name": "Hash", "size": 2}),
+    ("tags", {"type": "array", "items": "string"}),
+    ("counts", {"type": "map", "values": "int"}),
+    ("price", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}),
+    ("at", {"type": "long", "logicalType": "timestamp-millis"}),
+    ("day", {"type": "int", "logicalType": "date"}),
+    ("ok", "boolean"),
+    ("half", "double"),
+    ("again", "State"),
+)
+BYTES = (
+    b"\x05" b"\x02\x04hi" b"\x02" b"\xab\xcd" b"\x04\x02a\x02b\x00" b"\x01\x06\x02k\x0e\x00" b"\x04\x30\x39"
+    b"\xd0\x0f" b"\x02" b"\x01" b"\x00\x00\x00\x00\x00\x00\xe0\x3f" b"\x00"
+)  # fmt: skip
+
+
+def test_every_type_becomes_a_column() -> None:
+    assert EVERYTHING.columns().simpleString() == (
+        "struct<id:bigint,name:string,state:string,hash:binary,tags:array<string>,counts:map<string,int>,"
+        "price:decimal(5,2),at:timestamp,day:date,ok:boolean,half:double,again:string>"
+    )
+
+
+def test_bytes_become_the_values_they_stand_for() -> None:
+    assert EVERYTHING.decoder()(BYTES) == {
+        "id": -3,
+        "name": "hi",
+        "state": "OLD",
+        "hash": b"\xab\xcd",
+        "tags": ["a", "b"],
+        "counts": [("k", 7)],
+        "price": Decimal("123.45"),
+        "at": 1_000_000,
+        "day": 1,
+        "ok": True,
+        "half": 0.5,
+        "again": "NEW",
+    }
+
+
+def test_the_schema_id_before_a_value_must_be_the_one_that_was_meant() -> None:
+    decode = record(("id", "long")).decoder(schema_id=7)
+
+    assert decode(b"\x00\x00\x00\x00\x07\x02") == {"id": 1}
+    with pytest.raises(Malformed, match="schema id 8, not 7"):
+        decode(b"\x00\x00\x00\x00\x08\x02")
+    with pytest.raises(Malformed, match="no schema id"):
+        decode(b"\x02")
+
+
+@pytest.mark.parametrize(
+    ("fields", "value", "words"),
+    [
+        ([("a", "long")], b"", "ends too early"),
+        ([("a", "long")], b"\x02\x02", "ends at byte 1 of 2"),
+        ([("a", "long")], b"\xff" * 11, "does not end"),
+        ([("a", "int")], b"\x80\x80\x80\x80\x10", "is no int"),
+        ([("a", "string")], b"\x10ab", "8 bytes at byte 1 of 3"),
+        ([("a", "string")], b"\x04\xff\xfe", "utf-8"),
+        ([("a", "double")], b"\x00", "ends too early"),
+        ([("a", ["null", "long"])], b"\x08", "branch 4 of a union of 2"),
+        ([("a", {"type": "array", "items": "null"})], b"\xfe\xff\xff\xff\x0f\x00", "items at byte"),
+        ([("a", "boolean")], b"\x02", "neither true nor false"),
+    ],
+)
+def test_bytes_of_something_else_are_malformed(fields: list[tuple[str, Any]], value: bytes, words: str) -> None:
+    with pytest.raises(Malformed, match=words):
+        record(*fields).decoder()(value)
+
+
+@given(st.binary(max_size=80))
+def test_no_bytes_do_more_than_be_malformed(value: bytes) -> None:
+    try:
+        EVERYTHING.decoder()(value)
+    except Malformed:
+        return
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("{", "not JSON"),
+        ('"long"', "not one of a record"),
+        ('{"type": "record", "name": "R", "fields": []}', "has no fields"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["int", "string"]}]}', "union of 2 types"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": ["null", "R"]}]}', "holds itself"),
+        ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "lnog"}]}', "lnog is no Avro type"),
+        ('{"type": "record", "fields": [{"name": "a", "type": "long"}]}', "without a name"),
+        ('{"type": "record", "name": "R", "fields": [{"type": "long"}]}', "a field without name"),
+    ],
+)
+def test_schemas_that_no_table_can_hold_are_refused(schema: str, words: str) -> None:
+    with pytest.raises(BadSchema, match=words):
+        parse_schema(schema)

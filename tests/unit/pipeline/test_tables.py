@@ -1,0 +1,184 @@
+"""Tables that take each batch once: files by pyarrow, so that nothing here needs Java."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'chronik[spark]'")
+
+import deltalake
+import deltalake.exceptions
+import pyarrow as pa
+import pyarrow.dataset
+import pyarrow.parquet as pq
+from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
+
+from chronik.pipeline.delta import DeltaTable
+from chronik.pipeline.parquet import NOTES, STAGING, ParquetTable
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables import Batch, Staged, batch_of, staged_in
+
+WRITER = "ingest-0123456789ab"
+
+
+def schema(*more: str) -> StructType:
+    columns = {"topic": StringType(), "date": DateType(), "offset": LongType()} | dict.fromkeys(more, StringType())
+    return StructType([StructField(name, kind, True) for name, kind in columns.items()])
+
+
+def staged(table: DeltaTable | ParquetTable, number: int, offsets: list[int], topic: str = "t", **more: str) -> Staged:
+    """As Spark would have written it."""
+    batch = Batch(WRITER, number)
+    root = table.path / STAGING if isinstance(table, ParquetTable) else table.path
+    folder = root / batch.folder_name()
+    place = folder / f"topic={topic}" / "date=2026-11-16"
+    place.mkdir(parents=True)
+    columns: dict[str, list[object]] = {name: [value] * len(offsets) for name, value in more.items()}
+    pq.write_table(pa.table({"offset": pa.array(offsets, pa.int64()), **columns}), place / "part-0.parquet")
+    return staged_in(folder, batch)
+
+
+def read_delta(path: Path) -> list[int]:
+    return sorted(deltalake.DeltaTable(str(path)).to_pyarrow_table().column("offset").to_pylist())
+
+
+def read_parquet(path: Path) -> list[int]:
+    return sorted(pyarrow.dataset.dataset(path, partitioning="hive").to_table().column("offset").to_pylist())
+
+
+def test_a_folder_says_whose_batch_it_has() -> None:
+    assert batch_of(Batch(WRITER, 12).folder_name(), WRITER) == 12
+    assert batch_of(Batch(WRITER, 12).folder_name(), "ingest-other") is None
+    assert batch_of("_delta_log", WRITER) is None
+
+
+def test_a_reader_of_delta_sees_what_was_committed_and_nothing_else(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0, 1]), schema())
+
+    staged(table, 1, [2, 3])
+
+    assert read_delta(table.path) == [0, 1]
+    assert (table.last_batch(WRITER), table.last_batch("another")) == (0, None)
+    assert table.topics() == ["t"]
+
+
+def test_files_that_were_never_committed_are_cleaned_up_and_the_others_stay(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0, 1]), schema())
+    left = staged(table, 1, [2, 3])
+
+    DeltaTable(tmp_path / "t").clean(WRITER)
+
+    assert not left.folder.exists()
+    assert read_delta(table.path) == [0, 1]
+
+
+def test_of_two_that_commit_the_same_batch_one_is_refused(tmp_path: Path) -> None:
+    first = DeltaTable(tmp_path / "t")
+    first.commit(staged(first, 0, [0]), schema())
+    late = deltalake.DeltaTable(str(first.path))  # it looked before the other had committed
+    first.commit(staged(first, 1, [1]), schema())
+
+    same = deltalake.CommitProperties(app_transactions=[deltalake.Transaction(WRITER, 1)])
+    with pytest.raises(deltalake.exceptions.CommitFailedError, match="Concurrent transaction"):
+        late.create_write_transaction([], "append", late.schema(), ["topic", "date"], commit_properties=same)
+
+    assert read_delta(first.path) == [0, 1]
+
+
+def test_delta_gets_new_columns_and_old_rows_have_null_there(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+
+    table.commit(staged(table, 1, [1], colour="red"), schema("colour"))
+
+    found = deltalake.DeltaTable(str(table.path)).to_pyarrow_table().sort_by("offset")
+    assert found.column("colour").to_pylist() == [None, "red"]
+    assert table.schema() == schema("colour")
+
+
+def test_an_empty_batch_is_noted_too(tmp_path: Path) -> None:
+    for table in (DeltaTable(tmp_path / "d"), ParquetTable(tmp_path / "p")):
+        table.commit(staged(table, 0, []), schema())
+
+        assert table.last_batch(WRITER) == 0
+        assert table.topics() == []
+
+
+def test_delta_says_how_many_rows_a_file_has_and_which_offsets(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+
+    table.commit(staged(table, 0, [5, 9, 7]), schema())
+
+    actions = pa.table(deltalake.DeltaTable(str(table.path)).get_add_actions(flatten=True)).to_pylist()
+    assert [(each["num_records"], each["min.offset"], each["max.offset"]) for each in actions] == [(3, 5, 9)]
+
+
+def test_a_reader_of_parquet_sees_what_was_committed_and_nothing_else(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0, 1]), schema())
+
+    left = staged(table, 1, [2, 3])
+
+    assert read_parquet(table.path) == [0, 1]
+    table.clean(WRITER)
+    assert not left.folder.exists()
+    assert (table.last_batch(WRITER), table.topics()) == (0, ["t"])
+    assert table.schema() == schema()
+
+
+def test_parquet_that_was_noted_and_not_moved_is_moved_by_who_comes_next(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+    # As one that died after its note, with one of two files moved.
+    both = [staged(table, 1, [1], topic="a"), staged(table, 1, [2], topic="b")]
+    moves = []
+    for part in both:
+        file = part.files[0].path
+        moves.append(
+            [str(file.relative_to(table.path)), f"{file.relative_to(part.folder).parent}/{part.folder.name}.parquet"]
+        )
+    (table.path / NOTES / f"writer-{WRITER}.json").write_text(json.dumps({"batch": 1, "moves": moves}))
+    (table.path / moves[0][1]).parent.mkdir(parents=True)
+    os.replace(table.path / moves[0][0], table.path / moves[0][1])
+
+    again = ParquetTable(tmp_path / "t")
+    again.clean(WRITER)
+
+    assert again.last_batch(WRITER) == 1
+    assert read_parquet(table.path) == [0, 1, 2]
+    assert list((table.path / STAGING).iterdir()) == []
+
+
+def test_a_folder_with_something_else_is_no_table(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    (tmp_path / "taken" / "letter.txt").write_text("dear")
+    (tmp_path / "file").write_text("x")
+
+    for kind in (DeltaTable, ParquetTable):
+        with pytest.raises(CannotRun, match="is not empty"):
+            kind(tmp_path / "taken")
+        with pytest.raises(CannotRun, match="is a file"):
+            kind(tmp_path / "file")
+
+
+def test_a_delta_table_of_another_make_is_told_from_ours(tmp_path: Path) -> None:
+    deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}))
+
+    with pytest.raises(CannotRun, match="not partitioned by date and topic"):
+        DeltaTable(tmp_path / "t").topics()
+
+
+def test_a_damaged_delta_log_is_said_to_be_one(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+    (table.path / "_delta_log" / "00000000000000000001.json").write_text('{"add": {')
+
+    with pytest.raises(CannotRun, match=str(table.path)):
+        DeltaTable(tmp_path / "t").last_batch(WRITER)
