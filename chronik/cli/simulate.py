@@ -15,12 +15,15 @@ from chronik.cli.output import counted, print_json, print_line, print_note, prog
 if TYPE_CHECKING:
     from chronik.sim.run import Outcome
 
-EXAMPLE = example("chronik simulate --seeds 200", "chronik simulate --seed 17")
+EXAMPLE = example(
+    "chronik simulate --seeds 200", "chronik simulate --seeds 200 --from 200", "chronik simulate --seed 17"
+)
 EXIT_BROKEN = 1
 
 
 def simulate(
-    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="How many worlds, from seed 0 on.")] = 100,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, metavar="N", help="How many worlds.")] = 100,
+    first: Annotated[int, typer.Option("--from", min=0, metavar="S", help="The seed of the first of them.")] = 0,
     seed: Annotated[
         int | None, typer.Option("--seed", min=0, metavar="S", help="This world only, with its whole story.")
     ] = None,
@@ -35,9 +38,9 @@ def simulate(
     as_json: AsJson = False,
 ) -> None:
     """Run nodes in simulated worlds with crashes, power cuts, failing disks and networks, and check every promise."""
-    wanted = range(seeds) if seed is None else range(seed, seed + 1)
+    wanted = range(first, first + seeds) if seed is None else range(seed, seed + 1)
     started = time.monotonic()
-    outcomes = _run(wanted, seconds, nodes, is_bar_wanted=not as_json)
+    outcomes = _run(wanted, seconds, nodes, is_bar_wanted=not as_json, is_whole_story_kept=seed is not None)
     broken = next((outcome for outcome in outcomes if outcome.broken is not None), None)
     if as_json:
         print_json({"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])})
@@ -50,7 +53,9 @@ def simulate(
         raise typer.Exit(EXIT_BROKEN)
 
 
-def _run(seeds: Iterable[int], seconds: float | None, nodes: int | None, *, is_bar_wanted: bool) -> list[Outcome]:
+def _run(
+    seeds: Iterable[int], seconds: float | None, nodes: int | None, *, is_bar_wanted: bool, is_whole_story_kept: bool
+) -> list[Outcome]:
     """One after the other, until a promise is broken."""
     from chronik.sim.run import run_seed
 
@@ -58,7 +63,7 @@ def _run(seeds: Iterable[int], seconds: float | None, nodes: int | None, *, is_b
     wanted = list(seeds)
     with progress("Worlds", len(wanted), unit="worlds", is_wanted=is_bar_wanted) as advance:
         for seed in wanted:
-            outcomes.append(run_seed(seed, seconds, nodes))
+            outcomes.append(run_seed(seed, seconds, nodes, is_whole_story_kept=is_whole_story_kept))
             advance(1)
             if outcomes[-1].broken is not None:
                 break

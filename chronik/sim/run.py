@@ -38,10 +38,12 @@ class Outcome:
     story: list[str]
 
 
-def run_seed(seed: int, seconds: float | None = None, node_count: int | None = None) -> Outcome:
+def run_seed(
+    seed: int, seconds: float | None = None, node_count: int | None = None, *, is_whole_story_kept: bool = False
+) -> Outcome:
     """Everything that happens follows from the seed, and from what else is given."""
     gc.disable()  # when something is collected must not matter, and worlds are small
-    world = World(seed, seconds, node_count)
+    world = World(seed, seconds, node_count, is_whole_story_kept=is_whole_story_kept)
     try:
         return run_world(world)
     finally:

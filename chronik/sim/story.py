@@ -17,12 +17,12 @@ class Violation(Exception):
 class Story:
     """Everybody in the world tells it; the first broken promise ends it."""
 
-    def __init__(self, time: Callable[[], float]) -> None:
+    def __init__(self, time: Callable[[], float], *, is_whole: bool = False) -> None:
         self._time = time
         self._hash = hashlib.blake2b(digest_size=16)
         self.events = 0
-        self._last: deque[tuple[int, str]] = deque(maxlen=KEPT_EVENTS)
-        self._chatter: deque[tuple[int, str]] = deque(maxlen=KEPT_CHATTER)
+        self._last: deque[tuple[int, str]] = deque(maxlen=None if is_whole else KEPT_EVENTS)
+        self._chatter: deque[tuple[int, str]] = deque(maxlen=None if is_whole else KEPT_CHATTER)
         self.broken: str | None = None
         self.on_broken: Callable[[], None] = lambda: None
 

@@ -43,10 +43,17 @@ class NodeLog(logging.Handler):
 class World:
     """Everything there is."""
 
-    def __init__(self, seed: int, seconds: float | None = None, node_count: int | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        seconds: float | None = None,
+        node_count: int | None = None,
+        *,
+        is_whole_story_kept: bool = False,
+    ) -> None:
         self.seed = seed
         self.loop = SimLoop()
-        self.story = Story(self.loop.time)
+        self.story = Story(self.loop.time, is_whole=is_whole_story_kept)
         self.chance = SimChance(seed, "world")
         drawn = self.chance.weighted(SIZES)  # drawn in any case: what follows does not depend on who has a say in it
         self.node_count = node_count or drawn

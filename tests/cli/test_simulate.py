@@ -25,6 +25,13 @@ def test_one_world_is_told_with_its_trace() -> None:
     assert "trace " in done.stdout
 
 
+def test_worlds_may_begin_at_another_seed() -> None:
+    done = CliRunner().invoke(app, ["simulate", "--seeds", "2", "--from", "5", "--seconds", "1", "--json"])
+
+    told = json.loads(done.stdout)
+    assert (told["worlds"], told["last"]["seed"]) == (2, 6)
+
+
 def test_json_is_all_there_is_on_standard_output() -> None:
     done = CliRunner().invoke(app, ["simulate", "--seed", "5", "--seconds", "1", "--json"])
 

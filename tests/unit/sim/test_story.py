@@ -31,6 +31,15 @@ def test_chatter_does_not_drown_what_happened_to_nodes() -> None:
     assert KEPT_EVENTS + KEPT_CHATTER == 60
 
 
+def test_a_whole_story_has_everything() -> None:
+    story = Story(lambda: 1.5, is_whole=True)
+
+    for number in range(1000):
+        story.tell("client", f"tries {number}", is_chatter=number % 2 == 0)
+
+    assert len(story.last()) == 1000
+
+
 def test_the_first_broken_promise_is_the_one_that_counts() -> None:
     story, calls = told(), list[int]()
     story.on_broken = lambda: calls.append(1)
