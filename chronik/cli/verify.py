@@ -16,6 +16,7 @@ from chronik.cli.errors import CliError
 from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, print_json, print_line, print_note
+from chronik.verify.books import Books
 from chronik.verify.errors import CannotRun, Stopped
 from chronik.verify.settings import Acks, ClientName, Settings, Spread
 
@@ -60,6 +61,8 @@ def verify(
     compare: given.Compare = None,
     note: given.Note = "",
     history_file: given.HistoryFile = None,
+    ledger: given.LedgerFile = None,
+    received: given.ReceivedFile = None,
     as_json: AsJson = False,
 ) -> None:
     """Send numbered messages, consume them, and say where each one is that did not arrive. Exit code 0: all did."""
@@ -82,20 +85,20 @@ def verify(
         group=group,
         is_assigned=assign,
         spread=spread,
-        is_kept=keep,
+        is_kept=keep or ledger is not None,
         note=note,
     )
-    raise typer.Exit(_run(settings, history_file, compare, as_json))
+    raise typer.Exit(_run(settings, Books(ledger, received), history_file, compare, as_json))
 
 
-def _run(settings: Settings, history_file: Path | None, compare: str | None, as_json: bool) -> int:
+def _run(settings: Settings, books: Books, history_file: Path | None, compare: str | None, as_json: bool) -> int:
     with _plain_errors():
         settings.check()
         check_reachable(settings.bootstrap)
         history = _open_history(history_file)
         try:
             before = None if compare is None else _earlier(history, compare)
-            report = _carry_out(settings, history, is_bar_wanted=not as_json)
+            report = _carry_out(settings, books, history, is_bar_wanted=not as_json)
         finally:
             history.close()
     differing = None if before is None or before.report is None else before.report
@@ -113,16 +116,15 @@ def _run(settings: Settings, history_file: Path | None, compare: str | None, as_
     return 0 if report["verdict"] == "pass" else EXIT_NOT_DELIVERED
 
 
-def _carry_out(settings: Settings, history: History, is_bar_wanted: bool) -> dict[str, object]:
+def _carry_out(settings: Settings, books: Books, history: History, is_bar_wanted: bool) -> dict[str, object]:
     from chronik.verify.run import verify as carry_out
 
     interrupts = Interrupts()
     interrupts.listen()
     try:
         with _bars(settings.messages, is_bar_wanted) as on_progress:
-            return carry_out(
-                settings, parse_addresses(settings.bootstrap), history, on_progress, lambda: interrupts.is_ending
-            ).to_json()
+            addresses = parse_addresses(settings.bootstrap)
+            return carry_out(settings, addresses, history, on_progress, lambda: interrupts.is_ending, books).to_json()
     except (Stopped, KeyboardInterrupt):
         print_note("stopped; nothing is said about a run that was not finished")
         raise typer.Exit(EXIT_INTERRUPTED) from None

@@ -55,3 +55,15 @@ HistoryFile = Annotated[
         help="Where runs are kept; else in your state directory.",
     ),
 ]
+LedgerFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--ledger",
+        metavar="FILE",
+        dir_okay=False,
+        help="Write down what was acknowledged, for `chronik pipeline audit`; the topic is kept then.",
+    ),
+]
+ReceivedFile = Annotated[
+    Path | None, typer.Option("--received", metavar="FILE", dir_okay=False, help="The same for what was consumed.")
+]

@@ -11,6 +11,7 @@ from datetime import datetime
 
 from chronik import __version__
 from chronik.shell.asking import Address
+from chronik.verify.books import Books
 from chronik.verify.clients.choice import another_than, open_client
 from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
 from chronik.verify.cluster import Cluster
@@ -30,6 +31,7 @@ from chronik.verify.verdict import Facts, FateCount, Outcome, judge
 # kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
 FIRST_POLL_S = 5.0
 POLL_S = 2.0
+NO_BOOKS = Books()
 
 
 @dataclass(frozen=True)
@@ -66,9 +68,11 @@ def verify(
     history: History,
     on_progress: OnProgress,
     is_stopped: Callable[[], bool] = lambda: False,
+    books: Books = NO_BOOKS,
 ) -> Result:
     """The whole run. Raises CannotRun when it cannot even begin, Stopped when it is to end before its end."""
     settings.check()
+    books.check()
     client = open_client(settings.client, settings.bootstrap)
     cluster = Cluster(settings.bootstrap, addresses)
     cluster.nodes()
@@ -81,7 +85,7 @@ def verify(
         history.forget(run)
         raise
     try:
-        result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped).carry_out(started_at)
+        result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped, books).carry_out(started_at)
     except Stopped:
         clear_up(cluster, stage, is_kept=settings.is_kept or not stage.is_own)
         raise
@@ -131,8 +135,10 @@ class _Run:
         mark: str,
         on_progress: OnProgress,
         is_stopped: Callable[[], bool],
+        books: Books,
     ) -> None:
         self._is_stopped = is_stopped
+        self._books = books
         self._settings = settings
         self._cluster = cluster
         self._client = client
@@ -157,6 +163,7 @@ class _Run:
         finally:
             self._observer.stop()
         seconds = self._seconds()
+        self._books.write(self._stage.topic, f"{self._client_id}-producer", ledger, delivered)
         compared = compare(
             ledger.states,
             ledger.partitions,
