@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from chronik.cli import pipeline_diagnose, pipeline_ingest
+from chronik.cli import pipeline_audit, pipeline_diagnose, pipeline_ingest
 
 app = typer.Typer(
     name="pipeline",
@@ -19,5 +19,6 @@ def _jobs() -> None:
 
 
 # A job's command: one line here, all else in chronik/cli/pipeline_<job>.py.
+app.command("audit", epilog=pipeline_audit.EXAMPLE)(pipeline_audit.audit)
 app.command("diagnose", epilog=pipeline_diagnose.EXAMPLE)(pipeline_diagnose.diagnose)
 app.command("ingest", epilog=pipeline_ingest.EXAMPLE)(pipeline_ingest.ingest)

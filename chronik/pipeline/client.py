@@ -124,6 +124,23 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
+    # --- any question
+
+    def ask_any(self, api_key: int, values: Mapping[str, Any], highest: int | None = None) -> Any:
+        """The answer of any node, to a request in no newer version than `highest`. Raises Failed."""
+        return self._anywhere(lambda connection: _ask(connection, api_key, values, highest))
+
+    def ask_at(
+        self, address: tuple[str, int], api_key: int, values: Mapping[str, Any], highest: int | None = None
+    ) -> Any:
+        """The answer of the node at this address. Raises Unreachable."""
+        return _ask(self._connected(address), api_key, values, highest)
+
+    def nodes(self) -> list[tuple[str, int]]:
+        """The addresses of all nodes."""
+        self.topics([])
+        return [address for _, address in sorted(self._addresses.items())]
+
     # --- what there is
 
     def topics(self, names: Iterable[str] | None) -> dict[str, TopicSeen]:
@@ -423,6 +440,12 @@ class Cluster:
         connection = self._connections.pop(address, None)
         if connection is not None:
             connection.close()
+
+
+def _ask(connection: Connection, api_key: int, values: Mapping[str, Any], highest: int | None) -> Any:
+    version = connection.version_of(api_key)
+    version = version if highest is None else min(version, highest)
+    return connection.ask(api_key, message(connection.request_type(api_key, version), values))
 
 
 class _Passing(Exception):

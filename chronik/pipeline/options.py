@@ -279,6 +279,11 @@ def _topics(given: _Given) -> Topics:
     return Topics(assigned=assigned)
 
 
+def cluster_options(options: Mapping[str, str]) -> ClientOptions:
+    """How to reach the cluster, where nothing is read or written yet. Raises BadOption."""
+    return client_options(_Given(options, ()))
+
+
 def client_options(given: _Given) -> ClientOptions:
     protocol = given.choice("kafka.security.protocol", ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"), "PLAINTEXT")
     username, password = _credentials(given) if protocol.startswith("SASL") else (None, None)

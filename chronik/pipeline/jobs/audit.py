@@ -1,0 +1,195 @@
+"""audit: what producers were told, what the log holds, what receivers were given; every offset accounted for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from chronik.pipeline import schemas
+from chronik.pipeline.gathered import Gathered, Settings, keep
+from chronik.pipeline.progress import Bar
+from chronik.pipeline.sweep import RANGE
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+__all__ = ["Audit", "NotAccountedFor", "Outcome", "Settings", "audited", "run", "told"]
+
+ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
+CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
+COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
+MORE_COUNTS = ("acknowledged_twice", "served")
+FINDINGS_ORDER = ("lost", "acknowledged_twice", "duplicated", "reordered", "unexpected", "unknown", "explained")
+
+
+@dataclass(frozen=True)
+class Audit:
+    """The tables, as DataFrames; None where nothing was given to make one of."""
+
+    is_order_known: bool
+    accounts: DataFrame
+    partitions: DataFrame
+    findings: DataFrame
+    producers: DataFrame | None
+    sequences: DataFrame | None
+    sequence_findings: DataFrame | None
+    served: DataFrame | None
+    committed: DataFrame | None
+
+    def tables(self) -> dict[str, DataFrame]:
+        every = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "is_order_known"}
+        return {name: table for name, table in every.items() if table is not None}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What is told of it: totals, the first rows of each table, worst first, and how many there are in all."""
+
+    totals: dict[str, int]
+    explained_by: dict[str, int]
+    sequences: dict[str, int]
+    partitions: list[dict[str, Any]]
+    partitions_count: int
+    producers: list[dict[str, Any]]
+    findings: list[dict[str, Any]]
+    findings_count: int
+    sequence_findings: list[dict[str, Any]]
+    served: list[dict[str, Any]]
+    committed: list[dict[str, Any]]
+    is_order_known: bool
+    """Whether anything said in which order records were sent or given: else nothing can be found reordered."""
+    out: str | None
+
+    @property
+    def lost(self) -> int:
+        return self.totals["lost"] + self.sequences["lost"]
+
+    def to_json(self) -> dict[str, Any]:
+        """The names of the keys are a contract (docs/pipeline-audit.md): new ones are added, none is renamed."""
+        told = {name: getattr(self, name) for name in ("explained_by", "sequences", "partitions", "partitions_count")}
+        told |= {name: getattr(self, name) for name in ("producers", "findings", "findings_count")}
+        told |= {name: getattr(self, name) for name in ("sequence_findings", "served", "committed", "out")}
+        return {
+            "verdict": "lost" if self.lost else "nothing lost",
+            **self.totals,
+            "order_known": self.is_order_known,
+            **told,
+        }
+
+
+class NotAccountedFor(Exception):
+    """The audit itself is wrong: a defect of ours, never of the data."""
+
+
+def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
+    """The whole audit. Raises CannotRun."""
+    with audited(spark, settings, bar or Bar()) as found:
+        if settings.out is not None:
+            for name, table in found.tables().items():
+                table.write.mode("errorifexists").parquet(f"{settings.out.rstrip('/')}/{name}")
+        return told(found, settings.out)
+
+
+@contextmanager
+def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit]:
+    """The tables of an audit. Inputs are read once, and kept on disk while the block runs. Raises CannotRun."""
+    from chronik.pipeline.transforms import audit, log
+
+    with ExitStack() as kept:
+        gathered = Gathered(spark, settings, kept, bar)
+        ranges = keep(kept, audit.ranges(gathered.extents()))
+        total = _total(ranges)
+        bar.show(rows=total)
+        layers = audit.union([audit.layer(ranges, RANGE), *gathered.layers(ranges)])
+        chunk_offsets = max(audit.CHUNK_OFFSETS, total // CHUNKS_MAX)
+        accounts = audit.accounts(layers, gathered.sides, gathered.is_order_known, chunk_offsets)
+        accounts = keep(kept, accounts)
+        partitions = keep(kept, audit.partitions(accounts))
+        check_all_accounted_for(partitions, ranges)
+        numbered = None if gathered.log is None else keep(kept, log.numbered(gathered.log))
+        parts = None if numbered is None else keep(kept, log.parts(numbered))
+        findings = audit.with_commits(audit.findings(accounts), gathered.committed)
+        yield Audit(
+            is_order_known=gathered.is_order_known,
+            accounts=accounts,
+            partitions=partitions,
+            findings=keep(kept, findings),
+            producers=None if gathered.ledger is None else audit.producers(accounts),
+            sequences=None if numbered is None else log.sequences(numbered, parts, gathered.bounds),
+            sequence_findings=None if parts is None else log.sequence_findings(parts, gathered.bounds),
+            served=gathered.served,
+            committed=gathered.committed,
+        )
+
+
+def told(found: Audit, out: str | None = None) -> Outcome:
+    """The first rows of each table, and sums of all."""
+    from pyspark.sql import functions as F
+
+    reasons = [f"explained_{name}" for name in schemas.REASONS]
+    sums = _sums(found.partitions, (*COUNTS, *MORE_COUNTS, *reasons))
+    worst = [F.desc("lost"), F.desc("unexpected"), F.desc("explained"), F.col("topic"), F.col("partition")]
+    order = F.array_position(F.array(*(F.lit(name) for name in FINDINGS_ORDER)), F.col("finding"))
+    findings = head(found.findings, order, "topic", "partition", "start_offset")
+    return Outcome(
+        totals={name: sums[name] for name in (*COUNTS, *MORE_COUNTS)},
+        explained_by={name: sums[f"explained_{name}"] for name in schemas.REASONS},
+        sequences=_sums(found.sequences, COUNTS[:5]),
+        partitions=head(found.partitions, *worst),
+        partitions_count=sums["rows"],
+        producers=head(found.producers, F.desc("lost"), "topic", "partition", "producer"),
+        findings=findings,
+        findings_count=len(findings) if len(findings) < ROWS_MAX else found.findings.count(),
+        sequence_findings=head(found.sequence_findings, "finding", "topic", "partition", "start_sequence"),
+        served=head(found.served, "topic", "partition", "first_at"),
+        committed=head(found.committed, "topic", "partition", "group"),
+        is_order_known=found.is_order_known,
+        out=out,
+    )
+
+
+def head(table: DataFrame | None, *order: Column | str) -> list[dict[str, Any]]:
+    """The first rows; none of a table that is not there."""
+    if table is None:
+        return []
+    rows = [row.asDict(recursive=True) for row in table.orderBy(*order).limit(ROWS_MAX).collect()]
+    return [
+        {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+        for row in rows
+    ]
+
+
+def _sums(table: DataFrame | None, names: Sequence[str]) -> dict[str, int]:
+    """And the number of rows."""
+    from pyspark.sql import functions as F
+
+    if table is None:
+        return dict.fromkeys((*names, "rows"), 0)
+    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)
+    (row,) = table.agg(*sums, F.count("*").alias("rows")).collect()
+    return {name: int(row[name]) for name in (*names, "rows")}
+
+
+def check_all_accounted_for(partitions: DataFrame, ranges: DataFrame) -> None:
+    """Every offset of every range has one outcome. Raises NotAccountedFor."""
+    from pyspark.sql import functions as F
+
+    from chronik.pipeline.checks import split
+    from chronik.pipeline.transforms.audit import accounted_for
+
+    asked = ranges.select(
+        "topic", "partition", F.col("start_offset").alias("range_start"), F.col("end_offset").alias("range_end")
+    )
+    _, bad = split(asked.join(partitions, ["topic", "partition"], "full"), accounted_for())
+    if (row := bad.first()) is not None:
+        raise NotAccountedFor(f"{row['topic']}-{row['partition']}: {row['reason']}")
+
+
+def _total(ranges: DataFrame) -> int:
+    from pyspark.sql import functions as F
+
+    (row,) = ranges.agg(F.sum(F.col("end_offset") - F.col("start_offset")).alias("total")).collect()
+    return int(row["total"] or 0)
