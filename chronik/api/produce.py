@@ -189,7 +189,9 @@ class _Pending:
         self.one_done()
 
     def traced_done(self, answers: list[PartitionAnswer], index: int, step: AppendedStep, code: Code) -> None:
-        if code or self.steps is None:
+        assert self.steps is not None  # who told of the step
+        if code:
+            self.steps.not_answered(step)
             self.partition_done(answers, index, code)
         else:
             self.steps.answered(step)

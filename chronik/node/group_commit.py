@@ -2,6 +2,8 @@
 
 While a sync runs, further appends gather; the next sync takes them all. So an acknowledgement waits for one and a half
 syncs at the most, and a busy node does not sync more often than an idle one.
+
+The trace has rounds of its own, beside the others: nobody waits for it, so it is not to make anybody wait.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import itertools
 import logging
 from collections.abc import Callable
 
+from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import File, Files
 from chronik.core.replica.replica import Replica
 
@@ -82,3 +85,29 @@ class GroupCommit:
         replica.own_safe(end_offset)
         if replica.safe_end > before:  # not so when a write alone is safe enough (durability = "os")
             self._moved(replica)
+
+
+class Commits:
+    """The rounds of a node: those that somebody waits for, and those of the trace."""
+
+    def __init__(
+        self, files: Files, moved: Callable[[Replica], None], failed: Callable[[Replica, Exception], None]
+    ) -> None:
+        self._awaited = GroupCommit(files, moved, failed)
+        self._of_trace = GroupCommit(files, moved, failed)
+
+    @property
+    def rounds(self) -> int:
+        return self._awaited.rounds + self._of_trace.rounds
+
+    @property
+    def sync_seconds(self) -> float:
+        return self._awaited.sync_seconds + self._of_trace.sync_seconds
+
+    def due(self, replica: Replica) -> None:
+        """The replica's log was written to."""
+        (self._of_trace if replica.topic == TRACE_TOPIC else self._awaited).due(replica)
+
+    async def wait_until_idle(self) -> None:
+        await self._awaited.wait_until_idle()
+        await self._of_trace.wait_until_idle()

@@ -30,7 +30,7 @@ from chronik.core.replica.replica import NO_LEADER, Replica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.directories import Directories
-from chronik.node.group_commit import GroupCommit
+from chronik.node.group_commit import Commits
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
@@ -73,7 +73,7 @@ class Held:
         self._damaged: dict[tuple[str, int], None] = {}  # what others may still have whole
         self._image: MetadataImage | None = None
         self._is_caught_up = False  # what the image says holds now, and is no history being read
-        self.commits = GroupCommit(files, waiting.moved, self._sync_failed)
+        self.commits = Commits(files, waiting.moved, self._sync_failed)
         self.is_disk_full = False  # the last batch was refused for it
         self.on_offline: list[Callable[[Replica], None]] = []
         self.on_role: list[Callable[[Replica], None]] = []  # it leads, or follows another leader or epoch than before

@@ -11,11 +11,12 @@ msgspec takes a twentieth of a second to load: a node that traces nothing starts
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
@@ -59,6 +60,30 @@ class ProduceAnswered(Event, frozen=True, gc=False, tag="produce_answered"):
     acks: int
     base_offset: int
     to_offset: int
+    watermark_before: int
+    watermark: int
+    in_sync: tuple[int, ...]
+    took_us: int
+
+
+class Produced(Event, frozen=True, gc=False, tag="produced"):
+    """A batch that was appended `took_us` ago and is answered now: ProduceAppended and ProduceAnswered in one, as they
+    are written down where the one soon follows the other. Who reads is given the two (`apart`)."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    acks: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+    to_offset: int
+    size_bytes: int
+    is_duplicate: bool
+    leader_epoch: int
     watermark_before: int
     watermark: int
     in_sync: tuple[int, ...]
@@ -348,15 +373,75 @@ AnyEvent: TypeAlias = (
     | EventsLost
 )
 
+Written: TypeAlias = AnyEvent | Produced
+"""What stands in a line."""
+
 _encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(AnyEvent)
+_decoder = msgspec.json.Decoder(Written)
 
 
-def to_lines(events: list[AnyEvent]) -> bytes:
+def to_lines(events: Sequence[Written]) -> bytes:
     """One JSON object a line."""
     return _encoder.encode_lines(events)
 
 
 def from_lines(lines: bytes) -> list[AnyEvent]:
     """Raises msgspec.DecodeError for what is no event of this schema."""
-    return _decoder.decode_lines(lines)
+    return apart(_decoder.decode_lines(lines))
+
+
+def apart(written: Iterable[Written]) -> list[AnyEvent]:
+    """The events that were written, one for each step."""
+    events: list[AnyEvent] = []
+    for one in written:
+        if isinstance(one, Produced):
+            events += _appended(one), _answered(one)
+        else:
+            events.append(one)
+    return events
+
+
+def count_of(written: Sequence[Written]) -> int:
+    """How many events `apart` makes of these."""
+    return len(written) + sum(type(one) is Produced for one in written)
+
+
+def _appended(one: Produced) -> ProduceAppended:
+    return ProduceAppended(
+        one.at_us - one.took_us,
+        one.node,
+        one.topic,
+        one.partition,
+        one.client_id,
+        one.host,
+        one.connection,
+        one.acks,
+        one.producer_id,
+        one.producer_epoch,
+        one.base_sequence,
+        one.base_offset,
+        one.to_offset,
+        one.size_bytes,
+        one.is_duplicate,
+        one.leader_epoch,
+        one.watermark_before,
+    )
+
+
+def _answered(one: Produced) -> ProduceAnswered:
+    return ProduceAnswered(
+        one.at_us,
+        one.node,
+        one.topic,
+        one.partition,
+        one.client_id,
+        one.host,
+        one.connection,
+        one.acks,
+        one.base_offset,
+        one.to_offset,
+        one.watermark_before,
+        one.watermark,
+        one.in_sync,
+        one.took_us,
+    )

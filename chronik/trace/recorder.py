@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronik.core.ports import Clock
 
 if TYPE_CHECKING:
-    from chronik.trace.events import AnyEvent
-    from chronik.trace.steps import Steps, Told
+    from chronik.trace.events import AnyEvent, Written
+    from chronik.trace.steps import Steps
 
 RING_EVENTS = 50_000
 TOPICS_MAX = 10_000  # whose answer is kept: clients may ask for any name, and again for another
-EVENTS_A_CHUNK = 400  # about 100 KB of text, written in a quarter of a millisecond
+EVENTS_A_CHUNK = 400  # about 150 KB of text, written in a quarter of a millisecond
+UNANSWERED_US = 100_000  # how long a batch may wait for its answer before it is told of without
 
 
 class Read(NamedTuple):
@@ -65,8 +66,8 @@ class Recorder:
         self._ring_events = ring_events
         self._chunk_events = max(1, min(EVENTS_A_CHUNK, ring_events // 2))
         self._chunks: deque[Chunk] = deque()
-        self._open: list[Told] = []  # what will be the next chunk
-        self.put: Callable[[Told], None] = self._open.append  # and it stays that list
+        self._open: list[Written] = []  # what will be the next chunk
+        self.put: Callable[[Written], None] = self._open.append  # and it stays that list
         self._sealed = 0  # events in chunks, those let go included
         self._oldest = 0  # of those, the first that is still there
         self.is_all = False
@@ -81,6 +82,8 @@ class Recorder:
         self.is_all, self.exceptions = is_all, exceptions
         self.wanted.clear()
         if not is_all and not exceptions:
+            if self.steps is not None:
+                self.steps.tell_unanswered()
             self.seal()
             self.steps = None
         elif self.steps is None:
@@ -97,30 +100,36 @@ class Recorder:
     @property
     def added(self) -> int:
         """Events since the process started."""
-        return self._sealed + len(self._open)
+        return self._sealed + self._open_count()
 
     @property
     def kept(self) -> int:
         """Events that are still there."""
         return self.added - self._oldest
 
-    def add(self, told: Told) -> None:
-        """An event, or what one can be made of later: whoever tells it has better things to do."""
+    def _open_count(self) -> int:
+        if not self._open:
+            return 0
+        from chronik.trace.events import count_of  # loaded by who told of something
+
+        return count_of(self._open)
+
+    def add(self, event: Written) -> None:
         open_chunk = self._open
-        open_chunk.append(told)
+        open_chunk.append(event)
         if len(open_chunk) >= self._chunk_events:
             self.seal()
 
     def seal(self) -> None:
         """Write down what has come since the last time."""
+        if self.steps is not None:
+            self.steps.tell_unanswered(UNANSWERED_US)
         if not self._open:
             return
         from chronik.trace.events import to_lines  # loaded by who told of something
-        from chronik.trace.steps import made
 
-        events = made(self.node_id, self._open)
+        chunk = Chunk(self._sealed, self._open_count(), to_lines(self._open))
         self._open.clear()
-        chunk = Chunk(self._sealed, len(events), to_lines(events))
         self._chunks.append(chunk)
         self._sealed += chunk.events
         while self._sealed - self._oldest - self._chunks[0].events >= self._ring_events:
@@ -131,16 +140,17 @@ class Recorder:
     def read(self, cursor: int = 0, enough: int = sys.maxsize) -> Read:
         """What was added since `cursor`; without one, all that is still there. Of many events not all at once: those
         of whole chunks, until there are `enough`."""
+        if self.steps is not None:
+            self.steps.tell_unanswered()
         begin = min(max(cursor, self._oldest), self.added)
         events: list[AnyEvent] = []
         if begin == self.added:
             return Read(events, begin, begin - cursor if cursor < begin and cursor else 0)
-        from chronik.trace.events import from_lines  # loaded by who told of something
-        from chronik.trace.steps import made
+        from chronik.trace.events import apart, from_lines  # loaded by who told of something
 
         for chunk in self._chunks:
             if chunk.first + chunk.events > begin and len(events) < enough:
                 events += from_lines(chunk.lines)[max(begin - chunk.first, 0) :]
         if len(events) < enough:
-            events += made(self.node_id, self._open[max(begin - self._sealed, 0) :])
+            events += apart(self._open)[max(begin - self._sealed, 0) :]
         return Read(events, begin + len(events), begin - cursor if cursor < begin and cursor else 0)

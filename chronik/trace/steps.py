@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias, cast
+from typing import Protocol, TypeAlias
 
 from chronik.core.errors import Code
 from chronik.core.fetch_sessions import SessionPartition
@@ -18,7 +18,6 @@ from chronik.core.log.segment import Slice
 from chronik.core.replica.replica import READ_COMMITTED, Replica
 from chronik.core.types import Buffer
 from chronik.trace.events import (
-    AnyEvent,
     Committed,
     FetchAnswered,
     FetchDropped,
@@ -31,17 +30,17 @@ from chronik.trace.events import (
     MetadataTold,
     ProduceAnswered,
     ProduceAppended,
+    Produced,
     RefusedEvent,
     Replicated,
     WatermarkMoved,
+    Written,
 )
 from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
 
-# What becomes an event later: on its way, a batch only leaves behind what will not be known any more.
+# What is known of a batch when it is appended: most are answered a moment later, and then told in one event.
 AppendedStep: TypeAlias = tuple[tuple[int, int], Replica, int, "Client", Appended, int, tuple[int, int, int], int]
-AnsweredStep: TypeAlias = tuple[AppendedStep, int, int, tuple[int, ...]]
-Told: TypeAlias = "AnyEvent | AppendedStep | AnsweredStep"
 
 _PRODUCER = struct.Struct(">qhi")  # producer id, epoch and first sequence number
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
@@ -98,10 +97,11 @@ class Steps:
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
         # Without a look at how many there are: with batches watermarks move, and that is told by `add`.
-        self._put: Callable[[Told], None] = recorder.put
+        self._put: Callable[[Written], None] = recorder.put
         self._later = recorder.later
         self.readers = Readers()
         self.waiting: dict[FetchSteps, None] = {}  # fetches that wait, longest first
+        self._unanswered: dict[int, AppendedStep] = {}  # by identity, oldest first: not told of yet
         self._just_told: dict[Replica, None] = {}  # whose watermarks
         self._told_us: dict[int, int] = {}  # by connection: when a fetch of it was last told that gave nothing
 
@@ -119,14 +119,99 @@ class Steps:
         """A batch is in the log, or was already. `begun` are time and watermark before: both may have gone on."""
         producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
         step = (begun, replica, acks, client, appended, len(records), producer, replica.leader_epoch)
-        self._put(step)
+        if acks == 0:
+            self._tell_appended(step)
+        else:
+            self._unanswered[id(step)] = step
         return step
 
-    def answered(self, appended: AppendedStep) -> None:
+    def answered(self, step: AppendedStep) -> None:
         """The batch is as safe as its producer asked."""
-        replica = appended[1]
-        in_sync = replica.in_sync
-        self._put((appended, self.now_us(), replica.high_watermark, () if in_sync is None else in_sync.in_sync))
+        (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = step
+        base_offset, last_offset, _, is_new = appended
+        in_sync, now_us = replica.in_sync, self.now_us()
+        if self._unanswered.pop(id(step), None) is None:
+            self._put(
+                ProduceAnswered(
+                    now_us,
+                    self.node_id,
+                    replica.topic,
+                    replica.partition,
+                    client.client_id,
+                    client.client_host,
+                    client.connection_id,
+                    acks,
+                    base_offset,
+                    last_offset + 1,
+                    before,
+                    replica.high_watermark,
+                    () if in_sync is None else in_sync.in_sync,
+                    now_us - began_us,
+                )
+            )
+            return
+        producer_id, producer_epoch, base_sequence = producer
+        self._put(
+            Produced(
+                now_us,
+                self.node_id,
+                replica.topic,
+                replica.partition,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                acks,
+                producer_id,
+                producer_epoch,
+                base_sequence,
+                base_offset,
+                last_offset + 1,
+                size_bytes,
+                not is_new,
+                leader_epoch,
+                before,
+                replica.high_watermark,
+                () if in_sync is None else in_sync.in_sync,
+                now_us - began_us,
+            )
+        )
+
+    def not_answered(self, step: AppendedStep) -> None:
+        """Its producer is told something else: that the batch was appended is true all the same."""
+        if self._unanswered.pop(id(step), None) is not None:
+            self._tell_appended(step)
+
+    def tell_unanswered(self, since_us: int = 0) -> None:
+        """Tell of batches that have waited for their answer for so long; their answers will be told apart."""
+        until_us = self.now_us() - since_us
+        while self._unanswered:
+            key, step = next(iter(self._unanswered.items()))
+            if since_us and step[0][0] > until_us:
+                return  # and so it is with those that came later
+            del self._unanswered[key]
+            self._tell_appended(step)
+
+    def _tell_appended(self, step: AppendedStep) -> None:
+        (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = step
+        self._put(
+            ProduceAppended(
+                began_us,
+                self.node_id,
+                replica.topic,
+                replica.partition,
+                client.client_id,
+                client.client_host,
+                client.connection_id,
+                acks,
+                *producer,
+                appended.base_offset,
+                appended.last_offset + 1,
+                size_bytes,
+                not appended.is_new,
+                leader_epoch,
+                before,
+            )
+        )
 
     def replicated(self, replica: Replica, follower: int, from_offset: int, to_offset: int) -> None:
         """A follower said how far it is: perhaps no further than before."""
@@ -399,57 +484,3 @@ class FetchSteps:
                     now_us - self.since_us,
                 )
             )
-
-
-def made(node_id: int, told: Iterable[Told]) -> list[AnyEvent]:
-    """The events that were told of, some of them by what they are made from. All in one loop: it runs often."""
-    events: list[AnyEvent] = []
-    for one in told:
-        if type(one) is not tuple:
-            events.append(cast(AnyEvent, one))
-        elif len(one) == 4:
-            ((began_us, before), replica, acks, client, appended, _, _, _), now_us, watermark, in_sync = one
-            events.append(
-                ProduceAnswered(
-                    now_us,
-                    node_id,
-                    replica.topic,
-                    replica.partition,
-                    client.client_id,
-                    client.client_host,
-                    client.connection_id,
-                    acks,
-                    appended[0],
-                    appended[1] + 1,
-                    before,
-                    watermark,
-                    in_sync,
-                    now_us - began_us,
-                )
-            )
-        else:
-            (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = one
-            producer_id, producer_epoch, base_sequence = producer
-            base_offset, last_offset, _, is_new = appended
-            events.append(
-                ProduceAppended(
-                    began_us,
-                    node_id,
-                    replica.topic,
-                    replica.partition,
-                    client.client_id,
-                    client.client_host,
-                    client.connection_id,
-                    acks,
-                    producer_id,
-                    producer_epoch,
-                    base_sequence,
-                    base_offset,
-                    last_offset + 1,
-                    size_bytes,
-                    not is_new,
-                    leader_epoch,
-                    before,
-                )
-            )
-    return events

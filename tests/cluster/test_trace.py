@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from chronik.testing import RunningCluster, RunningNode, cluster, node
 from chronik.trace.events import (
+    SCHEMA_VERSION,
     AnyEvent,
     Committed,
     FetchAnswered,
@@ -64,7 +65,7 @@ def stored(bootstrap: str) -> list[AnyEvent]:
             message = consumer.poll(WAIT_S)
             assert message is not None
             assert message.error() is None
-            assert message.headers() == [("schema", b"1")]
+            assert message.headers() == [("schema", str(SCHEMA_VERSION).encode())]
             came = from_lines(message.value() or b"")
             assert {str(event.node).encode() for event in came} == {message.key()}
             events += came

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import json
 from typing import TypeVar
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -21,9 +22,10 @@ from chronik.trace.events import (
     ProduceAnswered,
     ProduceAppended,
     RefusedEvent,
+    TraceBegan,
     WatermarkMoved,
 )
-from chronik.trace.recorder import Recorder
+from chronik.trace.recorder import UNANSWERED_US, Chunk, Recorder
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.unions.metadata import Topic as MetadataTopic
 from chronik.wire.unions.offset_commit import Partition as CommitPartition
@@ -88,7 +90,69 @@ async def test_the_steps_of_a_batch_are_told_in_their_order(desk: HouseDesk) -> 
     await desk.settle()
 
     told = [type(event) for event in desk.house.trace.read(1).events]
-    assert told == [ProduceAppended, WatermarkMoved, ProduceAnswered]
+    assert told == [WatermarkMoved, ProduceAppended, ProduceAnswered]  # as written; in time, the second comes first
+
+
+@run()
+async def test_a_batch_that_is_soon_answered_is_one_line(desk: HouseDesk) -> None:
+    trace_all(desk)
+    stored: list[Chunk] = []
+    desk.house.trace.seal()
+    desk.house.trace.on_sealed = stored.append
+
+    send(desk)
+    desk.house.clock.advance(25)
+    await desk.settle()
+    desk.house.trace.seal()
+
+    (chunk,) = stored
+    assert [json.loads(line)["kind"] for line in chunk.lines.splitlines()] == ["watermark_moved", "produced"]
+    assert chunk.events == 3
+    (appended,), (answered,) = events(desk, ProduceAppended), events(desk, ProduceAnswered)
+    assert (answered.at_us - appended.at_us, answered.took_us) == (25_000, 25_000)
+
+
+@run()
+async def test_a_batch_that_waits_is_written_down_before_its_answer_comes(desk: HouseDesk) -> None:
+    trace_all(desk)
+    desk.house.trace.seal()
+    send(desk)
+    desk.house.clock.advance(UNANSWERED_US // 1000 - 1)
+    desk.house.trace.seal()
+    assert desk.house.trace.added == 1  # that the trace began
+
+    desk.house.clock.advance(1)
+    desk.house.trace.seal()
+    assert desk.house.trace.added == 2
+
+    await desk.settle()
+    assert [type(event) for event in desk.house.trace.read(1).events] == [
+        ProduceAppended,
+        WatermarkMoved,
+        ProduceAnswered,
+    ]
+
+
+@run()
+async def test_who_looks_sees_a_batch_at_once_and_its_answer_later(desk: HouseDesk) -> None:
+    trace_all(desk)
+    send(desk)
+
+    read = desk.house.trace.read()
+    await desk.settle()
+
+    assert [type(event) for event in read.events] == [TraceBegan, ProduceAppended]
+    later = [type(event) for event in desk.house.trace.read(read.cursor).events]
+    assert later == [WatermarkMoved, ProduceAnswered]
+
+
+@run()
+async def test_a_batch_under_way_is_told_when_the_trace_is_switched_off(desk: HouseDesk) -> None:
+    trace_all(desk)
+    send(desk)
+    desk.house.trace.switch(is_all=False, exceptions=ALL)
+
+    assert len(events(desk, ProduceAppended)) == 1
 
 
 @run()

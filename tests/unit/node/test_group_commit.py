@@ -10,9 +10,10 @@ from typing import Any, cast
 
 import pytest
 
+from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import File
 from chronik.core.replica.replica import Replica
-from chronik.node.group_commit import GroupCommit
+from chronik.node.group_commit import Commits, GroupCommit
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, memory_replica
@@ -237,3 +238,22 @@ def test_the_number_of_syncs_does_not_grow_with_the_number_of_writers(writers: i
         return disk.commits.rounds
 
     assert asyncio.run(write_twice()) == 2
+
+
+@run
+async def test_the_trace_is_synced_beside_the_others_and_not_with_them(disk: Disk) -> None:
+    commits = Commits(cast(Any, disk.files), disk.moved.append, disk._failed)
+    replica, trace = disk.replica(), disk.replica(TRACE_TOPIC)
+    for written in (trace, replica):
+        written.append(batch_of(), 1, NOW_MS)
+        commits.due(written)
+    await asyncio.sleep(0)
+    assert [{path.split("-")[0] for path in paths} for paths in disk.files.syncs] == [{TRACE_TOPIC}, {"topic"}]
+
+    idle = asyncio.ensure_future(commits.wait_until_idle())
+    await asyncio.sleep(0)
+    assert not idle.done()
+    await disk.files.finish_sync()
+    await idle
+
+    assert (replica.high_watermark, trace.high_watermark, commits.rounds) == (1, 1, 2)

@@ -14,7 +14,7 @@ from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
 from chronik.node.trace_store import KEPT_MAX, TraceStore
 from chronik.sim.loop import SimLoop
-from chronik.trace.events import AnyEvent, EventsLost, GroupJoined, TraceBegan, from_lines
+from chronik.trace.events import SCHEMA_VERSION, AnyEvent, EventsLost, GroupJoined, TraceBegan, from_lines
 from tests.unit.node.copies import pass_time
 from tests.unit.node.fakes import NODE_ID, FakeChance, House
 
@@ -113,7 +113,7 @@ async def test_a_record_has_the_nodes_id_and_the_schemas_version(storing: Storin
 
     (record,) = storing.records()
     assert record.key == str(NODE_ID).encode()
-    assert record.headers == (("schema", b"1"),)
+    assert record.headers == (("schema", str(SCHEMA_VERSION).encode()),)
     assert record.value is not None
     assert record.value.count(b"\n") == 2
 

@@ -17,7 +17,12 @@ from chronik.trace.events import (
     MemberSeen,
     OffsetSeen,
     PartitionSeen,
+    ProduceAnswered,
+    ProduceAppended,
+    Produced,
     TraceBegan,
+    Written,
+    count_of,
     from_lines,
     to_lines,
 )
@@ -30,12 +35,15 @@ def tag_of(kind: type[msgspec.Struct]) -> str:
     return str(kind.__struct_config__.tag)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=tag_of)
+@pytest.mark.parametrize("kind", get_args(Written), ids=tag_of)
 def test_every_kind_and_field_is_on_the_page(kind: type[msgspec.Struct]) -> None:
     section = PAGE.partition(f"**`{tag_of(kind)}`**")[2].partition("\n**`")[0].partition("\n### ")[0]
     named = set(re.findall(r"`([a-z_]+)`", section))
     if tag_of(kind) == "fetch_answered":  # "all fields of"
         named |= set(re.findall(r"`([a-z_]+)`", PAGE.partition("**`fetch_waits`**")[2].partition("\n**`")[0]))
+    if tag_of(kind) == "produced":  # "all fields of"
+        for part in ("produce_appended", "produce_answered"):
+            named |= set(re.findall(r"`([a-z_]+)`", PAGE.partition(f"**`{part}`**")[2].partition("\n**`")[0]))
     if tag_of(kind) == "group_left":
         named |= {"group", "member_id", "client_id", "host"}
 
@@ -53,6 +61,32 @@ def test_an_event_is_read_back_as_it_was_written(kind: type[msgspec.Struct]) -> 
     assert line.endswith(b"\n")
     assert line.startswith(b'{"kind":"%s",' % tag_of(kind).encode())
     assert from_lines(line) == [event]
+
+
+def test_a_batch_that_was_written_as_one_is_read_as_its_two_steps() -> None:
+    batch = Produced(
+        1_000_500, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 7, 0, 40, 100, 110, 1500, False, 3, 90, 110, (1, 2), 500
+    )
+
+    appended, answered = from_lines(to_lines([batch]))
+
+    assert appended == ProduceAppended(
+        1_000_000, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 7, 0, 40, 100, 110, 1500, False, 3, 90
+    )
+    assert answered == ProduceAnswered(
+        1_000_500, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 100, 110, 90, 110, (1, 2), 500
+    )
+    assert count_of([batch, TraceBegan(1, 1)]) == 3
+
+
+def test_a_trace_of_the_first_version_is_read_as_it_is() -> None:
+    first = (
+        b'{"kind":"produce_answered","at_us":9,"node":1,"topic":"t","partition":0,"client_id":"a","host":"h",'
+        b'"connection":5,"acks":1,"base_offset":0,"to_offset":1,"watermark_before":0,"watermark":1,"in_sync":[1],'
+        b'"took_us":4}\n'
+    )
+
+    assert from_lines(first) == [ProduceAnswered(9, 1, "t", 0, "a", "h", 5, 1, 0, 1, 0, 1, (1,), 4)]
 
 
 def test_what_is_nested_is_read_back() -> None:

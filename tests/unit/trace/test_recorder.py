@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.trace.events import AnyEvent, GroupJoined, TraceBegan, from_lines
+from chronik.trace.events import (
+    AnyEvent,
+    GroupJoined,
+    ProduceAnswered,
+    ProduceAppended,
+    Produced,
+    TraceBegan,
+    from_lines,
+)
 from chronik.trace.recorder import EVENTS_A_CHUNK, TOPICS_MAX, Chunk, Recorder
 from tests.unit.node.fakes import FakeClock
 
@@ -66,6 +74,34 @@ def test_who_stores_is_given_every_chunk_once() -> None:
     assert [chunk.events for chunk in stored] == [EVENTS_A_CHUNK, 5]
     assert [chunk.first for chunk in stored] == [0, EVENTS_A_CHUNK]
     assert from_lines(stored[1].lines)[0] == event(EVENTS_A_CHUNK)
+
+
+def batch(number: int) -> Produced:
+    where = "orders", 0, "app", "10.0.0.7", 5
+    return Produced(number, 1, *where, 1, -1, -1, -1, number, number + 1, 70, False, 0, number, number + 1, (1,), 0)
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+@pytest.mark.parametrize("cursor", range(1, 7))
+def test_a_batch_written_as_one_counts_as_the_two_events_that_are_read(cursor: int, is_sealed: bool) -> None:
+    ring = recorder()
+    for one in (event(0), batch(1), event(2), batch(3)):
+        ring.put(one)
+    if is_sealed:
+        ring.seal()
+
+    every = ring.read()
+    assert [type(one) for one in every.events] == [
+        GroupJoined,
+        ProduceAppended,
+        ProduceAnswered,
+        GroupJoined,
+        ProduceAppended,
+        ProduceAnswered,
+    ]
+    assert (every.cursor, ring.added, ring.kept) == (6, 6, 6)
+    assert ring.read(cursor).events == every.events[cursor:]
+    assert ring.read(cursor).cursor == 6
 
 
 def test_nothing_is_traced_at_first() -> None:
