@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+
+from chronik.pipeline.report.svg import round_up, svg, text
 
 WIDTH = 720
 LABEL_WIDTH = 250
@@ -45,22 +46,22 @@ def bars(groups: Mapping[str, Mapping[str, float]], systems: Sequence[str], digi
     for label, group in groups.items():
         present = [system for system in systems if system in group]
         middle = top + BAR_HEIGHT * len(present) / 2 + 4
-        parts.append(_text(LABEL_WIDTH - 8, middle, label, "end"))
+        parts.append(text(LABEL_WIDTH - 8, middle, label, "end"))
         for system in present:
             width = max(group[system] / largest * room, 1)
             place = f'x="{LABEL_WIDTH}" y="{top:.1f}" width="{width:.1f}" height="{BAR_HEIGHT - 2}"'
             parts.append(f'<rect class="s{systems.index(system)}" {place} rx="2"/>')
-            parts.append(_text(LABEL_WIDTH + width + 6, top + BAR_HEIGHT - 4, f"{group[system]:,.{digits}f}"))
+            parts.append(text(LABEL_WIDTH + width + 6, top + BAR_HEIGHT - 4, f"{group[system]:,.{digits}f}"))
             top += BAR_HEIGHT
         top += GROUP_GAP
-    return _svg(top, parts)
+    return svg(WIDTH, top, parts)
 
 
 def curves(series: Mapping[str, Sequence[Point]], systems: Sequence[str], x_label: str, y_label: str) -> str:
     """A curve for each system, on scales from zero."""
     points = [point for each in series.values() for point in each]
     x_max = max((x for x, _ in points), default=1.0) or 1.0
-    y_max = _round_up(max((y for _, y in points), default=1.0) or 1.0)
+    y_max = round_up(max((y for _, y in points), default=1.0) or 1.0)
     right, bottom = WIDTH - MARGIN, CURVE_HEIGHT - AXIS_HEIGHT
 
     def at(point: Point) -> str:
@@ -71,19 +72,19 @@ def curves(series: Mapping[str, Sequence[Point]], systems: Sequence[str], x_labe
     for tick in range(TICKS + 1):
         y = bottom - tick / TICKS * (bottom - MARGIN)
         parts.append(f'<line class="grid" x1="{AXIS_WIDTH}" x2="{right}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(AXIS_WIDTH - 6, y + 4, _short(y_max * tick / TICKS), "end"))
+        parts.append(text(AXIS_WIDTH - 6, y + 4, _short(y_max * tick / TICKS), "end"))
         x = AXIS_WIDTH + tick / TICKS * (right - AXIS_WIDTH)
         anchor = "end" if tick == TICKS else "middle"
-        parts.append(_text(x, bottom + 14, _short(x_max * tick / TICKS), anchor))
-    parts.append(_text((AXIS_WIDTH + right) / 2, CURVE_HEIGHT - 4, x_label, "middle"))
-    parts.append(_text(AXIS_WIDTH + 6, MARGIN + 10, y_label))
+        parts.append(text(x, bottom + 14, _short(x_max * tick / TICKS), anchor))
+    parts.append(text((AXIS_WIDTH + right) / 2, CURVE_HEIGHT - 4, x_label, "middle"))
+    parts.append(text(AXIS_WIDTH + 6, MARGIN + 10, y_label))
     for system, each in series.items():
         name = f"s{systems.index(system)}"
         parts.append(f'<polyline class="{name}" points="{" ".join(map(at, each))}"/>')
         if len(each) <= FEW_POINTS:
             places = (at(point).split(",") for point in each)
             parts += [f'<circle class="{name}" cx="{left}" cy="{top}" r="4"/>' for left, top in places]
-    return _svg(CURVE_HEIGHT, parts)
+    return svg(WIDTH, CURVE_HEIGHT, parts)
 
 
 def standings(every: Sequence[Standing]) -> str:
@@ -103,32 +104,17 @@ def standings(every: Sequence[Standing]) -> str:
         x = at(2.0**power)
         kind = "peer" if power == 0 else "grid"
         parts.append(f'<line class="{kind}" x1="{x:.1f}" x2="{x:.1f}" y1="{MARGIN}" y2="{bottom}"/>')
-        parts.append(_text(x, bottom + 14, f"{2.0**power:g} x", "middle"))
+        parts.append(text(x, bottom + 14, f"{2.0**power:g} x", "middle"))
     for number, each in enumerate(every):
         y = MARGIN + row_height * number + row_height / 2
-        parts.append(_text(LABEL_WIDTH - 8, y + 4, each.label, "end"))
+        parts.append(text(LABEL_WIDTH - 8, y + 4, each.label, "end"))
         goal = at(each.goal)
         parts.append(f'<line class="goal" x1="{goal:.1f}" x2="{goal:.1f}" y1="{y - 8:.1f}" y2="{y + 8:.1f}"/>')
         if each.times > 0:
             kind = "met" if each.is_met else "missed"
             parts.append(f'<circle class="{kind}" cx="{at(each.times):.1f}" cy="{y:.1f}" r="5"/>')
-        parts.append(_text(WIDTH - VALUE_WIDTH + 12, y + 4, each.text))
-    return _svg(bottom + 22, parts)
-
-
-def _svg(height: float, parts: list[str]) -> str:
-    size = f'viewBox="0 0 {WIDTH} {height:.0f}" width="{WIDTH}" height="{height:.0f}"'
-    return f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">{"".join(parts)}</svg>'
-
-
-def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
-    return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
-
-
-def _round_up(value: float) -> float:
-    """To the next 1, 2, 4, 6 or 8 of its size, so that the ticks are round."""
-    size = 10.0 ** math.floor(math.log10(value))
-    return next(step * size for step in (1, 2, 4, 6, 8, 10) if value <= step * size)
+        parts.append(text(WIDTH - VALUE_WIDTH + 12, y + 4, each.text))
+    return svg(WIDTH, bottom + 22, parts)
 
 
 def _short(value: float) -> str:

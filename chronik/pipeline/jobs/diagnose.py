@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STEPS = 240  # of time, in a timeline: as many as a picture can show
+WHOLE_STEPS = 60  # in that of all partitions: percentiles of a few answers would say little
 ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
 # A timeline's step is one of these: so times on its axis are round.
 STEPS_US: list[int] = [
@@ -47,6 +48,7 @@ class Diagnosis:
     refusals: DataFrame
     rebalances: DataFrame
     step_us: int
+    whole_step_us: int
 
     def tables(self) -> dict[str, DataFrame]:
         return {
@@ -107,7 +109,8 @@ def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
             raise CannotRun(
                 "there are no events in this trace", "is tracing on? `chronik trace on`, `chronik trace status`"
             )
-        step_us = step_of(first["to_us"] - first["from_us"])
+        length_us = first["to_us"] - first["from_us"]
+        step_us, whole_step_us = step_of(length_us, STEPS), step_of(length_us, WHOLE_STEPS)
         tasks = max(spark.sparkContext.defaultParallelism, 2)
         since_us = settings.since_us or 0
         known = events.where("kind is not null")
@@ -120,10 +123,11 @@ def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
             found,
             diagnose.slowest(diagnose.partitions(known)),
             diagnose.timeline(known, step_us),
-            diagnose.whole_timeline(known, step_us),
+            diagnose.whole_timeline(known, whole_step_us),
             diagnose.refusals(known),
             diagnose.rebalances(known),
             step_us,
+            whole_step_us,
         )
     finally:
         if found is not None:
@@ -175,5 +179,5 @@ def write(found: Diagnosis, folder: str) -> None:
         table.coalesce(1).write.mode("errorifexists").parquet(f"{folder.rstrip('/')}/{name}")
 
 
-def step_of(length_us: int) -> int:
-    return next((step for step in STEPS_US if step * STEPS >= length_us), STEPS_US[-1])
+def step_of(length_us: int, steps: int) -> int:
+    return next((step for step in STEPS_US if step * steps >= length_us), STEPS_US[-1])
