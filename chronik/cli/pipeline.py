@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from chronik.cli import pipeline_audit, pipeline_diagnose, pipeline_ingest
+from chronik.cli import pipeline_audit, pipeline_compare, pipeline_diagnose, pipeline_ingest, pipeline_report
 
 app = typer.Typer(
     name="pipeline",
@@ -20,5 +20,7 @@ def _jobs() -> None:
 
 # A job's command: one line here, all else in chronik/cli/pipeline_<job>.py.
 app.command("audit", epilog=pipeline_audit.EXAMPLE)(pipeline_audit.audit)
+app.command("compare", epilog=pipeline_compare.EXAMPLE)(pipeline_compare.compare)
 app.command("diagnose", epilog=pipeline_diagnose.EXAMPLE)(pipeline_diagnose.diagnose)
 app.command("ingest", epilog=pipeline_ingest.EXAMPLE)(pipeline_ingest.ingest)
+app.command("report", epilog=pipeline_report.EXAMPLE)(pipeline_report.report)

@@ -7,7 +7,7 @@ A *stall* is one and the same verdict at moments that follow one another.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import TypeAlias
@@ -81,6 +81,13 @@ class Window:
         self.events += events
         self.events.sort(key=_at_us)
 
+    def put(self, event: AnyEvent) -> None:
+        """One that is the latest, or nearly: of a line that tells two steps, the first is older than its line."""
+        if self.events and event.at_us < self.events[-1].at_us:
+            insort(self.events, event, key=_at_us)
+        else:
+            self.events.append(event)
+
     def before(self, now_us: int) -> Sequence[AnyEvent]:
         """What the rules are given at this moment: as much as a live look would have."""
         end = bisect_left(self.events, now_us, key=_at_us)
@@ -130,7 +137,7 @@ class Stalls:
 def stalls_between(
     events: Iterable[AnyEvent], from_us: int, to_us: int, every_us: int = EVERY_US, limits: Limits = DEFAULT_LIMITS
 ) -> list[Stall]:
-    """Of the moments in [from_us, to_us), given events sorted by time, those of the time before too. Never holds more
+    """Of the moments in [from_us, to_us), given events nearly sorted by time, with those before. Never holds more
     than a window of them. A moment before which nobody told anything is passed over: nothing is known of it."""
     window, found = Window(), Stalls()
     over: list[Stall] = []
@@ -140,7 +147,7 @@ def stalls_between(
             over += _ask(window, found, now_us, to_us, every_us, limits)
             now_us = max(_first_moment(event.at_us + 1, every_us), now_us)
             window.forget(now_us)
-        window.events.append(event)
+        window.put(event)
     over += _ask(window, found, now_us, to_us, every_us, limits)
     return [*over, *found.under_way.values()]
 

@@ -139,6 +139,15 @@ def test_lines_of_a_later_schema_are_passed_over() -> None:
     assert [type(event) for event in events] == [PartitionSeen, PartitionSeen]
 
 
+def test_of_a_line_that_tells_two_steps_the_first_is_put_where_it_belongs() -> None:
+    window = Window([seen(1, 5), seen(2, 5)])
+
+    window.put(seen(1.9, 5))
+    window.put(seen(3, 5))
+
+    assert [event.at_us for event in window.events] == [at(1), at(1.9), at(2), at(3)]
+
+
 def test_a_stream_waits_for_the_slowest_node_that_is_heard_of() -> None:
     assert ripe_until_us([seen(9.0, 5, node=1), seen(10.0, 5, node=2), seen(2.0, 5, node=3)]) == at(9.0)
     assert ripe_until_us([]) == 0

@@ -1,0 +1,82 @@
+"""compare: the histories of many runs of verify, and audits, as one table over versions and settings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from chronik.pipeline.jobs.diagnose import ROWS_MAX, head
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.transforms import compare
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+KEPT = "source string, report string"
+BATCH_ROWS = 500
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Which files, and what runs are told apart by."""
+
+    files: Sequence[str]
+    by: Sequence[str] = ()
+    out: str | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The comparison, its first rows; what is the same in all of them; and how many runs there are."""
+
+    by: list[str]
+    rows: list[dict[str, Any]]
+    same: dict[str, Any]
+    runs: int
+    out: str | None
+
+
+def run(spark: SparkSession, settings: Settings) -> Outcome:
+    """Raises CannotRun."""
+    by = list(settings.by or compare.BY)
+    if unknown := [name for name in by if name not in (*compare.BY, "note", "source")]:
+        raise CannotRun(
+            f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
+        )
+    runs = compare.runs(read(spark, settings.files)).persist()
+    try:
+        compared = compare.comparison(runs, by)
+        if settings.out is not None:
+            for name, table in (("runs", runs), ("comparison", compared)):
+                table.coalesce(1).write.mode("errorifexists").parquet(f"{settings.out.rstrip('/')}/{name}")
+        rows, count = head(compared, ROWS_MAX), runs.count()
+    finally:
+        runs.unpersist()
+    if not rows:
+        raise CannotRun("there are no finished runs in these files", "`chronik verify` makes one, and keeps it")
+    same = {name: rows[0][name] for name in by if len(rows) > 1 and all(row[name] == rows[0][name] for row in rows)}
+    return Outcome([name for name in by if name not in same], rows, same, count, settings.out)
+
+
+def read(spark: SparkSession, files: Sequence[str]) -> DataFrame:
+    """Each file by a task of its own, some hundred runs at once: a history may be long."""
+
+    def kept(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from itertools import islice
+
+        import pyarrow as pa
+
+        from chronik.pipeline.kept_runs import kept_in
+
+        for batch in batches:
+            for path in batch.column(0).to_pylist():
+                found = kept_in(path)
+                while rows := list(islice(found, BATCH_ROWS)):
+                    yield pa.RecordBatch.from_pydict(
+                        {"source": [row.source for row in rows], "report": [row.report for row in rows]}
+                    )
+
+    paths = spark.createDataFrame([(path,) for path in files], "path string").repartition(len(files))
+    return paths.mapInArrow(kept, KEPT)
