@@ -19,13 +19,20 @@ from chronik.core.replica.replica import Replica
 
 log = logging.getLogger(__name__)
 
+TRACE_GATHER_S = 0.02  # what is written to the trace at one time comes in several batches
+
 
 class GroupCommit:
     """Syncs the logs that were written to, in rounds."""
 
     def __init__(
-        self, files: Files, moved: Callable[[Replica], None], failed: Callable[[Replica, Exception], None]
+        self,
+        files: Files,
+        moved: Callable[[Replica], None],
+        failed: Callable[[Replica, Exception], None],
+        gather_s: float = 0.0,
     ) -> None:
+        self._gather_s = gather_s  # before each round, for more to come
         self._files = files
         self._moved = moved
         self._failed = failed
@@ -49,6 +56,8 @@ class GroupCommit:
         loop = asyncio.get_running_loop()
         try:
             while self._dirty:
+                if self._gather_s:
+                    await asyncio.sleep(self._gather_s)
                 dirty, self._dirty = list(self._dirty), {}
                 self.rounds += 1
                 began = loop.time()
@@ -94,7 +103,7 @@ class Commits:
         self, files: Files, moved: Callable[[Replica], None], failed: Callable[[Replica, Exception], None]
     ) -> None:
         self._awaited = GroupCommit(files, moved, failed)
-        self._of_trace = GroupCommit(files, moved, failed)
+        self._of_trace = GroupCommit(files, moved, failed, TRACE_GATHER_S)
 
     @property
     def rounds(self) -> int:

@@ -403,7 +403,7 @@ def apart(written: Iterable[Written]) -> list[AnyEvent]:
 
 def count_of(written: Sequence[Written]) -> int:
     """How many events `apart` makes of these."""
-    return len(written) + sum(type(one) is Produced for one in written)
+    return len(written) + list(map(type, written)).count(Produced)
 
 
 def _appended(one: Produced) -> ProduceAppended:
