@@ -127,6 +127,8 @@ class Row:
     """B1 and so on, where performance.md has the row; the rest are Chronik's own."""
     is_alone: bool = False
     """Although it has a code it is not measured against the peer: there is nothing there to compare with."""
+    is_on_spark: bool = False
+    """Whether it needs Spark, and so Java."""
     takes: str = ""
     """Only lines of its cases that begin so are this row's."""
 

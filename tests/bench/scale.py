@@ -37,6 +37,8 @@ class Scale:
     """How long an idle node is watched."""
     seed_messages: int
     """Of the seed run."""
+    audited: tuple[int, int]
+    """Records of two audits."""
 
 
 FULL = Scale(
@@ -56,6 +58,7 @@ FULL = Scale(
     kills=4,
     idle_s=10,
     seed_messages=5_000,
+    audited=(10_000_000, 100_000_000),
 )
 QUICK = Scale(
     "quick",
@@ -74,6 +77,7 @@ QUICK = Scale(
     kills=1,
     idle_s=1,
     seed_messages=5_000,
+    audited=(1_000_000, 10_000_000),
 )
 TINY = Scale(
     "tiny",
@@ -92,5 +96,6 @@ TINY = Scale(
     kills=1,
     idle_s=0.05,
     seed_messages=60,
+    audited=(2_000, 4_000),
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}

@@ -30,6 +30,8 @@ SHARING = [[row for row in ROWS if row.cases is cases] for cases in {id(row.case
 
 @pytest.mark.parametrize("rows", SHARING, ids=lambda rows: rows[0].name)
 def test_a_row_runs_and_each_of_its_lines_has_every_figure(rows: list[Row], tmp_path: Path) -> None:
+    if rows[0].is_on_spark:
+        need_spark()
     # The cases of a row do the same with other numbers: the first and the last will do.
     own = [case for case in rows[0].cases if not case.is_of_peer]
     cases = tuple({case.name: case for case in (own[0], own[-1])}.values())
@@ -143,6 +145,16 @@ def test_bad_input_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["show", str(tmp_path / "nothing.json")]) == 2
     assert main(["compare", str(broken), str(broken)]) == 2
     assert "is not a result" in capsys.readouterr().err
+
+
+def need_spark() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+    from chronik.pipeline.session import NotReady, java_version
+
+    try:
+        java_version()
+    except NotReady as problem:
+        pytest.skip(str(problem))
 
 
 def a_result() -> Result:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -70,3 +71,38 @@ def _write_ledger(path: Path, partition: int, count: int) -> None:
         }
     )
     pq.write_table(table, path)
+
+
+def plant_runs(folder: Path, records: int, partitions: int, share: float, seed: int = 5) -> dict[str, int]:
+    """The same for very many records: what was received is written as runs, too. Returns how many of each fault."""
+    chance = np.random.default_rng(seed)
+    (folder / "ledger").mkdir(parents=True)
+    (folder / "received").mkdir()
+    planted = dict.fromkeys(("lost", "duplicated", "reordered"), 0)
+    for partition in range(partitions):
+        count = records // partitions
+        _write_ledger(folder / "ledger" / f"{partition}.parquet", partition, count)
+        chosen = np.unique(chance.integers(1, count // 5 - 1, round(count * share) * 3)) * 5
+        lost, duplicated, swapped = np.array_split(chance.permutation(chosen), 3)
+        starts = np.unique(np.concatenate((np.arange(0, count, RUN), *(chosen + step for step in range(3)))))
+        ends: Any = np.append(starts[1:], count)
+        order = np.arange(len(starts))
+        late = np.searchsorted(starts, swapped)
+        order[late], order[late + 1] = late + 1, late.copy()
+        again = np.searchsorted(starts, duplicated)
+        order = np.insert(order, again + 1, again)
+        order = order[~np.isin(order, np.searchsorted(starts, lost))]
+        sizes = (ends - starts)[order]
+        table = pa.table(
+            {
+                "topic": pa.array(["planted"] * len(order)),
+                "partition": pa.array(np.full(len(order), partition, np.int32)),
+                "start_offset": pa.array(starts[order]),
+                "end_offset": pa.array(ends[order]),
+                "position": pa.array(np.cumsum(sizes) - sizes),
+            }
+        )
+        pq.write_table(table, folder / "received" / f"{partition}.parquet")
+        for kind, offsets in zip(planted, (lost, duplicated, swapped), strict=True):
+            planted[kind] += len(offsets)
+    return planted

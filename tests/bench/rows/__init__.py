@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.bench.row import Row
 from tests.bench.rows import (
+    audit,
     cluster,
     end_to_end,
     failover,
@@ -33,6 +34,8 @@ ROWS: tuple[Row, ...] = (
     many_partitions.GROWTH,
     failover.ROW,
     seed_run.ROW,
+    audit.ROW,
+    audit.GROWTH,
     latency.ROW,
     cluster.COST,
     cluster.WATERMARK,
