@@ -78,9 +78,9 @@ def raised(records: DataFrame, every_us: int = EVERY_US) -> DataFrame:
         rows = sorted(
             row for part in parts for row in zip(part["partition"], part["offset"], part["value"], strict=True)
         )
-        seen = _restored(state.get) if state.exists else Seen(0, Stalls(), Window())
+        seen = restored(state.get) if state.exists else Seen(0, Stalls(), Window())
         seen, found = step(seen, (event for _, _, value in rows for event in known_events(bytes(value))), every_us)
-        state.update(_kept(seen))
+        state.update(kept(seen))
         if found:
             keys = [each.verdict["cause"] for each in found]
             yield pd.DataFrame({"key": keys, "value": [msgspec.json.encode(each).decode() for each in found]})
@@ -92,13 +92,13 @@ def raised(records: DataFrame, every_us: int = EVERY_US) -> DataFrame:
     )
 
 
-def _kept(seen: Seen) -> tuple[int, bytes, int, bytes]:
+def kept(seen: Seen) -> tuple[int, bytes, int, bytes]:
     lines = to_lines(seen.window.events)
     under_way = msgspec.json.encode(list(seen.stalls.under_way.values()))
     return seen.judged_us, under_way, len(lines), _CODEC.compress(lines, asbytes=True)
 
 
-def _restored(state: tuple[int, bytes, int, bytes]) -> Seen:
+def restored(state: tuple[int, bytes, int, bytes]) -> Seen:
     judged_us, under_way, size, packed = state
     lines = _CODEC.decompress(bytes(packed), size, asbytes=True) if size else b""
     stalls = Stalls(msgspec.json.decode(bytes(under_way), type=list[Stall]))
