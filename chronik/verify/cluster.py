@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.shell.asking import Address, NoAnswer
 from chronik.shell.looking import cluster as look_at_cluster
+from chronik.shell.looking import states as look_at_states
 from chronik.verify.errors import CannotRun
 from chronik.verify.settings import REPLICATION
 
@@ -168,6 +169,19 @@ class Cluster:
         if len(found) < partitions:
             del self._admin  # the next one asks anew who leads
         return found
+
+    def is_all_visible(self, topic: str, ends: Mapping[int, int]) -> bool:
+        """Whether it is known that no log has more than consumers are given, those being their ends. Another Kafka does
+        not tell."""
+        if not self.is_chronik:
+            return False
+        try:
+            looks = look_at_states(self.addresses, LOOK_S, [topic])
+        except NoAnswer:
+            return False
+        logs = {seen.partition: 0 for look in looks.values() for seen in look.unopened}  # nobody has written there
+        logs |= {seen.partition: seen.next_offset for look in looks.values() for seen in look.partitions}
+        return all(logs.get(partition) == end for partition, end in ends.items())
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Lets a group begin there."""

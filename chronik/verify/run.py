@@ -23,6 +23,7 @@ from chronik.verify.history import History
 from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, missing
 from chronik.verify.messages import Messages
 from chronik.verify.observer import Observer, OnProgress
+from chronik.verify.patience import Ends, Patience
 from chronik.verify.result import Result
 from chronik.verify.search import Scene, search, told_of
 from chronik.verify.settings import Acks, Settings, Spread
@@ -239,7 +240,7 @@ class _Run:
         return self._seconds() - began_s
 
     def _consume(self) -> tuple[Delivered, Consuming]:
-        """Until everything is there that was sent, or the time is up."""
+        """Until everything is there that was sent, or the rest cannot come any more, or the time is up."""
         settings = self._settings
         began_s = self._seconds()
         delivered = Delivered(self._messages, settings.messages, self._seconds)
@@ -274,22 +275,38 @@ class _Run:
         return delivered, Consuming(ended_s - began_s, until_first_s, delivered.pulse.quiet_s(ended_s), error)
 
     def _poll(self, consumer: Consumer, delivered: Delivered, deadline_s: float) -> None:
-        sent = self._ledger.sent
+        sent, patience = self._ledger.sent, Patience(self._stage.partitions, self._ends)
         is_all_acknowledged = self._ledger.acknowledged == sent
         while delivered.distinct < sent and (left_s := deadline_s - self._seconds()) > 0:
             records = consumer.poll(min(left_s, POLL_S if len(delivered) else FIRST_POLL_S))
             delivered.take(records)
             if self._is_stopped():
                 raise Stopped
-            if not records and not is_all_acknowledged and self._is_at_end(delivered):
+            if records:
+                continue
+            if not is_all_acknowledged and self._is_at_end(delivered):
                 return
+            if patience.is_over(delivered.pulse.quiet_s(self._seconds()), self._reached(delivered)):
+                return
+
+    def _ends(self) -> Ends:
+        stage, ledger = self._stage, self._ledger
+        ends = self._cluster.ends(stage.topic, stage.partitions)
+        # What all in-sync replicas are known to have is below the watermark.
+        is_below = self._settings.acks is Acks.ALL and ledger.acknowledged == ledger.sent
+        return Ends(ends, is_below or self._cluster.is_all_visible(stage.topic, ends))
+
+    def _reached(self, delivered: Delivered) -> dict[int, int]:
+        """Up to where each partition has been read."""
+        at = dict(self._stage.starts)
+        at.update(zip(delivered.partitions, (offset + 1 for offset in delivered.offsets), strict=True))
+        return at
 
     def _is_at_end(self, delivered: Delivered) -> bool:
         """Whether only messages are missing that were never acknowledged, and the log has no more to read."""
         if any(state == ACKNOWLEDGED and not delivered.has(number) for number, state in enumerate(self._ledger.states)):
             return False
-        at = dict(self._stage.starts)
-        at.update(zip(delivered.partitions, (offset + 1 for offset in delivered.offsets), strict=True))
+        at = self._reached(delivered)
         ends = self._cluster.ends(self._stage.topic, self._stage.partitions)
         return all(partition in ends and at[partition] >= ends[partition] for partition in at)
 

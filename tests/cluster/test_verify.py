@@ -123,7 +123,7 @@ def test_what_only_a_killed_leader_had_is_acknowledged_and_lost_with_acks_1(
     """Its followers stand still while it goes on to acknowledge alone; then it is killed, and they go on without it."""
     topic = "verified-and-lost"
     settings = Settings(
-        own_cluster.bootstrap, messages=20_000, partitions=1, acks=Acks.LEADER, topic=topic, timeout_s=3
+        own_cluster.bootstrap, messages=20_000, partitions=1, acks=Acks.LEADER, topic=topic, timeout_s=120
     )
     paused: list[int] = []
     killed: list[int] = []
@@ -146,6 +146,7 @@ def test_what_only_a_killed_leader_had_is_acknowledged_and_lost_with_acks_1(
     assert killed
     assert (result.judgement.outcome, result.judgement.cause) == (Outcome.PARTIAL, "acknowledged and lost")
     assert result.lost > 0
+    assert result.consume_s < 60, "what is lost was waited for"
     assert any("leader alone" in line for line in result.judgement.evidence)
     check_accounted(result)
     own_cluster.restart(killed[0])
