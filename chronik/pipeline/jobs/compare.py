@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.jobs.diagnose import ROWS_MAX, head
+from chronik.pipeline.jobs.diagnose import ROWS_MAX, head, refuse_what_is_there
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.transforms import compare
 
@@ -45,6 +45,8 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
         raise CannotRun(
             f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
+    if settings.out is not None:
+        refuse_what_is_there(settings.out)
     runs = compare.runs(read(spark, settings.files)).persist()
     try:
         compared = compare.comparison(runs, by)

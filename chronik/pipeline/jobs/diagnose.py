@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ class Outcome:
 
 def run(spark: SparkSession, settings: Settings) -> Outcome:
     """Raises CannotRun."""
+    if settings.out is not None:
+        refuse_what_is_there(settings.out)
     with diagnosed(spark, settings) as found:
         if settings.out is not None:
             write(found, settings.out)
@@ -172,6 +175,12 @@ def ranked(stalls: DataFrame) -> DataFrame:
 
 def head(table: DataFrame, rows: int = ROWS_MAX) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.limit(rows).collect()]
+
+
+def refuse_what_is_there(folder: str) -> None:
+    """Before hours of work, not after. A folder that is not local is left to Spark, which refuses too."""
+    if os.path.isdir(folder) and os.listdir(folder):
+        raise CannotRun(f"there is something in {folder}", "name another folder for --out")
 
 
 def write(found: Diagnosis, folder: str) -> None:
