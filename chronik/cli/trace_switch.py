@@ -22,6 +22,7 @@ ALL_NODES = ""
 SET, DELETE = 0, 1
 ANSWER_TIMEOUT_S = 30.0
 APPLY_TIMEOUT_S = 5.0
+FOLLOW_TIMEOUT_S = 1.0  # nodes that follow the metadata need a few milliseconds
 POLL_S = 0.05
 
 ByNode: TypeAlias = Looks[ClusterLook]
@@ -65,7 +66,9 @@ def switch_topic(addresses: Sequence[Address], bootstrap: str, topic: str, *, is
 def switch_all(addresses: Sequence[Address], *, is_on: bool) -> tuple[ByNode, list[str]]:
     """Have every topic traced, or none, whatever was said of single ones: those of which something else was said are
     named. Raises NoAnswer, CliError."""
-    _alter(addresses, BROKER, ALL_NODES, "true" if is_on else "false")
+    _alter(addresses, BROKER, ALL_NODES, "true" if is_on else None)
+    if not is_on and not _comes_true(addresses, lambda traces: not traces.is_all):
+        _alter(addresses, BROKER, ALL_NODES, "false")  # nodes were started with it: what they are told here goes first
     by_node = _wait_until(addresses, lambda traces: traces.is_all == is_on)
     otherwise = sorted({topic for seen in by_node.values() for topic in seen.traces.exceptions})
     for topic in otherwise:
@@ -77,17 +80,29 @@ def switch_all(addresses: Sequence[Address], *, is_on: bool) -> tuple[ByNode, li
 
 def _wait_until(addresses: Sequence[Address], is_so: Callable[[Traces], bool]) -> ByNode:
     """Until it is so on every node that answers."""
-    deadline = time.monotonic() + APPLY_TIMEOUT_S
+    by_node, late = _look_until(addresses, is_so, APPLY_TIMEOUT_S)
+    if late:
+        raise CliError(
+            f"{SETTING} is set, but node {', '.join(map(str, late))} does not go by it yet",
+            "see how it is with `chronik trace status`",
+        )
+    return by_node
+
+
+def _comes_true(addresses: Sequence[Address], is_so: Callable[[Traces], bool]) -> bool:
+    return not _look_until(addresses, is_so, FOLLOW_TIMEOUT_S)[1]
+
+
+def _look_until(
+    addresses: Sequence[Address], is_so: Callable[[Traces], bool], timeout_s: float
+) -> tuple[ByNode, list[int]]:
+    """How it is when it is so on every node that answers, or the time is over; and on which nodes it is not."""
+    deadline = time.monotonic() + timeout_s
     while True:
         by_node = how_it_is(addresses)
         late = [node_id for node_id, seen in by_node.items() if not is_so(seen.traces)]
-        if not late:
-            return by_node
-        if time.monotonic() > deadline:
-            raise CliError(
-                f"{SETTING} is set, but node {', '.join(map(str, late))} does not go by it yet",
-                "see how it is with `chronik trace status`",
-            )
+        if not late or time.monotonic() > deadline:
+            return by_node, late
         time.sleep(POLL_S)
 
 

@@ -47,6 +47,7 @@ View: TypeAlias = "Callable[[Node, dict[str, Any]], Awaitable[msgspec.Struct]]"
 PARTITIONS_A_TURN = 200
 EVENTS_A_TURN = 500
 EVENTS_MAX = 5_000  # a look; who wants more asks again
+ONE_NODE = "what this node leads and coordinates; `chronik stalls` asks all nodes"
 
 _T = TypeVar("_T")
 _encoder = msgspec.json.Encoder()
@@ -319,7 +320,9 @@ def stalls(node_id: int, is_traced: bool, events: list[AnyEvent], now_us: int) -
     from chronik.trace.stalls import find
 
     verdicts = find(events, now_us)
-    return _encoder.encode({"node": node_id, "now_us": now_us, "is_traced": is_traced, "stalls": verdicts})
+    return _encoder.encode(
+        {"node": node_id, "scope": ONE_NODE, "now_us": now_us, "is_traced": is_traced, "stalls": verdicts}
+    )
 
 
 VIEWS: dict[str, View] = {CLUSTER: cluster, STATE: state, EVENTS: events, RECORD: record, FIND: find}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -11,6 +12,7 @@ from chronik.trace.events import FollowerSeen
 from chronik.trace.looks import Totals
 
 if TYPE_CHECKING:
+    from chronik.core.machines.metadata.partition import Partition
     from chronik.core.replica.replica import Replica
     from chronik.node.node import Node
 
@@ -37,6 +39,15 @@ def is_lagging(follower: FollowerSeen) -> bool:
     return follower.lag_records > 0 and (follower.lag_ms >= LAGGING_MS or follower.lag_ms == UNKNOWN)
 
 
+def _unopened(node: Node) -> Iterator[Partition]:
+    known = {(replica.topic, replica.partition) for replica in node.replicas.held()} | set(node.replicas.offline())
+    own_id = node.config.node_id
+    for topic in node.image.topics.values():
+        for number, placed in enumerate(topic.partitions):
+            if placed.leader == own_id and (topic.name, number) not in known:
+                yield placed
+
+
 def totals(node: Node, monotonic_ms: int) -> Totals:
     led = followed = under_replicated = lagging = gap_largest = lag_records_largest = lag_ms_largest = 0
     for replica in node.replicas.held():
@@ -54,6 +65,9 @@ def totals(node: Node, monotonic_ms: int) -> Totals:
         for each in late:
             lag_records_largest = max(lag_records_largest, each.lag_records)
             lag_ms_largest = max(lag_ms_largest, each.lag_ms)
+    for placed in _unopened(node):  # nobody has asked for it since this node started: its log is as it was
+        led += 1
+        under_replicated += len(placed.in_sync) < len(placed.replicas)
     return Totals(
         led,
         followed,

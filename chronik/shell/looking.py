@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Any, TypeVar
 
@@ -21,7 +21,8 @@ from chronik.trace.looks import CLUSTER, EVENTS, STATE, ClusterLook, EventsLook,
 from chronik.wire.versions import LOOK
 
 TIMEOUT_S = 5.0
-DIRECT_TIMEOUT_S = 1.0  # to a node that could not be reached by way of another
+DIRECT_AFTER_S = 0.5  # that a node does not answer by way of another, it is asked itself as well
+DIRECT_TIMEOUT_S = 1.0
 AT_ONCE_MAX = 16
 
 _HEAD = struct.Struct(">ihhih")
@@ -120,21 +121,26 @@ def look_everywhere_as(
     """As `look_everywhere`, with arguments for each node."""
     via, known = _first_to_answer(addresses, timeout_s)
 
-    def ask(node: NodeSeen) -> T | NoAnswer:
-        arguments = {**arguments_for(node.id), "node": node.id}
+    def ask(node: NodeSeen, address: Address, limit_s: float) -> T | NoAnswer:
         try:
-            return look_as(kind, via, view, timeout_s, **arguments)
+            return look_as(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
         except NoAnswer as problem:
-            if node.id == known.node:
-                return problem
-            try:  # the two may not reach each other, and yet both be reached from here
-                own = (node.host, node.port)
-                return look_as(kind, own, view, min(timeout_s, DIRECT_TIMEOUT_S), **arguments)
-            except NoAnswer:
-                return problem
+            return problem
 
-    with ThreadPoolExecutor(min(len(known.nodes), AT_ONCE_MAX) or 1) as threads:
-        told = dict(zip((node.id for node in known.nodes), threads.map(ask, known.nodes), strict=True))
+    def ask_both_ways(node: NodeSeen) -> T | NoAnswer:
+        # Who does not take part any more, as the controller says, is hardly going to answer.
+        is_expected = node.is_alive or node.id == known.node
+        by_way = others.submit(ask, node, via, timeout_s if is_expected else min(timeout_s, DIRECT_TIMEOUT_S))
+        if node.id != known.node and (not wait([by_way], DIRECT_AFTER_S).done or isinstance(by_way.result(), NoAnswer)):
+            # The two may not reach each other, and yet both be reached from here.
+            own = ask(node, (node.host, node.port), min(timeout_s, DIRECT_TIMEOUT_S))
+            if not isinstance(own, NoAnswer):
+                return own
+        return by_way.result()
+
+    at_once = min(len(known.nodes), AT_ONCE_MAX) or 1
+    with ThreadPoolExecutor(at_once) as others, ThreadPoolExecutor(at_once) as threads:
+        told = dict(zip((node.id for node in known.nodes), threads.map(ask_both_ways, known.nodes), strict=True))
     answers = {node_id: each for node_id, each in told.items() if not isinstance(each, NoAnswer)}
     silent = {node_id: str(each) for node_id, each in told.items() if isinstance(each, NoAnswer)}
     return Looks(answers, silent)

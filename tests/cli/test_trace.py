@@ -8,7 +8,12 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any
 
 import pytest
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from kio.static.primitive import i8
 
+from chronik.cli.connect import parse_addresses
+from chronik.cli.trace_switch import BROKER
+from chronik.shell.asking import ask
 from tests.cli.conftest import Chronik, interrupt
 
 IS_KAFKA = os.environ.get("CHRONIK_TEST_PEER") == "kafka"
@@ -25,6 +30,15 @@ def untraced(chronik: Chronik) -> Iterator[Chronik]:
 def status_of(chronik: Chronik) -> Any:
     (node,) = chronik.ok("trace", "status", "--json").json["nodes"]
     return node
+
+
+def is_set_for_all_nodes(chronik: Chronik) -> bool:
+    """By a setting, whatever it says."""
+    resource = DescribeConfigsResource(resource_type=i8(BROKER), resource_name="", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=(resource,), include_synonyms=False, include_documentation=False)
+    (address,) = parse_addresses(chronik.bootstrap)
+    (answer,) = ask(address, request, 5.0).results
+    return "chronik.trace" in {config.name for config in answer.configs}
 
 
 @needs_chronik
@@ -49,8 +63,10 @@ def test_all_is_all_whatever_was_said_of_one_topic(untraced: Chronik, make_topic
     assert switched["on"]
     assert topic in switched["taken_back"]  # beside those that other tests switched off
     assert status_of(untraced)["all_topics"] is True
+    assert is_set_for_all_nodes(untraced)
     assert status_of(untraced)["exceptions"] == []
     assert untraced.ok("trace", "off").out.startswith("tracing is off for every topic, on node ")
+    assert not is_set_for_all_nodes(untraced)
     assert "traced: nothing" in untraced.ok("trace", "status").out
 
 

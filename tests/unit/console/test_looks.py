@@ -337,4 +337,4 @@ def test_the_history_of_a_node_ends_with_how_things_stand_and_leaves_out_what_ot
 def test_a_node_that_can_tell_nothing_says_that_nothing_stalls() -> None:
     told = msgspec.json.decode(looks.stalls(7, False, [], 123))
 
-    assert told == {"node": 7, "now_us": 123, "is_traced": False, "stalls": []}
+    assert told == {"node": 7, "scope": looks.ONE_NODE, "now_us": 123, "is_traced": False, "stalls": []}

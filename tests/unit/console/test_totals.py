@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from chronik.console.totals import LAGGING_MS, behind, is_lagging, totals
+from chronik.core.machines.metadata.records import PartitionRecord, TopicRecord
 from chronik.core.replica.replica import Replica
 from chronik.trace.events import FollowerSeen
 from chronik.trace.looks import Totals
@@ -50,6 +51,20 @@ def test_a_partition_with_fewer_in_sync_than_it_has_replicas_is_counted() -> Non
     replica.in_sync.decided((1,), 1)
 
     assert totals(node.as_node, NOW_MS).under_replicated == 1
+
+
+def test_partitions_that_nobody_has_asked_for_yet_are_counted() -> None:
+    node = FakeNode()
+    node.image.apply(TopicRecord("orders", bytes(16)))
+    for number, (leader, in_sync) in enumerate([(7, (7, 8)), (7, (7,)), (8, (8,)), (-1, ())]):
+        node.image.apply(PartitionRecord(number, bytes(16), (7, 8), in_sync, (), (), leader, 0, 0))
+    assert (totals(node.as_node, NOW_MS).led, totals(node.as_node, NOW_MS).under_replicated) == (2, 1)
+
+    node.replicas.add("orders", 0)
+    node.replicas.failed["orders", 1] = "disk"
+
+    found = totals(node.as_node, NOW_MS)
+    assert (found.led, found.offline, found.under_replicated) == (1, 1, 0)
 
 
 def test_a_follower_that_is_a_fetch_behind_does_not_lag() -> None:

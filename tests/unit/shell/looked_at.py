@@ -32,7 +32,8 @@ def framed(request: bytes, answer: Any) -> bytes:
 class Nodes:
     """Node 1 of a cluster, which passes looks on; `answers` by node, the others cannot be reached."""
 
-    def __init__(self, nodes: dict[int, Address], answers: dict[int, Any]) -> None:
+    def __init__(self, nodes: dict[int, Address], answers: dict[int, Any], fenced: tuple[int, ...] = ()) -> None:
+        self.fenced = fenced
         self.nodes = nodes
         self.answers = answers
         self.asked: list[dict[str, Any]] = []
@@ -49,7 +50,8 @@ class Nodes:
 
     def as_cluster(self) -> dict[str, Any]:
         nodes = [
-            {"id": each, "host": host, "port": port, "is_alive": True} for each, (host, port) in self.nodes.items()
+            {"id": each, "host": host, "port": port, "is_alive": each not in self.fenced}
+            for each, (host, port) in self.nodes.items()
         ]
         return {
             "node": 1, "now_us": 1, "version": "9", "cluster_id": "c", "is_ready": True, "controller": 1,

@@ -134,6 +134,36 @@ def test_a_node_that_only_others_cannot_reach_is_asked_itself() -> None:
     assert found.silent == {}
 
 
+class Hanging(Nodes):
+    """Node 1 waits for an answer of node 2 that does not come."""
+
+    def __call__(self, request: bytes) -> bytes:
+        if asked_in(request).get("node") == 2:
+            threading.Event().wait(2 * looking.DIRECT_TIMEOUT_S)
+        return super().__call__(request)
+
+
+def test_a_node_that_hangs_and_takes_no_part_any_more_is_not_waited_for_as_long_as_others() -> None:
+    with (
+        answering(None) as second,
+        answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}}, fenced=(2,))) as first,
+    ):
+        found = look_everywhere([first], "state", timeout_s=30.0)
+
+    assert found == {1: {"node": 1}}
+    assert "does not answer in 1 s" in found.silent[2]
+
+
+def test_a_node_that_does_not_answer_by_way_of_another_is_asked_itself_meanwhile() -> None:
+    with (
+        answering(lambda request: framed(request, {"node": 2})) as second,
+        answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}, 2: {"node": 2, "late": True}})) as first,
+    ):
+        found = look_everywhere([first], "state", timeout_s=30.0)
+
+    assert found == {1: {"node": 1}, 2: {"node": 2}}
+
+
 def test_the_next_address_is_tried_when_nobody_is_at_the_first() -> None:
     with answering(Nodes({1: free_address()}, {1: {"node": 1}})) as address:
         assert look_everywhere([free_address(), address], "state") == {1: {"node": 1}}
