@@ -29,10 +29,10 @@ _TIME_MS_MAX = 9_223_372_036_854_775
 _LEADER_EPOCH, _PRODUCER_EPOCH, _BASE_SEQUENCE = (12, ">i4"), (51, ">i2"), (53, ">i4")  # where, and what, in a header
 SCHEMA = pa.schema(
     [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("start_offset", pa.int64()),
-        ("end_offset", pa.int64()),
+        pa.field("topic", pa.string(), nullable=False),
+        pa.field("partition", pa.int32(), nullable=False),
+        pa.field("start_offset", pa.int64(), nullable=False),
+        pa.field("end_offset", pa.int64(), nullable=False),
         ("base_offset", pa.int64()),
         ("last_offset", pa.int64()),
         ("records", pa.int32()),
