@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 PLACE = ("topic", "partition")
 CHUNK_OFFSETS = 1 << 18
 _STATES = {"record": s.RECORD, schemas.MARKER: s.MARKER, schemas.ABORTED: s.ABORTED, schemas.OPEN: s.OPEN}
-_OUTCOMES = {s.FOUND: schemas.FOUND, s.LOST: schemas.LOST, s.UNEXPECTED: schemas.UNEXPECTED}
-_OUTCOMES |= {s.EXPLAINED: schemas.EXPLAINED, s.UNKNOWN: schemas.UNKNOWN}
+OUTCOMES = {s.FOUND: schemas.FOUND, s.LOST: schemas.LOST, s.UNEXPECTED: schemas.UNEXPECTED}
+OUTCOMES |= {s.EXPLAINED: schemas.EXPLAINED, s.UNKNOWN: schemas.UNKNOWN}
 _MARKS = {
     "is_expected": s.EXPECTED_BIT,
     "is_duplicated": s.DUPLICATED_BIT,
@@ -175,7 +175,7 @@ def _sweeper(sides: Sides) -> Callable[[pa.Table], pa.Table]:
         runs = s.Runs(column("layer"), column("start_offset"), column("end_offset"), column("position"), codes)
         found = s.sweep(runs, sides)
         rows = pa.array(np.zeros(len(found.start), np.int64))
-        outcomes = pa.array([_OUTCOMES[number] for number in range(len(_OUTCOMES))])
+        outcomes = pa.array([OUTCOMES[number] for number in range(len(OUTCOMES))])
         reasons = pa.array(schemas.REASONS)
         columns = [
             table["topic"].take(rows),
