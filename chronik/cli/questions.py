@@ -123,9 +123,12 @@ class Cluster:
             name: ConfigValue(entry.value, sources.get(entry.source, "node")) for name, entry in sorted(entries.items())
         }
 
-    def offsets(self, partitions: Iterable[Partition], at: int) -> dict[Partition, int | None]:
-        """The offset at an end or a time, per partition; None where no leader could tell, -1 where none is so late."""
-        from confluent_kafka import KafkaException, TopicPartition
+    def offsets(
+        self, partitions: Iterable[Partition], at: int, *, is_committed_only: bool = False
+    ) -> dict[Partition, int | None]:
+        """The offset at an end or a time, per partition; None where no leader could tell, -1 where none is so late.
+        Of transactions only what is committed, if that is wanted."""
+        from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
         spec = OffsetSpec(at)  # type: ignore[abstract]  # its __new__ gives the right kind
@@ -133,8 +136,10 @@ class Cluster:
         found: dict[Partition, int | None] = {}
         if not wanted:
             return found
+        level = IsolationLevel.READ_COMMITTED if is_committed_only else IsolationLevel.READ_UNCOMMITTED
         with plain_errors(self.bootstrap):
-            for partition, future in self.admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S).items():
+            asked = self.admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S, isolation_level=level)
+            for partition, future in asked.items():
                 try:
                     found[partition.topic, partition.partition] = future.result().offset
                 except KafkaException:
@@ -146,6 +151,10 @@ class Cluster:
 
     def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
         return self.offsets(partitions, LATEST)
+
+    def stable_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int | None]:
+        """The last stable offset of each: where it ends for who reads committed transactions only."""
+        return self.offsets(partitions, LATEST, is_committed_only=True)
 
     def groups(self) -> list[ConsumerGroupListing]:
         listing = self.answer(lambda: self.admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))

@@ -171,9 +171,14 @@ def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
             yield "acknowledged", f"never: its producer did not want to know (acks=0){again}"
     if story.visible_us is not None:
         yield "readable", f"since {_time(story.visible_us)}"
-    if story.next_offset >= 0:
-        words = f"log start {count(story.log_start)}, last stable {count(story.last_stable_offset)}"
-        yield "offsets", f"{words}, watermark {count(story.watermark)}, next {count(story.next_offset)}"
+    offsets = {
+        "log start": story.log_start,
+        "last stable": story.last_stable_offset,
+        "watermark": story.watermark,
+        "next": story.next_offset,
+    }
+    if known := [f"{name} {count(offset)}" for name, offset in offsets.items() if offset >= 0]:
+        yield "offsets", ", ".join(known)
 
 
 def _record_words(record: Record) -> str:

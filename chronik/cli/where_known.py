@@ -150,25 +150,28 @@ class Gatherer:
     def _told_by_protocol(self, partition: int, offset: int) -> Known:
         refuse_unknown(self.state, partition)
         place = (self.topic, partition)
-        starts, ends = self.cluster.start_offsets([place]), self.cluster.end_offsets([place])
-        start, end = starts[place] or 0, ends[place] or 0
+        start, end = (asked([place])[place] for asked in (self.cluster.start_offsets, self.cluster.end_offsets))
         state = self.state.partitions[partition]
-        where = Place.DELETED if offset < start else Place.BEYOND_END if offset >= end else Place.HERE
+        if start is None or end is None:
+            where = Place.NO_COPY  # that answers: nobody leads it
+        else:
+            where = Place.DELETED if offset < start else Place.ABOVE_WATERMARK if offset >= end else Place.HERE
         if where is Place.HERE and self.read(partition, offset) is None:
             where = Place.COMPACTED
+        stable = self.cluster.stable_offsets([place])[place]
         leader = -1 if state.leader is None else state.leader
         told = RecordLook(
-            leader, 0, self.topic, partition, offset, where, is_leader=True, leader=leader, log_start=start,
-            watermark=end, last_stable_offset=end, next_offset=end, safe_end=-1, in_sync=tuple(state.in_sync),
+            leader, 0, self.topic, partition, offset, where, is_leader=True, leader=leader,
+            log_start=-1 if start is None else start, watermark=-1 if end is None else end,
+            last_stable_offset=-1 if stable is None else stable, in_sync=tuple(state.in_sync),
             replicas=tuple(state.replicas),
         )  # fmt: skip
-        others = {node: "it is no Chronik node" for node in state.replicas if node != leader}
         committed: dict[str, int] = {}
         for group in self.cluster.groups():
             offsets = self.cluster.committed(str(group.group_id))
             if place in offsets:
                 committed[str(group.group_id)] = offsets[place]
-        return Known(looks=[told], silent=others, committed=committed)
+        return Known(looks=[told], is_chronik=False, committed=committed)
 
     # --- the record itself
 

@@ -132,6 +132,7 @@ class Place(StrEnum):
     DELETED = "deleted"  # before the log start: retention, or somebody who asked for it
     COMPACTED = "compacted"  # a later record of the same key replaced it
     BEYOND_END = "beyond the end"  # no record has had this offset here yet
+    ABOVE_WATERMARK = "above the watermark"  # another Kafka does not tell whether there is anything
     NO_COPY = "no copy"  # this node does not have the partition
     NO_SUCH_PARTITION = "no such partition"
     UNREADABLE = "unreadable"  # the copy is offline or damaged

@@ -33,6 +33,7 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     events: Sequence[AnyEvent] = ()  # of all nodes, by time
     traced_from_us: int | None = None  # the trace reaches back to here; None: there is none
     is_traced: bool = False  # now
+    is_chronik: bool = True  # else there is one look, made of what any Kafka tells its clients
     committed: Mapping[str, int] = {}  # by group, of this partition
     members: Mapping[str, str] = {}  # groups by the client ids of their members: a fetch does not say for whom it is
 
@@ -58,7 +59,7 @@ class CopyTold(msgspec.Struct, frozen=True):
     is_leader: bool
     is_in_sync: bool
     place: Place | None  # None: the node does not answer
-    is_synced: bool
+    is_synced: bool | None  # None: another Kafka does not tell
     replicated_us: int | None  # when the leader heard that this follower has it safely
     words: str
 
@@ -265,6 +266,9 @@ def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent]
     for node in replicas:
         look = by_node.get(node)
         is_leader = leading is not None and leading.leader == node
+        if not known.is_chronik and leading is not None:
+            told.append(_copy_elsewhere(node, leading))
+            continue
         heard = next(
             (e.at_us for e in events if isinstance(e, Replicated) and e.follower == node and offset < e.to_offset), None
         )
@@ -278,18 +282,21 @@ def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent]
     return tuple(told)
 
 
+def _copy_elsewhere(node: int, leading: RecordLook) -> CopyTold:
+    """At another Kafka: who is in sync has all that is below the watermark, and no more is told."""
+    is_leader, is_in_sync, place = node == leading.leader, node in leading.in_sync, leading.place
+    if place is Place.HERE and (is_leader or is_in_sync):
+        return CopyTold(node, is_leader, is_in_sync, place, None, None, "has it: it is below the watermark")
+    if place in (Place.DELETED, Place.COMPACTED) and is_leader:
+        return CopyTold(node, is_leader, is_in_sync, place, None, None, _copy_words(leading, leading))
+    return CopyTold(node, is_leader, is_in_sync, None, None, None, "this cluster does not tell what it has")
+
+
 def _copy_words(look: RecordLook, leading: RecordLook | None) -> str:
     match look.place:
         case Place.HERE:
-            if look.batch is None:  # another Kafka does not tell more
-                return "has it"
-            is_other = (
-                leading is not None
-                and leading.batch is not None
-                and (leading.batch.leader_epoch, leading.batch.base_offset)
-                != (look.batch.leader_epoch, look.batch.base_offset)
-            )
-            if is_other:
+            other = None if leading is None else leading.batch
+            if other is not None and look.batch is not None and _stamp(other) != _stamp(look.batch):
                 return f"has another batch there, of leader epoch {look.batch.leader_epoch}: it will be cut off"
             return "has it, synced" if look.is_synced else "has it, not synced to disk yet"
         case Place.DELETED:
@@ -304,6 +311,10 @@ def _copy_words(look: RecordLook, leading: RecordLook | None) -> str:
             return "has no copy of the partition"
 
 
+def _stamp(batch: BatchSeen) -> tuple[int, int]:
+    return batch.leader_epoch, batch.base_offset
+
+
 def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold], known: Known) -> str:
     if leading is None:
         return "Not known: no node answers that has a copy of the partition."
@@ -316,11 +327,16 @@ def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold]
             return "Compacted away: a later record of the same key has replaced it."
         case Place.BEYOND_END:
             return f"Not written yet: the log ends at offset {leading.next_offset}."
+        case Place.ABOVE_WATERMARK:
+            return (
+                f"No consumer can read it: it is not below the watermark ({leading.watermark}). Whether it is not"
+                " written yet, or not on all in-sync replicas yet, this cluster does not tell."
+            )
         case Place.UNREADABLE:
             return f"Not known: node {leading.node} cannot read its copy: {leading.reason}"
         case Place.NO_COPY:
             return "Not known: no node answers that has a copy of the partition."
-    if leading.safe_end < 0 and offset < leading.watermark:
+    if not known.is_chronik:
         return "In the log and below the watermark, so consumers can read it."
     synced = [copy.node for copy in copies if copy.is_synced]
     on = f"synced on {len(synced)} of {len(copies)} replicas"
@@ -385,6 +401,8 @@ def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> t
     lines: list[str] = []
     if known.silent:
         lines.append(f"what node {_listed(sorted(known.silent))} has: no answer")
+    if not known.is_chronik:
+        return _NOT_TOLD_ELSEWHERE
     if place in (Place.BEYOND_END, Place.NO_SUCH_PARTITION):
         return tuple(lines)  # there is nothing to be known
     if acknowledged is None:
@@ -394,6 +412,13 @@ def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> t
     if not known.is_traced or acknowledged is None:
         lines.append(f"all fetch answers that had it: {_why(known)}")
     return tuple(lines)
+
+
+_NOT_TOLD_ELSEWHERE = (
+    "when it was acknowledged, and with which acks: this cluster is no Chronik, and has no trace",
+    "to which clients it was given: the same",
+    "on which replicas it is synced to disk, and how far their logs go beyond the watermark: only a Chronik tells",
+)
 
 
 def _why(known: Known) -> str:

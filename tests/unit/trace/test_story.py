@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
+
 from chronik.trace.events import (
     AnyEvent,
     Committed,
@@ -266,3 +268,49 @@ def test_the_group_of_a_fetch_is_known_by_the_client_id_of_its_member() -> None:
     told = story(events=fetches, members={"member": "billing"})
 
     assert [each.group for each in told.delivered] == ["billing", None]
+
+
+# --- at another Kafka
+
+
+def elsewhere(place: Place, offset: int = OFFSET, **fields: Any) -> Story:
+    told = RecordLook(
+        1, 0, TOPIC, PARTITION, offset, place, is_leader=True, leader=1, log_start=0, watermark=45,
+        last_stable_offset=44, in_sync=(1, 2), replicas=(1, 2, 3),
+    )  # fmt: skip
+    return story([told], offset=offset, is_chronik=False, is_traced=False, traced_from_us=None, **fields)
+
+
+def test_of_another_kafka_it_is_said_what_it_does_not_tell() -> None:
+    told = elsewhere(Place.HERE)
+
+    assert told.summary == "In the log and below the watermark, so consumers can read it."
+    assert (told.watermark, told.last_stable_offset, told.next_offset) == (45, 44, -1)
+    assert [(copy.node, copy.place, copy.is_synced) for copy in told.copies] == [
+        (1, Place.HERE, None),
+        (2, Place.HERE, None),
+        (3, None, None),  # not in sync: it may have it or not
+    ]
+    assert "no Chronik" in told.unknown[0]
+    assert any("synced" in line for line in told.unknown)
+
+
+def test_what_another_kafka_has_above_its_watermark_is_not_known() -> None:
+    told = elsewhere(Place.ABOVE_WATERMARK, offset=45)
+
+    assert "not below the watermark (45)" in told.summary
+    assert "does not tell" in told.summary
+    assert {copy.place for copy in told.copies} == {None}
+    assert not told.is_below_watermark
+    assert told.unknown
+
+
+@pytest.mark.parametrize("place", [Place.DELETED, Place.COMPACTED])
+def test_what_is_gone_at_another_kafka_is_gone_at_its_leader_and_more_is_not_known(place: Place) -> None:
+    told = elsewhere(place, offset=3)
+
+    assert [copy.place for copy in told.copies] == [place, None, None]
+
+
+def test_another_kafka_without_a_leader_tells_nothing() -> None:
+    assert elsewhere(Place.NO_COPY).summary.startswith("Not known")
