@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import typer
 
-from chronik.cli import pipeline_audit, pipeline_compare, pipeline_diagnose, pipeline_ingest, pipeline_report
+from chronik.cli import (
+    pipeline_audit,
+    pipeline_compare,
+    pipeline_diagnose,
+    pipeline_ingest,
+    pipeline_replay,
+    pipeline_report,
+)
 
 app = typer.Typer(
     name="pipeline",
@@ -23,4 +30,5 @@ app.command("audit", epilog=pipeline_audit.EXAMPLE)(pipeline_audit.audit)
 app.command("compare", epilog=pipeline_compare.EXAMPLE)(pipeline_compare.compare)
 app.command("diagnose", epilog=pipeline_diagnose.EXAMPLE)(pipeline_diagnose.diagnose)
 app.command("ingest", epilog=pipeline_ingest.EXAMPLE)(pipeline_ingest.ingest)
+app.command("replay", epilog=pipeline_replay.EXAMPLE)(pipeline_replay.replay)
 app.command("report", epilog=pipeline_report.EXAMPLE)(pipeline_report.report)

@@ -14,6 +14,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import counted, print_json, print_line, print_note
 from chronik.cli.pipeline_ingest_options import Beginning, TableFormat, ValueKind
 from chronik.cli.pipeline_options import (
+    COMMITTED_ONLY,
     DEFAULT_MASTER,
     DEFAULT_MEMORY,
     EXIT_INTERRUPTED,
@@ -66,6 +67,7 @@ def ingest(
     date. Values that cannot be read are in the quarantine table, with the reason.
     """
     source = {
+        **COMMITTED_ONLY,
         **kafka_options(bootstrap, kafka),
         **_topics(topics, pattern),
         "startingOffsets": beginning.value,

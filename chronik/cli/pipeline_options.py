@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 DEFAULT_MASTER = "local[*]"
 DEFAULT_MEMORY = "2g"
 EXIT_INTERRUPTED = 130
+# What a transaction took back is no record. The source itself leaves that open, as Spark's connector does.
+COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
 LOG_SHOWN = 2000
 
 Master = Annotated[

@@ -30,6 +30,8 @@ class DeltaTable:
 
     def __init__(self, path: Path) -> None:
         """Raises CannotRun where something else is."""
+        if "%" in str(path.resolve()):  # deltalake takes %20 for a space, and looks elsewhere
+            raise CannotRun(f"{path}: a Delta table cannot have a % in its path", "give another folder")
         check_folder(path)
         self.path = path.resolve()
         self._opened: Any = None

@@ -118,6 +118,10 @@ class WriteOptions:
     compression: int = 0
     batch_bytes: int = 900_000
     """Below max.message.bytes (1 MiB unless a topic says otherwise), with room for what an estimate may miss."""
+    rows_per_second: int | None = None
+    """At most so many, by each task."""
+    writer_id: str | None = None
+    """Who writes a batch: the same rows by the same writer again are written once. None: nobody has been it before."""
 
 
 _READ = (
@@ -125,7 +129,7 @@ _READ = (
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
     "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders", READ,
 )  # fmt: skip
-_WRITE = ("topic", "batchBytes", "checkpointLocation", "path")
+_WRITE = ("topic", "batchBytes", "rowsPerSecond", "writerId", "checkpointLocation", "path")
 # The connector's, about how its own consumers work inside: nothing here corresponds to them.
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
@@ -229,7 +233,8 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
     codec = given.choice("kafka.compression.type", COMPRESSION_NAMES, "none")
     batch_bytes = given.number("batchBytes", 1024) or WriteOptions.batch_bytes
     topic = given.text("topic")
-    return WriteOptions(client_options(given), topic, COMPRESSION_NAMES.index(codec), batch_bytes)
+    rate, writer_id = given.number("rowsPerSecond"), given.text("writerId")
+    return WriteOptions(client_options(given), topic, COMPRESSION_NAMES.index(codec), batch_bytes, rate, writer_id)
 
 
 def _place(given: _Given, side: str, default: Everywhere) -> Place:

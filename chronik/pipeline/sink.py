@@ -35,6 +35,7 @@ BATCHES_REMEMBERED = 5  # by a leader, of each producer in each partition
 EPOCHS = 1 << 15
 CHUNK_BYTES = 8 * 1024 * 1024  # of rows that are turned into batches together
 REQUEST_BYTES = 16 * 1024 * 1024
+STEPS_A_SECOND = 10  # in which a rate is kept
 _BYTES = ("binary", "string")
 _TYPES = {
     "key": _BYTES,
@@ -127,8 +128,10 @@ class Numbers:
 def write_rows(iterator: Iterator[pa.RecordBatch], options: WriteOptions, numbers: Numbers) -> Written:
     """What a task does: all rows, in order. Run again with the same rows and numbers, it writes what is missing."""
     rows = 0
+    begin = time.monotonic()
+    rate = options.rows_per_second
     with Cluster(options.client) as cluster:
-        for number, table in enumerate(_chunks(iterator)):
+        for number, table in enumerate(_chunks(iterator, None if rate is None else max(rate // STEPS_A_SECOND, 1))):
             packed = _packed(table, cluster, options, without_key=numbers.task + number)
             while any(packed.values()):
                 # A request has one batch of each partition: they arrive in order.
@@ -139,12 +142,20 @@ def write_rows(iterator: Iterator[pa.RecordBatch], options: WriteOptions, number
                 for request in _requests(ready):
                     cluster.produce(request)
             rows += table.num_rows
+            if rate is not None:
+                time.sleep(max(begin + rows / rate - time.monotonic(), 0))
     return Written(rows)
 
 
-def _chunks(iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _chunks(iterator: Iterator[pa.RecordBatch], rows_max: int | None = None) -> Iterator[pa.Table]:
+    """Rows that are turned into batches together: as many bytes as are worth it, or as many rows as are due."""
     import pyarrow as pa
 
+    if rows_max is not None:
+        for batch in iterator:
+            for first in range(0, batch.num_rows, rows_max):
+                yield pa.Table.from_batches([batch.slice(first, rows_max)])
+        return
     collected: list[pa.RecordBatch] = []
     for batch in iterator:
         collected.append(batch)

@@ -88,7 +88,7 @@ class ChronikDataSource(DataSource):
 
         options = write_options(self._given)
         check_columns(schema, options, overwrite=overwrite)
-        return TopicWriter(options, writer_id=str(uuid.uuid4()))
+        return TopicWriter(options, writer_id=options.writer_id or str(uuid.uuid4()))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
         from chronik.pipeline.sink import TopicStreamWriter, check_columns

@@ -103,13 +103,18 @@ class Table(Protocol):
 def write_files(rows: DataFrame, folder: Path, batch: Batch) -> Staged:
     """Spark's part. What is not written to its end is removed as far as that is possible."""
     try:
-        rows.write.partitionBy(*PARTITIONED_BY).parquet(folder.as_uri())
+        rows.write.partitionBy(*PARTITIONED_BY).parquet(for_spark(folder))
         for left in (*folder.rglob(".*.crc"), folder / "_SUCCESS"):
             left.unlink(missing_ok=True)
         return staged_in(folder, batch)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+
+
+def for_spark(path: Path) -> str:
+    """A local path, whatever file system Spark takes for its own. Not `as_uri`: Spark takes its %20 as it stands."""
+    return f"file://{path.resolve()}"
 
 
 def staged_in(folder: Path, batch: Batch) -> Staged:

@@ -65,7 +65,9 @@ class Ingest:
 
 @pytest.fixture
 def ingest(spark: SparkSession, chronik_node: RunningNode, tmp_path: Path) -> Ingest:
-    return Ingest(spark, chronik_node.bootstrap, tmp_path)
+    folder = tmp_path / "my tables = ö"  # a name like any other
+    folder.mkdir()
+    return Ingest(spark, chronik_node.bootstrap, folder)
 
 
 def delta(path: Path) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from chronik.pipeline.parquet import ParquetTable
 from chronik.pipeline.places import find_topics
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar, lag_of
-from chronik.pipeline.tables import Table, check_folder
+from chronik.pipeline.tables import Table, check_folder, for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -99,7 +99,7 @@ def run(
         query = (
             spark.readStream.format("chronik").options(**source).load()
             .writeStream.foreachBatch(filling.write).trigger(**when)
-            .option("checkpointLocation", checkpoint.resolve().as_uri()).start()
+            .option("checkpointLocation", for_spark(checkpoint)).start()
         )  # fmt: skip
         _follow(query, filling, bar or Bar(), is_ending)
         if settings.is_compacted:

@@ -168,6 +168,11 @@ def test_a_folder_with_something_else_is_no_table(tmp_path: Path) -> None:
             kind(tmp_path / "file")
 
 
+def test_a_path_that_deltalake_would_take_for_another_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotRun, match="% in its path"):
+        DeltaTable(tmp_path / "a%20b")
+
+
 def test_a_delta_table_of_another_make_is_told_from_ours(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}))
 
