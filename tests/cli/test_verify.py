@@ -117,6 +117,19 @@ def test_a_history_that_is_none_is_refused(chronik: Chronik, tmp_path: Path) -> 
     assert "cannot be used" in chronik.refused("verify", "--history", str(wrong))
 
 
+def test_a_client_that_is_not_installed_is_refused_with_the_way_to_get_it(
+    chronik: Chronik, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "aiokafka.py").write_text("raise ModuleNotFoundError(\"No module named 'aiokafka'\")\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+
+    ended = chronik.run_process("verify", "--client", "aiokafka", "--history", str(tmp_path / "runs.sqlite3"))
+
+    assert (ended.code, ended.out) == (2, "")
+    said = "the client aiokafka cannot be used: No module named 'aiokafka'; pip install 'chronik[clients]'"
+    assert " ".join(ended.err.split()) == f"error: {said}"
+
+
 def test_an_unknown_client_is_refused_with_those_there_are(chronik: Chronik) -> None:
     ended = chronik.run("verify", "--client", "sarama")
 
