@@ -69,13 +69,13 @@ def ingest(
     source = {
         **COMMITTED_ONLY,
         **kafka_options(bootstrap, kafka),
-        **_topics(topics, pattern),
+        **topic_options(topics, pattern),
         "startingOffsets": beginning.value,
         "maxOffsetsPerTrigger": str(batch_rows),
         **({} if tasks is None else {"minPartitions": str(tasks)}),
     }
     if format_ == TableFormat.ICEBERG:
-        raise CliError("Iceberg needs its package for Spark, and there is none for this one", "use --format delta")
+        raise CliError("Iceberg tables are not written: its package for Spark is from Maven only", "use --format delta")
     check_reachable(bootstrap)
     interrupts = Interrupts()
     with spark_session("ingest", master, driver_memory, spark) as session:
@@ -94,7 +94,7 @@ def ingest(
         raise typer.Exit(EXIT_INTERRUPTED)
 
 
-def _topics(topics: list[str] | None, pattern: str | None) -> dict[str, str]:
+def topic_options(topics: list[str] | None, pattern: str | None) -> dict[str, str]:
     if bool(topics) == (pattern is not None):
         raise CliError("which topics?", "name them, or give --pattern, one of the two")
     return {"subscribePattern": pattern} if pattern is not None else {"subscribe": ",".join(topics or ())}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import shutil
@@ -86,6 +87,7 @@ def _quiet_java(log: str) -> Iterator[None]:
     Those are warnings about itself, and the stack traces of errors that are told in one line. Where it does not even
     start, the end of the file is shown.
     """
+    logging.getLogger().addHandler(logging.NullHandler())  # py4j logs what it raises, with a stack trace
     sys.stderr.flush()
     terminal = os.dup(2)
     try:

@@ -38,6 +38,8 @@ def plain_errors() -> Iterator[None]:
         raise
     except (Failed, Unreachable, BadOption) as problem:
         raise CannotRun(str(problem)) from problem
+    except ConnectionError as problem:
+        raise CannotRun("the connection to Spark's Java process is broken: it has ended") from problem
     except OSError as problem:
         raise CannotRun(f"{problem.filename or 'a file'}: {problem.strerror or problem}") from problem
     except Exception as problem:

@@ -72,10 +72,17 @@ def wait_for_commits(process: psutil.Process, table: Path, count: int) -> bool:
     """Whether there were so many while the process lived."""
     deadline = time.monotonic() + RUN_S_MAX
     while commits(table) < count:
-        if not process.is_running() or process.status() == psutil.STATUS_ZOMBIE:
-            return False
         assert time.monotonic() < deadline, f"{commits(table)} of {count} commits"
-        time.sleep(0.02)
+        if has_ended(process, within_s=0.02):
+            return False
+    return True
+
+
+def has_ended(process: psutil.Process, within_s: float) -> bool:
+    try:
+        process.wait(within_s)
+    except psutil.TimeoutExpired:
+        return False
     return True
 
 
@@ -123,7 +130,8 @@ def test_after_kills_of_driver_and_workers_the_table_equals_the_topic(
     while killed.total() < KILLS:
         with started(said, log) as process:
             while killed.total() < KILLS and wait_for_commits(process, table, commits(table) + chance.randrange(1, 3)):
-                time.sleep(chance.random())  # somewhere within a batch
+                if has_ended(process, within_s=chance.random()):  # a moment somewhere within a batch
+                    break
                 kill = next(kinds)
                 kill(process)
                 killed[kill.__name__] += 1

@@ -47,5 +47,7 @@ def test_a_fault_of_ours_stays_a_fault() -> None:
 def test_what_the_cluster_would_not_do_and_the_disk_could_not_is_said_plainly() -> None:
     with pytest.raises(CannotRun, match="there is no topic 'x'"), plain_errors():
         raise NoSuchTopic("there is no topic 'x'")
+    with pytest.raises(CannotRun, match="Spark's Java process is broken"), plain_errors():
+        raise ConnectionResetError(104, "Connection reset by peer")
     with pytest.raises(CannotRun, match="/full/part: No space left on device"), plain_errors():
         raise OSError(28, "No space left on device", "/full/part")
