@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from chronik.pipeline.brief import brief
 from chronik.pipeline.client import Cluster, Partition
 from chronik.pipeline.options import BadOption, WriteOptions
 
@@ -54,10 +55,17 @@ class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
     rows: int
 
 
-def check_columns(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
-    """Raises BadOption: better now than in a task."""
+def check_target(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
+    """Raises BadOption or Failed: better now than in a task, where Spark puts pages of its own around it."""
     if overwrite:
         raise BadOption('a topic cannot be overwritten: use mode("append")')
+    _check_columns(schema, options)
+    if options.topic is not None:
+        with Cluster(options.client) as cluster:
+            cluster.topic(options.topic)
+
+
+def _check_columns(schema: StructType, options: WriteOptions) -> None:
     kinds = {column.name: column.dataType.typeName() for column in schema.fields}
     if "value" not in kinds:
         raise BadOption(f"there is no column 'value' among {', '.join(sorted(kinds)) or 'none'}")
@@ -75,6 +83,7 @@ class TopicWriter(DataSourceArrowWriter):
         self._options = options
         self._writer_id = writer_id
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
@@ -87,6 +96,7 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions) -> None:
         self._options = options
 
+    @brief
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
 

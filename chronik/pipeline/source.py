@@ -35,6 +35,7 @@ from pyspark.sql.types import (
 )
 
 from chronik.pipeline import schemas
+from chronik.pipeline.brief import brief, briefly
 from chronik.pipeline.client import Cluster, NoSuchTopic, Partition, TopicSeen
 from chronik.pipeline.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
 from chronik.pipeline.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
@@ -77,24 +78,28 @@ class ChronikDataSource(DataSource):
             return schemas.BATCHES
         return StructType([*COLUMNS, HEADERS] if given.get("includeheaders") == "true" else COLUMNS)
 
+    @brief
     def reader(self, schema: StructType) -> DataSourceReader:
         return TopicReader(read_options(self._given, is_streaming=False))
 
+    @brief
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return TopicStreamReader(read_options(self._given, is_streaming=True))
 
+    @brief
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        from chronik.pipeline.sink import TopicWriter, check_columns
+        from chronik.pipeline.sink import TopicWriter, check_target
 
         options = write_options(self._given)
-        check_columns(schema, options, overwrite=overwrite)
+        check_target(schema, options, overwrite=overwrite)
         return TopicWriter(options, writer_id=options.writer_id or str(uuid.uuid4()))
 
+    @brief
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamArrowWriter:
-        from chronik.pipeline.sink import TopicStreamWriter, check_columns
+        from chronik.pipeline.sink import TopicStreamWriter, check_target
 
         options = write_options(self._given)
-        check_columns(schema, options, overwrite=overwrite)
+        check_target(schema, options, overwrite=overwrite)
         return TopicStreamWriter(options)
 
 
@@ -112,6 +117,7 @@ class TopicReader(DataSourceReader):
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
 
+    @brief
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
         with Cluster(options.client) as cluster:
@@ -128,7 +134,7 @@ class TopicReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         if not isinstance(partition, RangePartition):
             return iter(())  # Spark's own, which it makes where there is nothing to read
-        return read_range(partition.wanted, self._options)
+        return briefly(read_range(partition.wanted, self._options))
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -139,6 +145,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
 
+    @brief
     def initialOffset(self) -> dict[str, Any]:
         # Spark asks twice, and 'latest' may have moved in between: records would be skipped.
         if self._initial is None:
@@ -153,9 +160,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max = self._options.max_offsets_per_trigger
         return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
 
+    @brief
     def prepareForTriggerAvailableNow(self) -> None:
         self._target = self._latest(None)
 
+    @brief
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
         latest = self._target or self._settled(begun)
@@ -168,9 +177,11 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             ends = rate_limited(self._begin(begun, ends), ends, limit.max_rows)
         return Offsets(ends, latest.topic_ids).to_json()
 
+    @brief
     def reportLatestOffset(self) -> dict[str, Any] | None:
         return (self._target or self._latest(None)).to_json()
 
+    @brief
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         begun, ends = Offsets.from_json(start), Offsets.from_json(end)
         begins = self._begin(begun, ends.by_partition)
@@ -182,7 +193,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, RangePartition)
-        return read_range(partition.wanted, self._options)
+        return briefly(read_range(partition.wanted, self._options))
 
     def _settled(self, begun: Offsets) -> Offsets:
         """The end of every partition, not before where the stream is.

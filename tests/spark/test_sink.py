@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from chronik.shell.ports import free_ports
 from chronik.testing import RunningNode
 from tests.spark.support import new_topic, options, received, send, simple
 
@@ -176,6 +177,11 @@ def test_what_cannot_be_written_is_refused_before_a_task_starts(spark: SparkSess
         write(spark.sql("select 1 as value"), to_topic(here, "t"))
     with pytest.raises(Exception, match="cannot be overwritten"):
         frame.write.format("chronik").options(**to_topic(here, "t")).mode("overwrite").save()
+    nobody = to_topic(f"127.0.0.1:{free_ports(1)[0]}", "t") | {"kafka.request.timeout.ms": "500"}
+    for words, said in {"there is no topic 'nowhere'": to_topic(here, "nowhere"), "no node answers": nobody}.items():
+        with pytest.raises(Exception, match=words) as raised:
+            write(frame, said)
+        assert len(str(raised.value).splitlines()) < 25, str(raised.value)
 
 
 def test_a_topic_that_is_not_there_is_not_made(chronik_node: RunningNode) -> None:

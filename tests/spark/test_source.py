@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from chronik.core.records.batch import COMPRESSION_NAMES
+from chronik.shell.ports import free_ports
 from chronik.testing import RunningNode
 from tests.spark.support import Sent, delete_topic, new_topic, options, send, simple
 
@@ -130,8 +132,25 @@ def test_a_stream_does_not_go_on_in_a_topic_created_again(
     assert table(spark, tmp_path) == list(range(10))
 
 
-def test_what_is_wrong_is_said_by_spark_in_our_words(spark: SparkSession, chronik_node: RunningNode) -> None:
-    with pytest.raises(Exception, match="there is no topic 'nowhere'"):
-        load(spark, options(chronik_node.bootstrap, "nowhere")).count()
-    with pytest.raises(Exception, match="is 'startingOffsets' meant"):
-        load(spark, options(chronik_node.bootstrap, "t", startingOfsets="earliest")).count()
+def test_what_is_wrong_is_said_by_spark_in_our_words_and_few(spark: SparkSession, chronik_node: RunningNode) -> None:
+    here, nobody = chronik_node.bootstrap, f"127.0.0.1:{free_ports(1)[0]}"
+    topic = new_topic(here)
+    send(here, topic, simple(10))
+    wrong = {
+        "there is no topic 'nowhere'": options(here, "nowhere"),
+        "is 'startingOffsets' meant": options(here, topic, startingOfsets="earliest"),
+        "no node answers": options(nobody, topic) | {"kafka.request.timeout.ms": "500"},
+        "has offsets 0 to before 10, and was to be read from 11": options(
+            here, topic, startingOffsets=json.dumps({topic: {"0": 11}})
+        ),
+        "it must look like": options(here, topic, startingOffsets="yesterday"),
+        "only PLAIN is spoken": options(
+            here, topic, **{"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "SCRAM-SHA-256"}
+        ),
+    }
+    for words, said in wrong.items():
+        with pytest.raises(Exception, match=words) as raised:
+            load(spark, said).count()
+        # Spark's own frames are around it, ours are not.
+        assert "pipeline/client.py" not in str(raised.value)
+        assert len(str(raised.value).splitlines()) < 25, str(raised.value)

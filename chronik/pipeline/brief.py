@@ -1,0 +1,40 @@
+"""What a user or a cluster did wrong is said to Spark without the way it came through our code.
+
+Spark shows the whole traceback of a Python process. For a topic that is not there, forty lines of it hide the one line
+that helps. Faults of ours keep theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from chronik.pipeline.client import Failed
+from chronik.pipeline.connection import Unreachable
+from chronik.pipeline.options import BadOption
+
+TOLD_IN_WORDS = (Failed, BadOption, Unreachable)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def brief(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """For what Spark calls: errors that are in words begin here."""
+
+    @wraps(function)
+    def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        try:
+            return function(*args, **kwargs)
+        except TOLD_IN_WORDS as problem:
+            raise problem.with_traceback(None) from None
+
+    return called
+
+
+def briefly(items: Iterator[Result]) -> Iterator[Result]:
+    """The same for what is read bit by bit."""
+    try:
+        yield from items
+    except TOLD_IN_WORDS as problem:
+        raise problem.with_traceback(None) from None
