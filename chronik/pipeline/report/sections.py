@@ -13,6 +13,7 @@ from chronik.pipeline.report.words import subject
 
 DRAWN_MAX = 12  # partitions, the slowest first
 TOLD_MAX = 8  # stalls in full
+TOPICS_MAX = 6  # of which the balance is shown
 OVER_US = 5_000_000  # what was last seen so long before the trace ends was over
 KEYS = {"next": "next offset", "mark": "high watermark", "read": "consumed", "done": "committed"}
 
@@ -178,7 +179,7 @@ def imbalance(findings: Findings) -> Iterator[str]:
     if not loaded:
         return
     yield heading("Balance", "How the records that were written are shared among the partitions of a topic.")
-    for topic, rows in list(loaded.items())[:3]:
+    for topic, rows in sorted(loaded.items())[:TOPICS_MAX]:
         total = sum(row["records_in"] for row in rows)
         even = 1 / len(rows)
         largest = max(row["records_in"] for row in rows) / total

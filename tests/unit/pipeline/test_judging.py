@@ -101,6 +101,16 @@ def test_where_nobody_tells_anything_nothing_is_found() -> None:
     assert all(stall.until_us <= last_us + SECOND_US for stall in found)
 
 
+def test_a_span_that_has_only_what_was_told_before_it_finds_nothing() -> None:
+    lived = world()
+    lived.at(10, lambda: setattr(lived, "hangs", True))
+    lived.run(20)
+    last_us = lived.events[-1].at_us
+
+    assert judged(lived.events, 0)
+    assert judged(lived.events, last_us + 60 * SECOND_US) == []
+
+
 def test_what_comes_again_after_a_while_is_another_stall() -> None:
     stalls = Stalls()
     verdict = Verdict(Cause.FETCH_HANGS, "it hangs", ("seen",), "look", since_us=0, topic="orders", partition=0)

@@ -26,8 +26,8 @@ def raise_all(events: list[AnyEvent], batch: int, *, is_kept: bool = False) -> l
 
 @pytest.fixture(scope="module")
 def events() -> list[AnyEvent]:
-    lived = stuck_world(10.0, 30.0)
-    lived.run(60)
+    lived = stuck_world(8.0, 20.0)
+    lived.run(32)
     return lived.events
 
 
