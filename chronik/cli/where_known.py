@@ -6,6 +6,7 @@ At another Kafka there is nobody to look at: then it is what its protocol tells.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
@@ -60,7 +61,7 @@ class Gatherer:
 
     def known(self, partition: int, offset: int) -> Known:
         try:
-            looks = self.look_at(partition, offset)  # first: what it tells may change any moment
+            looks = self._look_all_ways(partition, offset)
         except NotChronik:
             return self._told_by_protocol(partition, offset)
         if all(look.place is Place.NO_SUCH_PARTITION for look in looks.values()):
@@ -84,6 +85,16 @@ class Gatherer:
                 if (self.topic, partition) in member.assigned
             },
         )
+
+    def _look_all_ways(self, partition: int, offset: int) -> Looks[RecordLook]:
+        """At the record, at how things stand and at what was traced, all at once: a node that hangs is waited for once.
+        Raises NotChronik."""
+        with ThreadPoolExecutor(2) as threads:
+            others = [threads.submit(getattr, self, name) for name in ("_states", "_traced")]
+            looks = self.look_at(partition, offset)
+            for other in others:
+                other.result()
+        return looks
 
     def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:
         """Raises NotChronik."""
