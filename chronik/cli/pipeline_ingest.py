@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -104,8 +105,15 @@ def _tell(outcome: Outcome, as_json: bool) -> None:
     if as_json:
         print_json(outcome.to_json())
         return
-    print_line(f"{counted(outcome.rows, 'record')} into {outcome.table}")
+    print_line(f"{counted(outcome.rows, 'record')} into {_shown(outcome.table)}")
     if outcome.quarantined:
-        print_line(f"{counted(outcome.quarantined, 'record')} into {outcome.quarantine}: they could not be read")
+        print_line(
+            f"{counted(outcome.quarantined, 'record')} into {_shown(outcome.quarantine)}: they could not be read"
+        )
     if outcome.compacted:
         print_line(f"{counted(outcome.compacted, 'small file')} joined")
+
+
+def _shown(path: str) -> str:
+    """As a user would write it from where he is."""
+    return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

@@ -73,7 +73,12 @@ class Filling:
             self.note(last)
             return
         if self.form.is_inferred:
-            self.form = self._form_with(self._inferred(records))
+            found = self._inferred(records)
+            if found is None and self.form.schema is None:
+                if records.isEmpty():  # as when it has only the marks of transactions
+                    return
+                raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
+            self.form = self._form_with(found)
         schema = self._schema()
         rows = judged(records, self.form)
         bad = Observation()
@@ -111,13 +116,9 @@ class Filling:
             if self.form.schema is not None:
                 return self.form.schema
             lines = [row[0] for row in text_of_values(records).limit(LINES_LOOKED_AT).collect()]
-            found = infer.of_lines(lines, self.form.delimiter)
-        else:
-            row = inferred_json(records).first()
-            found = infer.of_variants(None if row is None else row[0], DataType.fromDDL)
-        if found is None and self.form.schema is None:
-            raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
-        return found
+            return infer.of_lines(lines, self.form.delimiter)
+        row = inferred_json(records).first()
+        return infer.of_variants(None if row is None else row[0], DataType.fromDDL)
 
     def _form_with(self, wanted: StructType | None) -> Form:
         """The form with all columns: those that the table has, and those that are wanted."""

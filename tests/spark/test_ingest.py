@@ -313,6 +313,10 @@ def test_bad_input_is_refused_before_anything_is_written(ingest: Ingest) -> None
 
     assert isinstance(refused.value.__cause__, NoSuchTopic)
     assert list(ingest.folder.iterdir()) == []
+    topic = new_topic(ingest.bootstrap)
+    send(ingest.bootstrap, topic, [Sent(0, None, b"5"), Sent(0, None, b"{")])
+    with pytest.raises(CannotRun, match="no schema can be inferred"):
+        ingest(topic, read_form(Kind.JSON, is_inferred=True))
     with pytest.raises(CannotRun, match="is not a schema"):
         read_form(Kind.JSON, ingest.schema("id bigint, name"))
     with pytest.raises(CannotRun, match="need a schema"):

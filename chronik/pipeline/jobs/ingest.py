@@ -56,7 +56,8 @@ class Settings:
     is_compacted: bool = False
 
     def beside(self, given: Path | None, suffix: str) -> Path:
-        return given if given is not None else self.table.with_name(f"{self.table.name}-{suffix}")
+        place = self.table.resolve()
+        return given if given is not None else place.with_name(f"{place.name}-{suffix}")
 
 
 @dataclass(frozen=True)
