@@ -103,7 +103,6 @@ def _defaults(master: str, memory: str, scratch: str) -> dict[str, str]:
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.sql.session.timeZone": "UTC",
-        "spark.sql.shuffle.partitions": str(max(os.cpu_count() or 1, 2)),
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -111,4 +110,5 @@ def _defaults(master: str, memory: str, scratch: str) -> dict[str, str]:
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
         settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
+        settings["spark.sql.shuffle.partitions"] = str(max(os.cpu_count() or 1, 2))  # a cluster has more than we see
     return settings
