@@ -85,7 +85,7 @@ def test_planted_losses_duplicates_and_reorderings_are_found_each_and_none_more(
 
 def test_every_offset_is_accounted_for_over_the_borders_of_chunks(spark: SparkSession) -> None:
     chance = random.Random(11)
-    by_partition = {partition: some_runs(chance) for partition in range(60)}
+    by_partition = {partition: some_runs(chance) for partition in range(24)}
     rows = [
         ("t", partition, run.layer, run.start, run.end, None if run.position < 0 else run.position, f"{run.producer}")
         for partition, runs in by_partition.items()
@@ -97,7 +97,7 @@ def test_every_offset_is_accounted_for_over_the_borders_of_chunks(spark: SparkSe
     layers = spark.createDataFrame(rows, columns)
 
     for sides in (Sides(True, True, True), Sides(False, True, True)):
-        found = audit.accounts(layers, sides, chunk_offsets=7).collect()
+        found = audit.accounts(layers, sides, chunk_offsets=16).collect()
 
         for partition, each in by_partition.items():
             said = {
@@ -130,20 +130,24 @@ def some_runs(chance: random.Random) -> list[Run]:
 
 
 def test_an_audit_that_leaves_an_offset_out_does_not_pass_for_one(spark: SparkSession) -> None:
-    layers = spark.createDataFrame(
-        [("t", 0, s.RANGE, 0, 10), ("t", 0, s.RECEIVED, 0, 10)],
-        "topic string, partition int, layer int, start_offset long, end_offset long",
-    )
-    layers = layers.selectExpr("*", "cast(null as bigint) as position", "cast(null as string) as producer")
-    ranges = layers.where(f"layer = {s.RANGE}")
-    whole = audit.partitions(audit.accounts(layers, Sides(False, False, True), is_order_known=False))
+    counts = dict.fromkeys(schemas.PARTITIONS.names, 0)
+    whole = {**counts, "topic": "t", "partition": 0, "end_offset": 10, "found": 6, "explained": 4, "explained_open": 4}
+    cases = [(whole, 10), (whole, 11), ({**whole, "found": 5}, 10), ({**whole, "explained_open": 3}, 10)]
+    said = []
 
-    check_all_accounted_for(whole, ranges)
+    for row, total in cases:
+        try:
+            check_all_accounted_for(spark.createDataFrame([row], schemas.PARTITIONS), total)
+            said.append("")
+        except NotAccountedFor as problem:
+            said.append(str(problem))
 
-    with pytest.raises(NotAccountedFor, match="not every offset"):
-        check_all_accounted_for(whole, ranges.selectExpr("topic", "partition", "0L start_offset", "11L end_offset"))
-    with pytest.raises(NotAccountedFor, match="not every offset"):
-        check_all_accounted_for(whole.where("partition = 1"), ranges)
+    assert said == [
+        "",
+        "10 offsets are accounted for, and there are 11",
+        "t-0-not every offset is accounted for",
+        "t-0-reasons do not add up",
+    ]
 
 
 def test_transactions_are_told_by_the_marker_that_ends_them(spark: SparkSession) -> None:
@@ -258,23 +262,19 @@ def test_what_the_log_no_longer_has_is_explained_and_what_it_never_had_is_lost(
     in_log = Settings(kafka=kafka, topics=[topic], ledgers=[str(ledger)])
     all_three = replace(in_log, received=[str(received)])
 
-    log, strict, patient = (
-        run(spark, in_log),
-        run(spark, all_three),
-        run(spark, replace(all_three, is_still_reading=True)),
-    )
+    log = run(spark, in_log)
+    patient = run(spark, replace(all_three, is_still_reading=True))
 
     assert runs_of(log, "lost") == [(0, 100, 110)]
     assert runs_of(log, "explained") == [(0, 0, 30)]
     assert log.explained_by["retention"] == 30
     assert runs_of(log, "unexpected") == [(1, 40, 50)]
     assert log.totals["found"] == 70 + 40
-    assert runs_of(strict, "lost") == [(0, 30, 40), (0, 98, 100), (0, 100, 110), (1, 0, 40)]
-    assert [row["is_in_log"] for row in strict.findings if row["finding"] == "lost"] == [True, True, False, True]
-    assert runs_of(strict, "explained") == [(0, 20, 30)]
     assert runs_of(patient, "lost") == [(0, 30, 40), (0, 100, 110)]
+    assert [row["is_in_log"] for row in patient.findings if row["finding"] == "lost"] == [True, False]
+    assert patient.explained_by["retention"] == 10
     assert patient.explained_by["waiting"] == 2 + 40
-    assert not strict.is_order_known
+    assert not patient.is_order_known
 
 
 def runs_of(found: Outcome, finding: str) -> list[tuple[int, int, int]]:
@@ -367,11 +367,11 @@ def test_the_command_ends_with_1_when_something_is_lost_and_tells_it_as_json(tmp
     ledger, received = tmp_path / "ledger.csv", tmp_path / "received.csv"
     ledger.write_text("topic,partition,start_offset,end_offset,producer\nt,0,0,10,p\n")
     received.write_text("topic,partition,offset\n" + "".join(f"t,0,{offset}\n" for offset in range(9)))
-    command = [sys.executable, "-m", "chronik", "pipeline", "audit", "--master", "local[1]", "--driver-memory", "512m"]
+    command = [sys.executable, "-m", "chronik", "pipeline", "audit", "--master", "local[2]", "--driver-memory", "1g"]
 
     done = subprocess.run(
         [*command, "--ledger", str(ledger), "--received", str(received), "--json"],
-        capture_output=True, text=True, check=False, timeout=200,
+        capture_output=True, text=True, check=False, timeout=500,
     )  # fmt: skip
 
     assert done.returncode == 1, done.stderr

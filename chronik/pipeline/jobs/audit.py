@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Audit", "NotAccountedFor", "Outcome", "Settings", "audited", "run", "told"]
 
+ROWS = "rows"
 ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
 CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
 COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
@@ -30,6 +31,7 @@ class Audit:
     """The tables, as DataFrames; None where nothing was given to make one of."""
 
     is_order_known: bool
+    sums: dict[str, int]
     accounts: DataFrame
     partitions: DataFrame
     findings: DataFrame
@@ -40,8 +42,10 @@ class Audit:
     committed: DataFrame | None
 
     def tables(self) -> dict[str, DataFrame]:
-        every = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "is_order_known"}
-        return {name: table for name, table in every.items() if table is not None}
+        every = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {
+            name: table for name, table in every.items() if name not in ("is_order_known", "sums") and table is not None
+        }
 
 
 @dataclass(frozen=True)
@@ -108,12 +112,13 @@ def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit
         accounts = audit.accounts(layers, gathered.sides, gathered.is_order_known, chunk_offsets)
         accounts = keep(kept, accounts)
         partitions = keep(kept, audit.partitions(accounts))
-        check_all_accounted_for(partitions, ranges)
+        sums = check_all_accounted_for(partitions, total)
         numbered = None if gathered.log is None else keep(kept, log.numbered(gathered.log))
         parts = None if numbered is None else keep(kept, log.parts(numbered))
         findings = audit.with_commits(audit.findings(accounts), gathered.committed)
         yield Audit(
             is_order_known=gathered.is_order_known,
+            sums=sums,
             accounts=accounts,
             partitions=partitions,
             findings=keep(kept, findings),
@@ -129,17 +134,16 @@ def told(found: Audit, out: str | None = None) -> Outcome:
     """The first rows of each table, and sums of all."""
     from pyspark.sql import functions as F
 
-    reasons = [f"explained_{name}" for name in schemas.REASONS]
-    sums = _sums(found.partitions, (*COUNTS, *MORE_COUNTS, *reasons))
+    sums = found.sums
     worst = [F.desc("lost"), F.desc("unexpected"), F.desc("explained"), F.col("topic"), F.col("partition")]
     order = F.array_position(F.array(*(F.lit(name) for name in FINDINGS_ORDER)), F.col("finding"))
     findings = head(found.findings, order, "topic", "partition", "start_offset")
     return Outcome(
         totals={name: sums[name] for name in (*COUNTS, *MORE_COUNTS)},
         explained_by={name: sums[f"explained_{name}"] for name in schemas.REASONS},
-        sequences=_sums(found.sequences, COUNTS[:5]),
+        sequences=_sequences(found.sequences),
         partitions=head(found.partitions, *worst),
-        partitions_count=sums["rows"],
+        partitions_count=sums[ROWS],
         producers=head(found.producers, F.desc("lost"), "topic", "partition", "producer"),
         findings=findings,
         findings_count=len(findings) if len(findings) < ROWS_MAX else found.findings.count(),
@@ -162,30 +166,37 @@ def head(table: DataFrame | None, *order: Column | str) -> list[dict[str, Any]]:
     ]
 
 
-def _sums(table: DataFrame | None, names: Sequence[str]) -> dict[str, int]:
+def _sequences(table: DataFrame | None) -> dict[str, int]:
+    if table is None:
+        return dict.fromkeys(COUNTS[:5], 0)
+    (row,) = table.agg(*_sums(COUNTS[:5])).collect()
+    return {name: int(row[name]) for name in COUNTS[:5]}
+
+
+def _sums(names: Sequence[str]) -> list[Column]:
     """And the number of rows."""
     from pyspark.sql import functions as F
 
-    if table is None:
-        return dict.fromkeys((*names, "rows"), 0)
-    sums = (F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names)
-    (row,) = table.agg(*sums, F.count("*").alias("rows")).collect()
-    return {name: int(row[name]) for name in (*names, "rows")}
+    return [*(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in names), F.count("*").alias(ROWS)]
 
 
-def check_all_accounted_for(partitions: DataFrame, ranges: DataFrame) -> None:
-    """Every offset of every range has one outcome. Raises NotAccountedFor."""
+def check_all_accounted_for(partitions: DataFrame, total: int) -> dict[str, int]:
+    """Every offset of the ranges, `total` in all, has one outcome. Returns the sums. Raises NotAccountedFor."""
     from pyspark.sql import functions as F
 
-    from chronik.pipeline.checks import split
+    from chronik.pipeline.checks import reason
     from chronik.pipeline.transforms.audit import accounted_for
 
-    asked = ranges.select(
-        "topic", "partition", F.col("start_offset").alias("range_start"), F.col("end_offset").alias("range_end")
-    )
-    _, bad = split(asked.join(partitions, ["topic", "partition"], "full"), accounted_for())
-    if (row := bad.first()) is not None:
-        raise NotAccountedFor(f"{row['topic']}-{row['partition']}: {row['reason']}")
+    why = F.concat_ws("-", "topic", "partition", reason(accounted_for()))
+    broken = F.first(F.when(reason(accounted_for()).isNotNull(), why), ignorenulls=True).alias("broken")
+    names = (*COUNTS, *MORE_COUNTS, *(f"explained_{name}" for name in schemas.REASONS))
+    (row,) = partitions.agg(*_sums(names), broken).collect()
+    if row["broken"] is not None:
+        raise NotAccountedFor(row["broken"])
+    accounted = sum(row[name] for name in schemas.OUTCOMES)
+    if accounted != total:
+        raise NotAccountedFor(f"{accounted} offsets are accounted for, and there are {total}")
+    return {name: int(row[name]) for name in (*names, ROWS)}
 
 
 def _total(ranges: DataFrame) -> int:
