@@ -31,8 +31,11 @@ class Recorded(NamedTuple):
         return {(each.cause, each.topic, each.client_id, each.node) for each in self.verdicts}
 
 
-def record(name: str, directory: Path, while_open: Callable[[LabRun], None] = lambda lab: None) -> Recorded:
-    """Runs a fault until it has been named, and keeps its trace as exported files have it."""
+def record(
+    name: str, directory: Path, while_open: Callable[[LabRun, int], None] = lambda lab, until_us: None
+) -> Recorded:
+    """Runs a fault until it has been named, and keeps its trace as exported files have it. `while_open` is told until
+    when that is: a cluster with a fault may get worse after it."""
     lab = LabRun(GALLERY[name], str(directory / name), port=0)
     causes: dict[Cause, None] = {}
     lab.open()
@@ -41,8 +44,10 @@ def record(name: str, directory: Path, while_open: Callable[[LabRun], None] = la
             time.sleep(LOOK_EVERY_S)
             causes |= dict.fromkeys(verdict.cause for verdict in lab.look())
         time.sleep(STORED_AFTER_S)
-        events = list(stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, b""))
-        while_open(lab)
+        until_us = round(time.time() * 1e6)
+        stored = stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, b"")
+        events = [event for event in stored if event.at_us < until_us]
+        while_open(lab, until_us)
     finally:
         lab.close()
     path = directory / f"{name}.ndjson"

@@ -154,10 +154,10 @@ def test_a_fault_of_the_lab_is_called_the_same_as_live(spark: SparkSession, tmp_
     stored: list[list[dict[str, Any]]] = []
     raised: list[dict[str, Any]] = []
 
-    def look(lab: LabRun) -> None:
+    def look(lab: LabRun, until_us: int) -> None:
         # By the name that our own programs have: one of the faults tells others untruths about the cluster.
         kafka = options(lab.cluster.bootstrap) | {"kafka.client.id": "chronik-cli"}
-        stored.append(stalls_of(spark, Settings(kafka)))
+        stored.append(stalls_of(spark, Settings(kafka, until_us=until_us)))
         if name == LABS[0]:
             raised.extend(follow(spark, kafka, lab.cluster.bootstrap, tmp_path))
 
@@ -171,7 +171,7 @@ def test_a_fault_of_the_lab_is_called_the_same_as_live(spark: SparkSession, tmp_
         blamed = {(Cause(row["cause"]), row["topic"], row["client_id"], row["node"]) for row in rows}
         assert live.blamed <= blamed
     if name == LABS[0]:
-        assert {Cause(each["verdict"]["cause"]) for each in raised} == set(live.causes)
+        assert {Cause(each["verdict"]["cause"]) for each in raised} >= set(live.causes)  # it goes on after them
         began = [each for each in raised if each["kind"] == "stall_began"]
         assert max(Counter(each["verdict"]["partition"] for each in began).values()) == 1
 

@@ -58,8 +58,18 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
         runs.unpersist()
     if not rows:
         raise CannotRun("there are no finished runs in these files", "`chronik verify` makes one, and keeps it")
-    same = {name: rows[0][name] for name in by if len(rows) > 1 and all(row[name] == rows[0][name] for row in rows)}
+    same = _same(rows, by)
     return Outcome([name for name in by if name not in same], rows, same, count, settings.out)
+
+
+def _same(rows: Sequence[dict[str, Any]], by: Sequence[str]) -> dict[str, Any]:
+    """What does not tell these rows apart. An audit does not know most of it, and has nothing there."""
+    known = {name: [row[name] for row in rows if row[name] is not None] for name in by}
+    return {
+        name: values[0] if values else None
+        for name, values in known.items()
+        if len(rows) > 1 and all(value == values[0] for value in values)
+    }
 
 
 def read(spark: SparkSession, files: Sequence[str]) -> DataFrame:
