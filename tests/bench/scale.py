@@ -37,6 +37,10 @@ class Scale:
     """How long an idle node is watched."""
     seed_messages: int
     """Of the seed run."""
+    spark_rows: int
+    """Of the topic that Spark reads."""
+    spark_passes: int
+    """How often it reads it in each way, once it is warm."""
     audited: tuple[int, int]
     """Records of two audits."""
 
@@ -58,6 +62,8 @@ FULL = Scale(
     kills=4,
     idle_s=10,
     seed_messages=5_000,
+    spark_rows=4_000_000,
+    spark_passes=3,
     audited=(10_000_000, 100_000_000),
 )
 QUICK = Scale(
@@ -77,6 +83,8 @@ QUICK = Scale(
     kills=1,
     idle_s=1,
     seed_messages=5_000,
+    spark_rows=1_000_000,
+    spark_passes=2,
     audited=(1_000_000, 10_000_000),
 )
 TINY = Scale(
@@ -96,6 +104,8 @@ TINY = Scale(
     kills=1,
     idle_s=0.05,
     seed_messages=60,
+    spark_rows=500,
+    spark_passes=1,
     audited=(2_000, 4_000),
 )
 SCALES = {scale.name: scale for scale in (FULL, QUICK, TINY)}
