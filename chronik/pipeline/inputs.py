@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
 
 from chronik.pipeline.problems import CannotRun
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
 
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 DELTA_LOG = "_delta_log"
+TOPIC_OF_FILE = "partition.topic"
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
@@ -55,27 +58,27 @@ def _read_parquet(spark: SparkSession, paths: list[str]) -> DataFrame:
 
 def _read_delta(spark: SparkSession, path: str) -> DataFrame:
     """The files of the table's last version, and no others that lie in its folder."""
+    import pyarrow as pa
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
     from pyspark.sql import functions as F
 
     try:
         table: Any = DeltaTable(path)
-        if "topic" not in table.metadata().partition_columns:
-            files = table.file_uris()
-            return spark.read.parquet(*files) if files else _empty(spark)
-        frames = []
-        for topic in sorted({str(each["topic"]) for each in table.partitions()}):
-            files = table.file_uris(partition_filters=[("topic", "=", topic)])
-            frames.append(spark.read.parquet(*files).withColumn("topic", F.lit(topic)))
+        files = pa.table(table.get_add_actions(flatten=True)).to_pylist()
     except DeltaError as problem:
         raise CannotRun(f"{path} cannot be read as a Delta table: {problem}") from problem
+    # A column that the table is partitioned by is not in its files.
+    by_topic: dict[str | None, list[str]] = {}
+    for file in files:
+        by_topic.setdefault(file.get(TOPIC_OF_FILE), []).append(str(Path(path) / unquote(file["path"])))
+    frames = []
+    for topic, paths in by_topic.items():
+        frame = spark.read.parquet(*paths)
+        frames.append(frame if topic is None else frame.withColumn("topic", F.lit(topic)))
     if not frames:
         return _empty(spark)
-    all_of = frames[0]
-    for frame in frames[1:]:
-        all_of = all_of.unionByName(frame, allowMissingColumns=True)
-    return all_of
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def _empty(spark: SparkSession) -> DataFrame:

@@ -57,7 +57,7 @@ def runs_of(frame: DataFrame, position: str) -> DataFrame:
         _or_null(frame, position, "bigint"),
         _or_null(frame, "producer", "string"),
     ).toDF(*RUNS.names)
-    return runs.mapInArrow(_joined, RUNS) if by_record else runs
+    return runs.mapInArrow(joined, RUNS) if by_record else runs
 
 
 def _or_null(frame: DataFrame, name: str, kind: str) -> Column:
@@ -77,14 +77,14 @@ def rules() -> list[Check]:
     ]
 
 
-def _joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def joined(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Records that follow one another in offset and order as one run, within what Spark hands over at once."""
     for batch in batches:
         if batch.num_rows:
-            yield _joined_batch(batch)
+            yield _of_batch(batch)
 
 
-def _joined_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+def _of_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
     import numpy as np
     import pyarrow as pa
 
