@@ -496,9 +496,3 @@ class Log:
     def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
         """Forget producers that have been silent for so long, and say how many."""
         return self.producers.expire(now_ms, expiration_ms)
-
-
-def check_slice(content: Buffer) -> None:
-    """Raise Corrupt unless these are whole batches with checksums that hold. `Log.check_slice` checks more."""
-    for _ in sound_batches(content, "batches read"):
-        pass
