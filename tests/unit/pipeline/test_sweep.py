@@ -31,8 +31,8 @@ def by_offset(found: Segments) -> dict[int, Said]:
     ):
         for offset in range(start, end):
             assert offset not in said, "an offset is accounted for twice"
-            bits = (s.EXPECTED_BIT, s.DUPLICATED_BIT, s.REORDERED_BIT)
-            said[offset] = Said(outcome, reason, *(bool(marks & bit) for bit in bits), times)
+            is_expected, is_twice = bool(marks & s.EXPECTED_BIT), bool(marks & s.DUPLICATED_BIT)
+            said[offset] = Said(outcome, reason, is_expected, is_twice, bool(marks & s.REORDERED_BIT), times)
     return said
 
 
