@@ -20,7 +20,7 @@ ARGS   ?=
 ##@ Use it
 
 .PHONY: demo
-demo: setup ## Three nodes, a real client, 5,000 messages through each, and where each of them went
+demo: setup ## Three nodes, 5,000 messages through each by a real client, where each went, the audit on Spark and a page
 	$(BIN)/python demo/seed_run.py $(ARGS)
 
 .PHONY: up
