@@ -24,6 +24,7 @@ from chronik.cli.pipeline_options import (
     Master,
     SparkSettings,
     kafka_options,
+    spark_errors,
     spark_session,
 )
 
@@ -76,7 +77,10 @@ def ingest(
         **({} if tasks is None else {"minPartitions": str(tasks)}),
     }
     if format_ == TableFormat.ICEBERG:
-        raise CliError("Iceberg tables are not written: its package for Spark is from Maven only", "use --format delta")
+        with spark_errors():
+            from chronik.pipeline.iceberg import check_installed
+
+            check_installed()  # before Spark is started for nothing
     check_reachable(bootstrap)
     interrupts = Interrupts()
     with spark_session("ingest", master, driver_memory, spark) as session:

@@ -1,4 +1,4 @@
-"""Tables as DataFrames: Delta without Maven, and plain Parquet."""
+"""Tables as DataFrames: Delta and Iceberg without Maven, and plain Parquet."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
 from chronik.pipeline.delta import LOG
+from chronik.pipeline.iceberg import CATALOG, IcebergTable
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables import for_spark
 
@@ -26,8 +27,10 @@ def read_table(spark: SparkSession, path: Path, columns: Collection[str]) -> Dat
     """
     if (path / LOG).is_dir():
         return _read_delta(spark, path, columns)
+    if (path / CATALOG).is_file():
+        return _read_iceberg(spark, path, columns)
     if not path.is_dir() or next(path.rglob("*.parquet"), None) is None:
-        raise CannotRun(f"{path} is no table", "give the folder of a Delta table, or of Parquet files")
+        raise CannotRun(f"{path} is no table", "give the folder of a table, or of Parquet files")
     # Spark takes what looks like numbers in names of folders for numbers: a topic may be called 7.
     rows = spark.read.option("mergeSchema", "true").parquet(for_spark(path))
     rows = rows.withColumn("topic", rows["topic"].cast("string")) if "topic" in rows.columns else rows
@@ -60,6 +63,19 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str]) -> Da
             rows = rows.withColumn(name, F.lit(value).cast(schema[name].dataType))
         frame = frame.unionByName(rows)
     return frame
+
+
+def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str]) -> DataFrame:
+    """The files that the last snapshot names. They have all columns in them."""
+    from pyspark.sql.types import StructType
+
+    table = IcebergTable(path)
+    everything = table.schema()
+    if everything is None:
+        raise CannotRun(f"{path} is no table: its catalog is empty")
+    schema = StructType([field for field in everything.fields if field.name in columns])
+    paths = [for_spark(file) for file in table.files()]
+    return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
 
 
 def _files(table: object, by: list[str]) -> dict[tuple[str | None, ...], list[str]]:

@@ -100,10 +100,13 @@ class Table(Protocol):
         """Joins small files, and says how many have gone into larger ones."""
 
 
-def write_files(rows: DataFrame, folder: Path, batch: Batch) -> Staged:
-    """Spark's part. What is not written to its end is removed as far as that is possible."""
+def write_files(rows: DataFrame, folder: Path, batch: Batch, by: tuple[str, ...] = PARTITIONED_BY) -> Staged:
+    """Spark's part: folders for the values of the columns `by`, which the files then do not have.
+
+    What is not written to its end is removed as far as that is possible.
+    """
     try:
-        rows.write.partitionBy(*PARTITIONED_BY).parquet(for_spark(folder))
+        rows.write.partitionBy(*by).parquet(for_spark(folder))
         for left in (*folder.rglob(".*.crc"), folder / "_SUCCESS"):
             left.unlink(missing_ok=True)
         return staged_in(folder, batch)

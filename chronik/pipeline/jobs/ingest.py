@@ -21,6 +21,7 @@ from chronik.pipeline.client import Cluster
 from chronik.pipeline.delta import DeltaTable
 from chronik.pipeline.filling import Filling
 from chronik.pipeline.forms import Form
+from chronik.pipeline.iceberg import IcebergTable
 from chronik.pipeline.options import read_options
 from chronik.pipeline.parquet import ParquetTable
 from chronik.pipeline.places import find_topics
@@ -39,6 +40,14 @@ LOOK_EVERY_S = 0.5
 class Format(StrEnum):
     DELTA = "delta"
     PARQUET = "parquet"
+    ICEBERG = "iceberg"
+
+
+TABLES: dict[Format, Callable[[Path], Table]] = {
+    Format.DELTA: DeltaTable,
+    Format.PARQUET: ParquetTable,
+    Format.ICEBERG: IcebergTable,
+}
 
 
 @dataclass(frozen=True)
@@ -81,13 +90,15 @@ def run(
     spark: SparkSession, settings: Settings, bar: Bar | None = None, is_ending: Callable[[], bool] = lambda: False
 ) -> Outcome:
     """Until all that is there now is in the table, or until `is_ending`. Raises CannotRun and Spark's errors."""
+    if settings.is_compacted and settings.format != Format.DELTA:
+        raise CannotRun("only tables of Delta can be compacted", "use --format delta for that")
     source = {"startingOffsets": "earliest", **settings.source, "includeHeaders": "true"}
     options = read_options(source, is_streaming=True)
     with Cluster(options.client) as cluster:
         find_topics(cluster, options.topics)  # before anything is written
     checkpoint = settings.beside(settings.checkpoint, "checkpoint")
     with _only_one(checkpoint):
-        kind: Callable[[Path], Table] = DeltaTable if settings.format == Format.DELTA else ParquetTable
+        kind = TABLES[settings.format]
         table, quarantine = kind(settings.table), kind(settings.beside(settings.quarantine, "quarantine"))
         writer, note = _writer(checkpoint, table)
         filling = Filling(table, quarantine, settings.form, writer, note, settings.is_compacted)
