@@ -17,13 +17,12 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch, Staged, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.tables import STAGING, Batch, Staged, batch_of, check_folder, is_empty, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-STAGING = "_staging"
 NOTES = "_chronik"
 
 

@@ -8,6 +8,7 @@ because whoever did it died before he could note that it was done, is recognised
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import uuid
 from dataclasses import dataclass
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 # As Hive does, and Spark after it.
 _NULL_IN_PATH = "__HIVE_DEFAULT_PARTITION__"
+_ATTEMPT = re.compile(r"-[0-9]{10}-[0-9a-f]{8}$")  # the end of a batch's folder_name
+STAGING = "_staging"
 
 
 @dataclass(frozen=True)
@@ -162,4 +165,5 @@ def check_folder(path: Path) -> None:
 
 
 def is_empty(path: Path) -> bool:
-    return not path.exists() or not any(path.iterdir())
+    """But for what an attempt at the first batch left behind, when it was killed."""
+    return not path.exists() or all(each.name == STAGING or _ATTEMPT.search(each.name) for each in path.iterdir())

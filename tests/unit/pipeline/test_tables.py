@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from chronik.pipeline.delta import DeltaTable
-from chronik.pipeline.parquet import NOTES, STAGING, ParquetTable
+from chronik.pipeline.parquet import NOTES, ParquetTable
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch, Staged, batch_of, staged_in
+from chronik.pipeline.tables import STAGING, Batch, Staged, batch_of, staged_in
 
 WRITER = "ingest-0123456789ab"
 
@@ -154,6 +154,18 @@ def test_parquet_that_was_noted_and_not_moved_is_moved_by_who_comes_next(tmp_pat
     assert again.last_batch(WRITER) == 1
     assert read_parquet(table.path) == [0, 1, 2]
     assert list((table.path / STAGING).iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [DeltaTable, ParquetTable])
+def test_killed_within_the_first_batch_a_job_goes_on(tmp_path: Path, kind: type[DeltaTable | ParquetTable]) -> None:
+    left = staged(kind(tmp_path), 0, [0, 1])
+
+    table = kind(tmp_path)
+    table.clean(WRITER)
+    table.commit(staged(table, 0, [0, 1]), schema())
+
+    assert not left.folder.exists()
+    assert (read_delta if kind is DeltaTable else read_parquet)(tmp_path) == [0, 1]
 
 
 def test_a_folder_with_something_else_is_no_table(tmp_path: Path) -> None:
