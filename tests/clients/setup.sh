@@ -1,6 +1,6 @@
 #!/bin/sh
-# Installs the Kafka clients that are not Python packages: kcat, kafkajs, the Java client, Kafka's own tools, franz-go,
-# and Spark's Kafka connector.
+# Installs what the tests use and is no Python package: kcat, kafkajs, the Java client, Kafka's own tools, franz-go,
+# Spark's Kafka connector, and a browser.
 # Run it as often as you like: what is there is left alone. A client that cannot be installed is named, and its tests
 # are skipped by that name; with CHRONIK_REQUIRE_CLIENTS=1 it is an error instead.
 set -u
@@ -19,13 +19,23 @@ as_root() {
     if [ "$(id -u)" = 0 ]; then "$@"; else sudo -n "$@"; fi
 }
 
+install_package() {
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null 2>&1 ||
+        { as_root apt-get update -qq >/dev/null 2>&1 &&
+            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$1" >/dev/null 2>&1; }
+}
+
 install_kcat() {
     command -v kcat >/dev/null && return
     command -v apt-get >/dev/null || { not_available kcat "it comes as a Debian package, and there is no apt-get"; return; }
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq kcat >/dev/null 2>&1 ||
-        { as_root apt-get update -qq >/dev/null 2>&1 &&
-            as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq kcat >/dev/null 2>&1; } ||
-        not_available kcat "apt-get install kcat failed"
+    install_package kcat || not_available kcat "apt-get install kcat failed"
+}
+
+# A bonus: the browser that one test looks at the report with.
+install_chromium() {
+    command -v chromium >/dev/null || command -v google-chrome >/dev/null && return
+    command -v apt-get >/dev/null && install_package chromium ||
+        echo "clients: the report is not looked at in a browser: there is no chromium" >&2
 }
 
 install_kafkajs() {
@@ -61,6 +71,7 @@ install_kafkajs
 install_jars client
 install_jars tools
 install_jars connector
+install_chromium
 build_franz_go
 
 if [ "$missing" = 1 ] && [ "${CHRONIK_REQUIRE_CLIENTS:-0}" = 1 ]; then exit 1; fi
