@@ -150,6 +150,8 @@ class Log:
         if self.epochs.entries and not self.config.may_have_gaps:
             self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
         self._epochs_safe_at = 0 if was_clean and not mended else UNKNOWN_END
+        if scanned.dropped:  # with their directory synced they stay away: else they could be back where the log is then
+            self._store_epochs(self.end_offset, sync=True)
         mended += self._load_producers()
         self.recovery = RecoveryReport(
             was_clean, scanned.batches, scanned.cut_bytes, scanned.cut_from_offset, (*mended, *self.rebuilt)

@@ -27,6 +27,7 @@ class Scanned:
     cut_bytes: int = 0
     cut_from_offset: int | None = None
     closed: list[Segment] = field(default_factory=list)  # segments, not the last, whose indexes are to be written
+    dropped: int = 0  # segments that were none of this log
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,12 @@ NOTHING_TO_REPORT = RecoveryReport()
 def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: bool) -> Scanned:
     """Learn the segments that end at or above the recovery point anew, and cut a torn tail.
 
-    A segment that ends right there is among them: its index files may not have been synced.
+    A segment that ends right there is among them: its index files may not have been synced. So is the last one with
+    anything in it: what an empty one behind it says of its end may be of an earlier life.
     """
     scanned = Scanned()
     first = next((i for i, s in enumerate(segments) if s.end_offset >= synced_offset), len(segments) - 1)
+    first = min(first, max((i for i, s in enumerate(segments) if s.size), default=0))
     for place in range(first, len(segments)):
         segment = segments[place]
         size = segment.size
@@ -66,7 +69,7 @@ def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: 
         if problem is not None:
             _refuse_damage(problem, segments, place, size, synced_offset)
             _cut(files, segment, size, scanned)
-    _drop_unreached(segments)
+    scanned.dropped = _drop_strays(segments, first)
     scanned.closed = segments[first:-1]
     return scanned
 
@@ -135,7 +138,18 @@ def _cut(files: Files, segment: Segment, size: int, scanned: Scanned) -> None:
     scanned.cut_from_offset = segment.end_offset
 
 
-def _drop_unreached(segments: list[Segment]) -> None:
-    """Empty segments at the end that were begun at an offset the log did not reach."""
-    while len(segments) > 1 and segments[-1].size == 0 and segments[-1].base_offset > segments[-2].end_offset:
-        segments.pop().remove()
+def _drop_strays(segments: list[Segment], first: int) -> int:
+    """Drop, of those that were scanned, what is none of this log: empty segments that were begun at an offset it did
+    not reach, and those that begin before the one before them ends. These were cut off by an earlier process, and are
+    back because a power cut undid it; the log has gone on without them since."""
+    strays: list[Segment] = []
+    end_offset = segments[first].end_offset
+    for segment in segments[first + 1 :]:
+        if segment.base_offset < end_offset or (segment.size == 0 and segment.base_offset > end_offset):
+            strays.append(segment)
+        else:
+            end_offset = segment.end_offset
+    for segment in strays:
+        segments.remove(segment)
+        segment.remove()
+    return len(strays)

@@ -10,7 +10,9 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Corrupt, Refused
 from chronik.core.log.log import Appended, Log
 from chronik.core.log.producers import Producer
-from chronik.core.records.batch import LENGTH_FIELD_END
+from chronik.core.records.batch import LENGTH_FIELD_END, stamp
+from chronik.sim.chance import SimChance
+from chronik.sim.files import SimDisk
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import (
     DIRECTORY,
@@ -148,6 +150,35 @@ def test_a_segment_begun_and_never_written_is_not_in_the_way() -> None:
     assert again.end_offset == 4
     assert contents(again) == b"".join(written[:2])
     assert files.paths(".log") == [SEGMENT + ".log"]
+
+
+@pytest.mark.parametrize(("synced_offset", "is_empty"), [(0, True), (6, True), (0, False)])
+def test_a_segment_of_an_earlier_life_hides_nothing_that_was_written_since(synced_offset: int, is_empty: bool) -> None:
+    """It was dropped, the log went on past where it began, and a power cut brought it back (seed 1290)."""
+    files = MemoryFiles()
+    _, written = filled(files, 3)
+    stale = batch_of(2, value=b"o" * 50)
+    stamp(stale, 5, 0)
+    files.replace(f"{DIRECTORY}/{5:020}.log", b"" if is_empty else stale)
+
+    again = open_log(files, synced_offset=synced_offset)
+
+    assert again.end_offset == 6
+    assert contents(again) == b"".join(written)
+    assert files.paths(".log") == [SEGMENT + ".log"]
+
+
+def test_what_recovery_drops_stays_away_after_a_power_cut() -> None:
+    disk = SimDisk(SimChance(1, "disk"))
+    log = open_log(disk)
+    put(log, batch_of(2))
+    sync(log)
+    disk.replace(f"{DIRECTORY}/{9:020}.log", b"")
+
+    assert open_log(disk).end_offset == 2
+    disk.power_cut(keeps=1.0)
+
+    assert [path for path in disk.contents if path.endswith(".log")] == [SEGMENT + ".log"]
 
 
 # --- damage
