@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
-ICEBERG = {"format": Format.ICEBERG}
+ICEBERG: dict[str, Any] = {"format": Format.ICEBERG}
 
 
 @pytest.fixture
