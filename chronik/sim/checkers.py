@@ -31,6 +31,9 @@ class Truth(Protocol):
 
     def leader_epoch(self, name: TopicPartition) -> int: ...
 
+    def hidden_end(self, name: TopicPartition) -> int:
+        """Where the log of a leader ends, however much of it is safe; 0 when that is not known."""
+
     def coordinator(self, group: str) -> Coordinator: ...
 
 
@@ -41,6 +44,9 @@ class OneNode:
         return ()
 
     def leader_epoch(self, name: TopicPartition) -> int:
+        return 0
+
+    def hidden_end(self, name: TopicPartition) -> int:
         return 0
 
     def coordinator(self, group: str) -> Coordinator:
@@ -202,7 +208,13 @@ class Judge:
     def complete(self, name: TopicPartition, end_offset: int, read: dict[int, bytes]) -> None:
         """After everything: whatever was promised or seen is there."""
         known, leader_epoch = self.known(name), self.truth.leader_epoch(name)
-        word = {o: value for o, (value, epoch) in known.leaders_word.items() if epoch == leader_epoch}
+        # What only the leader promised (acks=1) need not be safe yet, while a follower is still to fetch it.
+        hidden = range(end_offset, self.truth.hidden_end(name))
+        word = {
+            offset: value
+            for offset, (value, epoch) in known.leaders_word.items()
+            if epoch == leader_epoch and offset not in hidden
+        }
         for told, words in (
             (known.promised, "acknowledged"),
             (known.seen, "read"),

@@ -133,6 +133,11 @@ class Inspector:
         place = self._places.get(name)
         return place.leader_epoch if place is not None else 0
 
+    def hidden_end(self, name: TopicPartition) -> int:
+        nodes = [host.node for host in self._hosts if host.node is not None]
+        copies = [copy for node in nodes for copy in node.replicas.held() if (copy.topic, copy.partition) == name]
+        return max((copy.log.end_offset for copy in copies if copy.is_leader), default=0)
+
     def coordinator(self, group: str) -> Coordinator:
         count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
         if not count:

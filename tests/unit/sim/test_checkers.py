@@ -136,9 +136,13 @@ def test_a_leader_that_was_left_behind_need_not_know_what_the_next_one_told(judg
 class Moved(OneNode):
     """A truth in which another leads by now."""
 
-    def __init__(self, leader_epoch: int, in_sync: tuple[int, ...] = ()) -> None:
+    def __init__(self, leader_epoch: int, in_sync: tuple[int, ...] = (), hidden_end: int = 0) -> None:
         self._leader_epoch = leader_epoch
         self._in_sync = in_sync
+        self._hidden_end = hidden_end
+
+    def hidden_end(self, name: TopicPartition) -> int:
+        return self._hidden_end
 
     def leader_epoch(self, name: TopicPartition) -> int:
         return self._leader_epoch
@@ -153,6 +157,13 @@ def test_a_leaders_word_holds_as_long_as_it_leads(judge: Judge) -> None:
 
     with pytest.raises(Violation, match="acknowledged by its leader"):
         judge.complete(NAME, 0, {})
+
+
+def test_a_leaders_word_may_wait_above_the_watermark_as_long_as_it_is_in_its_log(judge: Judge) -> None:
+    judge.acknowledged("p", NAME, 0, [b"plain:0:"], leader_epoch=3)
+    judge.truth = Moved(leader_epoch=3, hidden_end=1)
+
+    judge.complete(NAME, 0, {})
 
 
 def test_a_leaders_word_ends_with_its_leadership(judge: Judge) -> None:
