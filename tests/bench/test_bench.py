@@ -33,7 +33,7 @@ SHARING = [[row for row in ROWS if row.cases is cases] for cases in {id(row.case
 @pytest.mark.parametrize("rows", SHARING, ids=lambda rows: rows[0].name)
 def test_a_row_runs_and_each_of_its_lines_has_every_figure(rows: list[Row], tmp_path: Path) -> None:
     if rows[0].is_on_spark:
-        need_spark()
+        needs("spark")
     if rows[0].code == "B13":
         needs("spark connector")
     # The cases of a row do the same with other numbers: the first and the last will do.
@@ -149,16 +149,6 @@ def test_bad_input_is_exit_code_2(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert main(["show", str(tmp_path / "nothing.json")]) == 2
     assert main(["compare", str(broken), str(broken)]) == 2
     assert "is not a result" in capsys.readouterr().err
-
-
-def need_spark() -> None:
-    pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
-    from chronik.pipeline.session import NotReady, java_version
-
-    try:
-        java_version()
-    except NotReady as problem:
-        pytest.skip(str(problem))
 
 
 def a_result() -> Result:

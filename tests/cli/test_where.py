@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,14 +10,13 @@ from tests.cli.conftest import Chronik
 from tests.cli.test_trace import needs_chronik
 from tests.clients.apache_kafka import apache_kafka
 from tests.clients.jvm import jars_of
+from tests.clients.support import needs
 
 
 @pytest.fixture(scope="module")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chronik]:
-    jars = jars_of("tools")
-    if not jars.is_dir() or shutil.which("java") is None:
-        pytest.skip("no other Kafka at hand: Java or its jars are missing")
-    with apache_kafka(jars, tmp_path_factory.mktemp("kafka"), {}) as bootstrap:
+    needs("kafka tools")
+    with apache_kafka(jars_of("tools"), tmp_path_factory.mktemp("kafka"), {}) as bootstrap:
         yield Chronik(bootstrap)
 
 

@@ -82,7 +82,7 @@ class Client(ABC):
 
 
 def needs(client: str, *, is_bonus: bool = False) -> None:
-    """To be called at the top of a test module: skips it by name, and says why, if its client is not here.
+    """At the top of a test module, or in a test: skips it by name, and says why, if its client is not here.
 
     With CHRONIK_REQUIRE_CLIENTS=1 a missing client is an error, unless it is a bonus.
     """
@@ -95,6 +95,8 @@ def needs(client: str, *, is_bonus: bool = False) -> None:
 
 
 def _why_missing(client: str) -> str | None:
+    if client == "spark":
+        return _why_not_imported("pyspark") or _why_no_java()
     program, part = {
         "franz-go": ("go", FRANZ_GO),
         "kcat": ("kcat", None),
@@ -108,6 +110,16 @@ def _why_missing(client: str) -> str | None:
     if shutil.which(program) is None:
         return f"there is no {program} on the path"
     return None if part is None or part.exists() else "it is not installed (tests/clients/setup.sh does it)"
+
+
+def _why_no_java() -> str | None:
+    from chronik.pipeline.session import NotReady, java_version
+
+    try:
+        java_version()
+    except NotReady as problem:
+        return str(problem)
+    return None
 
 
 def _why_not_imported(package: str) -> str | None:

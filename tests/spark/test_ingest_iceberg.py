@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chronik.testing import RunningNode
+from tests.clients.support import needs
 from tests.spark.support import Sent, new_topic, send, simple
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
@@ -24,7 +25,6 @@ from chronik.pipeline.forms import Form, Kind, read_form
 from chronik.pipeline.iceberg import IcebergTable
 from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.session import NotReady, java_version
 from chronik.pipeline.tables import Batch
 from chronik.pipeline.transforms.ingest import judged, rows_of_table, table_schema
 from tests.spark.test_ingest import DAY_MS, Ingest, command, places, send_json
@@ -158,10 +158,7 @@ def test_what_an_iceberg_table_cannot_be_is_said_before_anything_is_written(inge
 def test_killed_within_a_batch_and_started_again_the_table_equals_the_topic(
     chronik_node: RunningNode, tmp_path: Path
 ) -> None:
-    try:
-        java_version()
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    needs("spark")
     topic = new_topic(chronik_node.bootstrap)
     send(chronik_node.bootstrap, topic, simple(3000))
     table = tmp_path / "table"

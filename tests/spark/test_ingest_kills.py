@@ -22,14 +22,13 @@ import psutil
 import pytest
 
 from chronik.testing import RunningNode
+from tests.clients.support import needs
 from tests.spark.support import Sent, new_topic, send
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'chronik[spark]'")
 
 import deltalake
-
-from chronik.pipeline.session import NotReady, java_version
 
 KILLS = int(os.environ.get("CHRONIK_INGEST_KILLS", "3"))
 SEED = int(os.environ.get("CHRONIK_INGEST_SEED", "5"))
@@ -111,10 +110,7 @@ KINDS = (kill_driver, kill_workers, kill_java)
 def test_after_kills_of_driver_and_workers_the_table_equals_the_topic(
     chronik_node: RunningNode, tmp_path: Path
 ) -> None:
-    try:
-        java_version()
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    needs("spark")
     topic = new_topic(chronik_node.bootstrap, PARTITIONS)
     sent = [Sent(number % PARTITIONS, b"%d" % number, value_of(number)) for number in range(RECORDS)]
     send(chronik_node.bootstrap, topic, sent)

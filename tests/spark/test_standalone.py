@@ -12,8 +12,8 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.session import NotReady, java_version
 from chronik.testing import RunningNode
+from tests.clients.support import needs
 from tests.spark.standalone import WORKERS, standalone
 from tests.spark.support import new_topic, received, send, simple
 
@@ -24,10 +24,7 @@ DRIVER = Path(__file__).with_name("standalone_driver.py")
 def test_source_sink_ingest_and_audit_run_in_the_executors_of_a_cluster(
     chronik_node: RunningNode, tmp_path: Path
 ) -> None:
-    try:
-        java_version()
-    except NotReady as problem:
-        pytest.skip(str(problem))
+    needs("spark")
     here = chronik_node.bootstrap
     source, target = new_topic(here, 2), new_topic(here, 2)
     send(here, source, simple(500) + simple(500, 1, 500))
