@@ -121,9 +121,8 @@ class Client:
             wanted = sorted({name.topic, *(known.topic for known in self.routes.places)})
             answer = await self.ask(
                 "metadata",
-                topics=tuple(topic(name=each) for each in wanted),
+                topics=tuple(topic(name=each, topic_id=None) for each in wanted),
                 allow_auto_topic_creation=False,
-                include_cluster_authorized_operations=False,
                 include_topic_authorized_operations=False,
             )
             for told in answer.topics:

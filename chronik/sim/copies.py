@@ -46,6 +46,7 @@ class Copies:
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
         self._safe: dict[Key, dict[int, SafeBatch]] = {}  # by base offset, for ever
         self._safe_end: dict[Key, int] = {}
+        self._watermarks: dict[Key, int] = {}  # the highest that any node had, for ever
         self._excused: dict[tuple[Key, int], bool] = {}  # copies that went with their disk and have not caught up yet
         self._written: dict[tuple[Key, int, int], tuple[int, int]] = {}  # crc and node by epoch and base offset
 
@@ -91,7 +92,8 @@ class Copies:
                     f"{name} is led by node{leader} and by {who} in leader epoch {sight.leader_epoch}"
                 )
         sights[node_id] = sight
-        if (key, node_id) in self._excused and sight.end_offset >= self._safe_end.get(key, 0):
+        self._watermarks[key] = max(self._watermarks.get(key, 0), sight.watermark)
+        if (key, node_id) in self._excused and sight.safe_end >= self._watermarks[key]:
             del self._excused[key, node_id]
         self._check_in_sync(name, key, sights)
 

@@ -27,7 +27,7 @@ VERSIONS = {
     "list_offsets": 7,
     "offset_commit": 8,
     "offset_fetch": 7,
-    "metadata": 9,
+    "metadata": 12,
     "find_coordinator": 3,
     "join_group": 7,
     "heartbeat": 4,

@@ -1,7 +1,8 @@
 """What a client of a simulated world knows of the cluster: where brokers are, who leads, who coordinates.
 
 As Kafka's own clients do it: a leader of an older epoch than one that was heard of before is not believed (KIP-320),
-so a node that has been left behind cannot lead a client back to the past.
+so a node that has been left behind cannot lead a client back to the past. A topic with another id is another topic,
+whatever its name: its epochs begin anew.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ class Place(NamedTuple):
     leader: int  # -1: nobody leads
     leader_epoch: int
     replicas: tuple[int, ...]
+    topic_id: Any
 
 
 class Routes:
@@ -38,9 +40,9 @@ class Routes:
             for part in topic.partitions:
                 name = TopicPartition(topic.name, part.partition_index)
                 known = self.places.get(name)
-                if known is None or part.leader_epoch >= known.leader_epoch:
+                if known is None or topic.topic_id != known.topic_id or part.leader_epoch >= known.leader_epoch:
                     leader = part.leader_id if part.error_code == Code.NONE else -1
-                    self.places[name] = Place(leader, part.leader_epoch, part.replica_nodes)
+                    self.places[name] = Place(leader, part.leader_epoch, part.replica_nodes, topic.topic_id)
         self.is_stale = False
 
     def doubt(self) -> None:

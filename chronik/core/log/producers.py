@@ -3,6 +3,9 @@
 `check` says what a batch is, `advance` takes it in; the log calls both around one write, so that no other batch
 comes between. The last five batches of a producer are remembered, because that many may be under way at once: a
 retry of any of them is answered with its first offsets.
+
+Of a producer nothing is known of, any batch may be the first. Unless an earlier one was put off (`put_off`): those
+that were under way behind it must not overtake it.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from chronik.core.types import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, UNKNOWN_OFFSET
 
 BATCHES_KEPT = 5
+PUT_OFF_KEPT = 1000  # producers; each is kept until it is heard of again, and some never are
 SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
 
 
@@ -77,10 +81,11 @@ class Producer:
 class Producers:
     """The producers of one partition."""
 
-    __slots__ = ("_by_id",)
+    __slots__ = ("_by_id", "_put_off")
 
     def __init__(self, producers: Iterable[Producer] = ()) -> None:
         self._by_id = {producer.producer_id: producer for producer in producers}
+        self._put_off: dict[int, tuple[int, int]] = {}  # epoch and sequence of what an unknown producer must send again
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -97,6 +102,7 @@ class Producers:
         producer = self._by_id.get(header.producer_id)
         # Nothing known (new, or expired): any sequence is a beginning, as in Kafka since 2.0.
         if producer is None:
+            self._check_not_overtaking(header)
             return NEXT
         sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:
@@ -112,6 +118,26 @@ class Producers:
         if producer.transaction_start_offset >= 0 and not header.attributes & TRANSACTIONAL_BIT:
             raise Refused(Code.INVALID_TXN_STATE, f"producer {producer.producer_id} has a transaction open")
         return NEXT
+
+    def put_off(self, header: BatchHeader) -> None:
+        """A batch is refused that its producer will send again: too few are in sync, or the disk is full. Kafka takes
+        the next one of a new producer then, and the producer has to choose between disorder and loss."""
+        producer_id, put_off = header.producer_id, self._put_off
+        if producer_id < 0 or producer_id in self._by_id:
+            return
+        epoch, sequence = put_off.get(producer_id, (NO_EPOCH, 0))
+        if epoch != header.producer_epoch or header.base_sequence < sequence:
+            put_off[producer_id] = header.producer_epoch, header.base_sequence
+            if len(put_off) > PUT_OFF_KEPT:
+                del put_off[next(iter(put_off))]
+
+    def _check_not_overtaking(self, header: BatchHeader) -> None:
+        epoch, sequence = self._put_off.get(header.producer_id, (NO_EPOCH, 0))
+        if epoch == header.producer_epoch and header.base_sequence > sequence:
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {header.producer_id} sent sequence {header.base_sequence}, and {sequence} was not taken yet",
+            )
 
     def _check_new_epoch(self, producer: Producer, header: BatchHeader) -> None:
         if header.producer_epoch < producer.epoch:
@@ -130,6 +156,7 @@ class Producers:
         producer = self._by_id.get(header.producer_id)
         if producer is None:
             producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+            self._put_off.pop(header.producer_id, None)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()

@@ -12,7 +12,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Appended, Log
 from chronik.core.log.segment import Slice
-from chronik.core.records.batch import accept
+from chronik.core.records.batch import BatchHeader, accept
 from chronik.core.replica.divergence import Diverging, diverging
 from chronik.core.replica.in_sync import ANY_EPOCH, InSyncSet
 from chronik.core.types import UNKNOWN_OFFSET, Buffer
@@ -180,18 +180,23 @@ class Replica:
         in_sync = self.in_sync
         if in_sync is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
-        if acks == ACKS_ALL and len(in_sync.in_sync) < self.log.config.min_insync_replicas:
-            self._check_enough_in_sync(in_sync)
         header = accept(records)
+        if acks == ACKS_ALL and len(in_sync.in_sync) < self.log.config.min_insync_replicas:
+            self._check_enough_in_sync(in_sync, header)
         if header.is_transactional:  # as Kafka answers a transaction without a transactional id; there are none yet
             raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
-        appended = self.log.append(records, header, self.leader_epoch, now_ms)
+        try:
+            appended = self.log.append(records, header, self.leader_epoch, now_ms)
+        except OSError:
+            self.log.producers.put_off(header)
+            raise
         if not self.is_synced:
             self.own_safe(self.log.end_offset)
         return appended
 
-    def _check_enough_in_sync(self, in_sync: InSyncSet) -> None:
+    def _check_enough_in_sync(self, in_sync: InSyncSet, header: BatchHeader) -> None:
         if len(in_sync.in_sync) < self.in_sync_min:
+            self.log.producers.put_off(header)
             raise Refused(
                 Code.NOT_ENOUGH_REPLICAS, f"in sync are {list(in_sync.in_sync)}, {self.in_sync_min} are wanted"
             )

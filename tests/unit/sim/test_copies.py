@@ -133,6 +133,15 @@ def test_a_copy_that_went_with_its_disk_is_excused_until_it_has_caught_up(copies
         copies.saw(2, "t-0", KEY, sight(0))
 
 
+def test_a_copy_whose_batches_are_not_followed_is_excused_too(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(1, watermark=1, counted=(1, 2)))
+    copies.saw(2, "t-0", KEY, sight(1))
+    copies.lost_disk(2)
+    copies.process_ended(2)
+
+    copies.saw(2, "t-0", KEY, sight(0))
+
+
 def test_a_copy_that_begins_anew_may_know_less(copies: Copies) -> None:
     copies.saw(1, "t-0", KEY, sight(watermark=3))
 

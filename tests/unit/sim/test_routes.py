@@ -12,12 +12,14 @@ from chronik.sim.routes import Place, Routes
 NAME = TopicPartition("topic", 0)
 
 
-def answer(leader: int, epoch: int, code: Code = Code.NONE) -> Any:
+def answer(leader: int, epoch: int, code: Code = Code.NONE, topic_id: int = 1) -> Any:
     part = SimpleNamespace(
         partition_index=0, leader_id=leader, leader_epoch=epoch, replica_nodes=(1, 2), error_code=code
     )
     brokers = [SimpleNamespace(node_id=node, host=f"node{node}", port=9092) for node in (1, 2)]
-    return SimpleNamespace(brokers=brokers, topics=[SimpleNamespace(name="topic", partitions=[part])])
+    return SimpleNamespace(
+        brokers=brokers, topics=[SimpleNamespace(name="topic", topic_id=topic_id, partitions=[part])]
+    )
 
 
 def test_it_knows_where_the_leader_is() -> None:
@@ -25,7 +27,7 @@ def test_it_knows_where_the_leader_is() -> None:
 
     routes.learn(answer(2, 5))
 
-    assert routes.places[NAME] == Place(2, 5, (1, 2))
+    assert routes.places[NAME] == Place(2, 5, (1, 2), 1)
     assert routes.address_of(2) == ("node2", 9092)
     assert not routes.is_stale
 
@@ -44,7 +46,7 @@ def test_nobody_leads_when_the_answer_says_so() -> None:
 
     routes.learn(answer(-1, 6, Code.LEADER_NOT_AVAILABLE))
 
-    assert routes.places[NAME] == Place(-1, 6, (1, 2))
+    assert routes.places[NAME] == Place(-1, 6, (1, 2), 1)
     assert routes.address_of(-1) is None
 
 
@@ -56,6 +58,15 @@ def test_a_new_topic_of_an_old_name_begins_anew() -> None:
     routes.learn(answer(1, 0))
 
     assert routes.places[NAME].leader == 1
+
+
+def test_a_topic_of_another_id_is_another_topic() -> None:
+    routes = Routes()
+    routes.learn(answer(2, 5))
+
+    routes.learn(answer(1, 0, topic_id=2))
+
+    assert routes.places[NAME] == Place(1, 0, (1, 2), 2)
 
 
 def test_doubts_make_it_ask_again() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.errors import Code, Refused
-from chronik.core.log.producers import Duplicate, Next, Producers
+from chronik.core.log.producers import PUT_OFF_KEPT, Duplicate, Next, Producers
 from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from tests.unit.core.log.logs import batch_of, header_of
 
@@ -62,6 +62,41 @@ def test_a_batch_that_overlaps_a_known_one_is_no_duplicate() -> None:
 
 def test_an_unknown_producer_may_begin_anywhere() -> None:
     assert isinstance(Producers().check(header(42)), Next)
+
+
+def test_what_is_under_way_behind_a_batch_that_was_put_off_does_not_overtake_it() -> None:
+    producers = Producers()
+    producers.put_off(header(0, 2))
+    producers.put_off(header(2, 1))
+
+    assert refusal_of(producers, header(2, 1)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert refusal_of(producers, header(3)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(producers.check(header(0, 2)), Next)
+    assert isinstance(producers.check(header(3, producer_id=8)), Next)
+    assert isinstance(producers.check(header(0, epoch=1)), Next)  # it gave up what was put off
+
+    producers.advance(header(0, 2), 0, 1000)
+    assert isinstance(producers.check(header(2, 1)), Next)
+    producers.expire(100_000, 1)
+    assert isinstance(producers.check(header(9)), Next)
+
+
+def test_a_batch_that_was_put_off_of_a_known_producer_is_still_due() -> None:
+    producers = producers_with(header(0, 3))
+
+    producers.put_off(header(3))
+
+    assert refusal_of(producers, header(4)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert isinstance(producers.check(header(3)), Next)
+
+
+def test_producers_that_were_put_off_and_never_came_back_are_forgotten_one_day() -> None:
+    producers = Producers()
+    for producer_id in range(PUT_OFF_KEPT + 1):
+        producers.put_off(header(0, producer_id=producer_id))
+
+    assert isinstance(producers.check(header(5, producer_id=0)), Next)
+    assert refusal_of(producers, header(5, producer_id=1)) is Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_an_older_epoch_is_fenced() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import Any, cast
 
 import pytest
@@ -145,6 +146,34 @@ def test_acks_all_is_refused_when_too_few_are_in_sync_and_nothing_is_written(
     assert caught.value.code == Code.NOT_ENOUGH_REPLICAS
     assert replica.log.end_offset == 0
     assert replica.append(batch_of(), 1, NOW_MS).base_offset == 0
+
+
+def test_a_new_producers_batches_do_not_overtake_the_one_that_too_few_were_in_sync_for() -> None:
+    replica = replica_of(in_sync=(HERE,), replicas=(HERE, 2), config=TopicConfig(min_insync_replicas=2))
+    with pytest.raises(Refused):
+        replica.append(batch_of(producer_id=7, sequence=0), ACKS_ALL, NOW_MS)
+    replica.in_sync_decided((HERE, 2), partition_epoch=1)
+
+    with pytest.raises(Refused) as caught:
+        replica.append(batch_of(producer_id=7, sequence=1), ACKS_ALL, NOW_MS)
+
+    assert caught.value.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert replica.append(batch_of(producer_id=7, sequence=0), ACKS_ALL, NOW_MS).base_offset == 0
+    assert replica.append(batch_of(producer_id=7, sequence=1), ACKS_ALL, NOW_MS).base_offset == 1
+
+
+def test_a_new_producers_batches_do_not_overtake_the_one_that_the_disk_had_no_room_for() -> None:
+    files = MemoryFiles()
+    replica = replica_of(files=files)
+    files.failures["write"] = OSError(errno.ENOSPC, "No space left on device")
+    with pytest.raises(OSError):
+        replica.append(batch_of(producer_id=7, sequence=0), 1, NOW_MS)
+    files.failures.clear()
+
+    with pytest.raises(Refused) as caught:
+        replica.append(batch_of(producer_id=7, sequence=1), 1, NOW_MS)
+
+    assert caught.value.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 
 def test_no_more_have_to_be_in_sync_than_there_are_replicas() -> None:
