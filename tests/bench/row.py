@@ -108,6 +108,11 @@ class Case:
     """Whether a quick run has it."""
     is_of_peer: bool = False
     """Whether it uses a tool of the peer: it is left out where there is no peer."""
+    rounds_max: int | None = None
+    """A case that takes many minutes is not measured in every round."""
+
+    def is_in_round(self, number: int) -> bool:
+        return self.rounds_max is None or number <= self.rounds_max
 
 
 def one_line(name: str, measure: Callable[[Bench], Figures], *, is_quick: bool = True) -> Case:

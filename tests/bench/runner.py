@@ -56,7 +56,9 @@ def steps_of(rows: Sequence[Row], systems: Sequence[System], scale: Scale, round
     return [
         (case, system)
         for case in cases
-        if (case.is_quick or not scale.is_quick) and (has_peer or not case.is_of_peer)
+        if (case.is_quick or not scale.is_quick)
+        and (has_peer or not case.is_of_peer)
+        and case.is_in_round(round_number)
         for system in order
         if system.name == OURS or any(row.has_peer for row in rows_with(case, rows))
     ]
@@ -106,4 +108,4 @@ def _measure(case: Case, system: System, scale: Scale, directory: Path) -> tuple
 
 
 def count_of_steps(rows: Sequence[Row], systems: Sequence[System], scale: Scale, rounds: int) -> int:
-    return rounds * len(steps_of(rows, systems, scale))
+    return sum(len(steps_of(rows, systems, scale, number)) for number in range(1, rounds + 1))

@@ -19,7 +19,7 @@ from tests.bench.fakes import an_empty_result
 from tests.bench.results import Measured, Result
 from tests.bench.row import Bench, Case, Figure, Row, at_least, at_most
 from tests.bench.rows import ROWS
-from tests.bench.runner import Gathering, run
+from tests.bench.runner import Gathering, count_of_steps, run
 from tests.bench.scale import TINY
 from tests.bench.systems.chronik import Chronik
 from tests.bench.systems.system import ServerFailed
@@ -74,6 +74,16 @@ def test_rounds_are_interleaved_and_a_case_that_fails_is_told_and_the_others_go_
     assert asked == ["fine", "broken", "fine", "broken"]
     assert [each.values for each in result.measured] == [[1.0, 3.0]]
     assert result.failures == [f"round {number}, row, broken, chronik: it did not start" for number in (1, 2)]
+
+
+def test_a_long_case_is_not_in_every_round(tmp_path: Path) -> None:
+    row = Row("row", "A row", (), (Case("short", lambda bench: {}), Case("long", lambda bench: {}, rounds_max=2)))
+    told: list[str] = []
+
+    run(an_empty_result(rounds=3), [row], [Chronik()], TINY, tmp_path, announce=told.append)
+
+    assert [line.split(": ")[1] for line in told] == ["short, chronik", "long, chronik"] * 2 + ["short, chronik"]
+    assert count_of_steps([row], [Chronik()], TINY, rounds=3) == len(told)
 
 
 def test_a_goal_is_held_against_the_median_of_the_rounds() -> None:
