@@ -93,7 +93,7 @@ class Metadata:
         self._files = files
         self._metrics = metrics
         self._controller = controller
-        self._snapshot_records = snapshot_records
+        self.snapshot_records = snapshot_records
         self._host: MachineHost | None = None
         self._proposed: deque[_Proposed] = deque()
         self._awaited: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
@@ -265,7 +265,7 @@ class Metadata:
     def _snapshot_if_due(self) -> None:
         latest = self._quorum.log.snapshot
         since = self.image.version - (0 if latest is None else latest.end_offset)
-        if since >= self._snapshot_records and self._snapshotting is None and self._quorum.replica.offline is None:
+        if since >= self.snapshot_records and self._snapshotting is None and self._quorum.replica.offline is None:
             work = self._write_snapshot(self.image.copy())
             self._snapshotting = asyncio.get_running_loop().create_task(work, name="metadata-snapshot")
 

@@ -33,6 +33,7 @@ class Host:
         chance: SimChance,
         judge: Judge,
         story: Story,
+        snapshot_records: int | None = None,
     ) -> None:
         self.node_id = node_id
         self.name = host_name(node_id)
@@ -47,6 +48,7 @@ class Host:
         self._config = NodeConfig.from_settings(
             {"node.id": str(node_id), "listeners": f"PLAINTEXT://{self.name}:{PORT}", "http.address": "", **settings}
         )
+        self._snapshot_records = snapshot_records
         self.node: Node | None = None  # None: nothing runs here
         self.process: SimProcess | None = None
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
@@ -78,6 +80,8 @@ class Host:
             network = SimNetwork(self._wires, self.name)
             self.node = Node(self._config, identity, self.disk, self.clock, network, chance, "/data")
             self.graveyard.append(self.node)
+            if self._snapshot_records is not None:
+                self.node.metadata.snapshot_records = self._snapshot_records
             await self.node.start()
             self._story.tell(self.name, "is ready")
         except (OSError, Refused) as problem:

@@ -85,7 +85,7 @@ class Inspector:
     def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: Sight) -> None:
         tails = self._tails[host.node_id]
         tail = tails.get(key)
-        if tail is None:
+        if tail is None or tail.offset < sight.start_offset:  # the second: a snapshot took the place of the log
             tail = tails[key] = Tail(host.disk, replica.log.directory)
         for header in tail.grown(sight.end_offset):
             if len(self._hosts) > 1:  # a node alone may write something else in the place of what a power cut took

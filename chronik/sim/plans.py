@@ -42,6 +42,11 @@ def node_settings(chance: SimChance, node_count: int, *, is_synced: bool) -> dic
     return settings
 
 
+def snapshot_records(chance: SimChance) -> int | None:
+    """After how many records of metadata a snapshot is due. None: as in real life; no world is long enough for that."""
+    return chance.one_of((None, None, 5, 20))
+
+
 def _cluster_settings(chance: SimChance, node_count: int) -> dict[str, str]:
     beat_ms = chance.one_of((200, 500, 1_000))
     replicas = chance.one_of((1, min(node_count, 3), min(node_count, 3)))

@@ -18,7 +18,7 @@ from chronik.sim.host import Host
 from chronik.sim.inspector import Inspector
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
-from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, topic_plans
+from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, snapshot_records, topic_plans
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story, Violation
 
@@ -78,7 +78,8 @@ class World:
 
     def _host(self, node_id: int, settings: dict[str, str]) -> Host:
         chance = self.chance.other(f"node{node_id}")
-        return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story)
+        records = snapshot_records(self.chance.other("snapshots"))
+        return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
 
     # --- clients
 
