@@ -85,9 +85,13 @@ class Inspector:
     def _follow(self, host: Host, replica: Replica, name: TopicPartition, key: Key, sight: Sight) -> None:
         tails = self._tails[host.node_id]
         tail = tails.get(key)
-        if tail is None or tail.offset < sight.start_offset:  # the second: a snapshot took the place of the log
+        if tail is None:
             tail = tails[key] = Tail(host.disk, replica.log.directory)
-        for header in tail.grown(sight.end_offset):
+        grown = list(tail.grown(sight.end_offset))
+        if tail.offset < sight.start_offset:  # a snapshot took the place of the log
+            tail = tails[key] = Tail(host.disk, replica.log.directory)
+            grown = list(tail.grown(sight.end_offset))
+        for header in grown:
             if len(self._hosts) > 1:  # a node alone may write something else in the place of what a power cut took
                 self.copies.batch(host.node_id, str(name), key, header)
         for header, is_durable in tail.passed(sight.watermark):
