@@ -4,7 +4,7 @@ chronik bench run [ROW ...] [--rounds N] [--quick]    measure, print, keep in be
 chronik bench show [RESULT]                           the newest if none is named
 chronik bench compare BEFORE AFTER                    two results beside each other
 chronik bench report [RESULT] [--out PAGE]            one page with pictures
-chronik bench publish [RESULT]                        rewrite the figures of docs/benchmarks.md
+chronik bench publish [RESULT ...]                    rewrite the figures of docs/benchmarks.md and README.md
 chronik bench kafka [--nodes 3]                       an Apache Kafka to try things against, until Ctrl-C
 chronik bench rows                                    what there is to measure
 """
@@ -83,8 +83,8 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("result", nargs="?", type=Path, help="else the newest")
     command.add_argument("--out", type=Path, help="the page; else beside the result")
     command.set_defaults(does=_report)
-    command = commands.add_parser("publish", help="rewrite the figures of docs/benchmarks.md")
-    command.add_argument("result", nargs="?", type=Path, help="else the newest")
+    command = commands.add_parser("publish", help="rewrite the figures of docs/benchmarks.md and README.md")
+    command.add_argument("results", nargs="*", type=Path, help="of different rows; else the newest")
     command.set_defaults(does=_publish)
     command = commands.add_parser("kafka", help="run Apache Kafka until Ctrl-C, as the bench runs it")
     command.add_argument("--nodes", type=int, choices=(1, 3), default=1)
@@ -193,9 +193,10 @@ def _report(asked: argparse.Namespace) -> int:
 
 
 def _publish(asked: argparse.Namespace) -> int:
-    path, result = _loaded(asked.result)
-    report.publish(result)
-    print(f"{report.PAGE.relative_to(results.ROOT)} now has the figures of {path.name}")
+    found = [_loaded(path) for path in asked.results or [None]]
+    report.publish([result for _, result in found])
+    pages = " and ".join(str(page.relative_to(results.ROOT)) for page in (report.PAGE, report.README))
+    print(f"{pages} now have the figures of {', '.join(path.name for path, _ in found)}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""A result as tables: for the terminal, and for docs/benchmarks.md.
+"""A result as tables: for the terminal, for docs/benchmarks.md, and in short for the README.
 
 A row that a peer was measured for has the systems side by side, with their ratio. Of the others, a row of several
 lines has its figures side by side, and a row of one line has them one below the other.
@@ -6,8 +6,8 @@ lines has its figures side by side, and a row of one line has them one below the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rich.console import Console
@@ -20,6 +20,7 @@ from tests.bench.row import Figure, Row
 from tests.bench.rows import ROWS
 
 PAGE = ROOT / "docs" / "benchmarks.md"
+README = ROOT / "README.md"
 BEGIN = "<!-- figures: written by `chronik bench publish` -->"
 END = "<!-- end of figures -->"
 NOT_MET = "✗"
@@ -155,15 +156,56 @@ def show(result: Result, console: Console) -> None:
     console.print(circumstances(result), soft_wrap=True)
 
 
-def markdown(result: Result) -> str:
-    """The same for a page."""
-    lines = [circumstances(result), "", goals_met(result), ""]
+def markdown(parts: Sequence[Result]) -> str:
+    """The same for a page, of one run or of several that measured different rows."""
+    result = together(parts)
+    lines = [*("\n".join(map(circumstances, parts)).splitlines()), "", goals_met(result), ""]
     for grid in [*([summary(result)] if result.ratios else []), *grids(result)]:
-        lines += [f"### {grid.title}", "", _pipes(grid.headings), _rule(grid)]
-        lines += [*map(_pipes, grid.lines), ""]
+        lines += [f"### {grid.title}", "", *_table(grid), ""]
     lines += [f"Not measured: {failure}\n" for failure in result.failures]
     lines += [f"Left out: {reason}\n" for reason in result.left_out]
     return "\n".join(lines)
+
+
+def short_markdown(parts: Sequence[Result]) -> str:
+    """A line for each goal, for the README: the range from the worst line to the best."""
+    result = together(parts)
+    return "\n".join([*_table(_in_short(result)), "", goals_met(result), *map(circumstances, parts)])
+
+
+def _in_short(result: Result) -> Grid:
+    lines = []
+    for row in (row for row in ROWS if row.code):
+        for figure in row.figures:
+            goal = figure.ratio_goal or (None if row.has_peer and row.name != "seed-run" else figure.goal)
+            of: list[Ratio] | list[Measured] = result.ratios if figure.ratio_goal else result.measured
+            found = [each for each in of if (each.row, each.figure) == (row.name, figure.name)]
+            ours = [each.median for each in found if not isinstance(each, Measured) or each.system == OURS]
+            if goal is None or not ours:
+                continue
+            ends = sorted({f"{value:.2f}": value for value in ours}.items(), key=lambda end: end[1])
+            unit = " x Kafka" if figure.ratio_goal else ""
+            mark = "" if all(map(goal.is_met, ours)) else f" {NOT_MET}"
+            span = " to ".join(dict.fromkeys((ends[0][0], ends[-1][0])))
+            lines.append([f"{row.code} {row.name}", figure.label, f"{span}{unit}{mark}", str(goal)])
+    return Grid("In short", ["", "", "measured", "goal"], lines, words=2)
+
+
+def together(parts: Sequence[Result]) -> Result:
+    """Several runs as one; of a row that several have, the last counts."""
+    last = {each.row: part for part in parts for each in part.measured}
+    return replace(
+        parts[-1],
+        measured=[each for part in parts for each in part.measured if last[each.row] is part],
+        ratios=[each for part in parts for each in part.ratios if last[each.row] is part],
+        series=[each for part in parts for each in part.series if last[each.row] is part],
+        failures=[each for part in parts for each in part.failures],
+        left_out=[each for part in parts for each in part.left_out],
+    )
+
+
+def _table(grid: Grid) -> list[str]:
+    return [_pipes(grid.headings), _rule(grid), *map(_pipes, grid.lines)]
 
 
 def _rule(grid: Grid) -> str:
@@ -174,13 +216,14 @@ def _pipes(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def publish(result: Result, page: Path = PAGE) -> None:
-    """Put the figures in their place on the page. Raises ValueError when the page has no such place."""
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} has no place for figures: '{BEGIN}' and '{END}'")
-    page.write_text(f"{before}{BEGIN}\n\n{markdown(result)}\n{END}{after}", encoding="utf-8")
+def publish(parts: Sequence[Result], page: Path = PAGE, readme: Path = README) -> None:
+    """Put the figures in their places. Raises ValueError when a page has no such place."""
+    for path, text in ((page, markdown(parts)), (readme, short_markdown(parts))):
+        before, begin, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+        _, end, after = rest.partition(END)
+        if not begin or not end:
+            raise ValueError(f"{path} has no place for figures: '{BEGIN}' and '{END}'")
+        path.write_text(f"{before}{BEGIN}\n\n{text}\n{END}{after}", encoding="utf-8")
 
 
 def goals_met(result: Result) -> str:

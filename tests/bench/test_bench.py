@@ -116,27 +116,43 @@ def test_a_result_of_another_format_is_not_read(tmp_path: Path) -> None:
         results.load(path)
 
 
-def test_a_result_takes_the_place_of_the_last_one_on_the_page(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(f"before\n{report.BEGIN}\nold figures\n{report.END}\nafter\n")
+def test_a_result_takes_the_place_of_the_last_one_on_the_pages(tmp_path: Path) -> None:
+    page, readme = tmp_path / "page.md", tmp_path / "README.md"
+    for path in (page, readme):
+        path.write_text(f"before\n{report.BEGIN}\nold figures\n{report.END}\nafter\n")
 
-    report.publish(a_result(), page)
-    report.publish(a_result(), page)
+    report.publish([a_result()], page, readme)
+    report.publish([a_result()], page, readme)
 
-    text = page.read_text()
-    assert text.startswith("before\n")
-    assert text.endswith("\nafter\n")
-    assert text.count("| first start | 0.700±14% ✗ |") == 1
-    assert "old figures" not in text
+    for path in (page, readme):
+        text = path.read_text()
+        assert text.startswith("before\n")
+        assert text.endswith("\nafter\n")
+        assert "old figures" not in text
+    assert page.read_text().count("| first start | 0.700±14% ✗ |") == 1
 
 
-def test_the_page_in_docs_has_a_place_for_figures(tmp_path: Path) -> None:
-    copy = tmp_path / "benchmarks.md"
-    copy.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+def test_the_pages_have_a_place_for_figures(tmp_path: Path) -> None:
+    page, readme = tmp_path / "benchmarks.md", tmp_path / "README.md"
+    page.write_text(report.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    readme.write_text(report.README.read_text(encoding="utf-8"), encoding="utf-8")
 
-    report.publish(a_result(), copy)
+    report.publish([a_result()], page, readme)
 
-    assert "| first start | 0.700±14% ✗ |" in copy.read_text(encoding="utf-8")
+    assert "| first start | 0.700±14% ✗ |" in page.read_text(encoding="utf-8")
+
+
+def test_runs_of_different_rows_are_published_together_and_the_last_of_a_row_counts() -> None:
+    first, second, again = (an_empty_result(rounds=1) for _ in range(3))
+    first.measured = [Measured("seed-run", "three nodes", "seconds", "chronik", median=9.0)]
+    second.measured = [Measured("audit-growth", "growth", "seconds", "chronik", median=8.5)]
+    again.measured = [Measured("seed-run", "three nodes", "seconds", "chronik", median=0.75)]
+
+    text = report.short_markdown([first, second, again])
+
+    assert "| B12 seed-run | seconds | 0.75 | ≤ 3 |" in text
+    assert "| B14 audit-growth | seconds | 8.50 | ≤ 11 |" in text
+    assert "9.00" not in text
 
 
 def test_a_goal_that_is_not_met_is_shown_and_named() -> None:

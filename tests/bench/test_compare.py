@@ -88,7 +88,7 @@ def test_the_comparison_is_shown_with_what_is_not_alike(tmp_path: Path, capsys: 
 def test_tables_have_both_systems_their_ratio_and_the_worst_of_each_row() -> None:
     result = a_result()
 
-    text = report.markdown(result)
+    text = report.markdown([result])
 
     assert "| produce 1 KB x 1 | msg/s | 202±1% | 101±1% | 2.00±0% ★ | ≥ 1 |" in text
     assert "| B3 node-cpu | node CPU s/GB | produce 1 KB x 1 | 1.00±0% ✗ | 1.00 | ≤ 0.7 | ≤ 0.4 |" in text
