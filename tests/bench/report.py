@@ -193,7 +193,7 @@ def _in_short(result: Result) -> Grid:
 
 def together(parts: Sequence[Result]) -> Result:
     """Several runs as one; of a row that several have, the last counts."""
-    last = {each.row: part for part in parts for each in part.measured}
+    last = {each.row: part for part in parts for each in (*part.measured, *part.ratios, *part.series)}
     return replace(
         parts[-1],
         measured=[each for part in parts for each in part.measured if last[each.row] is part],
