@@ -193,12 +193,15 @@ def _in_short(result: Result) -> Grid:
 
 def together(parts: Sequence[Result]) -> Result:
     """Several runs as one; of a row that several have, the last counts."""
-    last = {each.row: part for part in parts for each in (*part.measured, *part.ratios, *part.series)}
+    last: dict[str, Result] = {}
+    for part in parts:
+        every: list[Measured | Ratio] = [*part.measured, *part.ratios]
+        last |= {each.row: part for each in every}
     return replace(
         parts[-1],
         measured=[each for part in parts for each in part.measured if last[each.row] is part],
         ratios=[each for part in parts for each in part.ratios if last[each.row] is part],
-        series=[each for part in parts for each in part.series if last[each.row] is part],
+        series=[each for part in parts for each in part.series if last.get(each.row) is part],
         failures=[each for part in parts for each in part.failures],
         left_out=[each for part in parts for each in part.left_out],
     )
