@@ -110,6 +110,7 @@ class Faults:
     def wipe(self, host: Host) -> None:
         is_calm = all(other.is_up and not other.disk.is_troubled for other in self._world.hosts)
         is_calm = is_calm and "sync_error" not in self.counts and "write_error" not in self.counts  # their kills come
+        is_calm = is_calm and self._world.inspector.all_vote()
         if is_calm and all(self._world.inspector.has_all(other) for other in self._world.hosts):
             self._wiped = host
             host.lose_disk()

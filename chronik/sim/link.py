@@ -36,6 +36,8 @@ VERSIONS = {
     "create_topics": 7,
     "delete_topics": 5,
     "init_producer_id": 4,
+    "add_raft_voter": 0,
+    "remove_raft_voter": 0,
 }
 _KEYS = {api.name: api.key for api in APIS.values()}
 

@@ -21,6 +21,7 @@ from chronik.sim.network import SimNetwork, Wires
 from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, snapshot_records, topic_plans
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story, Violation
+from chronik.sim.voters import VoterChanges
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -137,6 +138,9 @@ class World:
         ]
         if chance.happens(0.5):
             others.append(self.client(Churn, "churn", is_over=self.is_written))
+        if self.node_count > 1 and chance.other("voters").happens(0.3):
+            node_ids = [host.node_id for host in self.hosts]
+            others.append(self.client(VoterChanges, "voters", is_over=self.is_written, node_ids=node_ids))
         return [*self.producers, *others]
 
     def _is_lost(self) -> bool:

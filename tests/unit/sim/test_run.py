@@ -28,6 +28,14 @@ def test_three_nodes_keep_their_promises_too_and_are_whole_in_the_end() -> None:
     assert any("snapshot of the metadata" in line for line in outcome.story)  # this seed has them early
 
 
+def test_votes_come_and_go_and_nobody_notices() -> None:
+    outcome = run_seed(4, 2.0, 3, is_whole_story_kept=True)  # this seed has somebody who changes them
+
+    assert outcome.broken is None, outcome.story
+    assert any("took the vote of node3 away" in line for line in outcome.story)
+    assert any("gave node3 its vote back" in line for line in outcome.story)
+
+
 def test_another_seed_is_another_world() -> None:
     assert run_seed(3, 2.0, 1).trace_hash != run_seed(4, 2.0, 1).trace_hash
 

@@ -1,0 +1,61 @@
+"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from chronik.core.errors import Code
+from chronik.sim.client import Client, milliseconds
+from chronik.sim.link import part_of
+from chronik.sim.plans import CLUSTER_ID, PORT, host_name
+
+TIMEOUT_MS = 3000
+
+
+class VoterChanges(Client):
+    """A round is one node's vote, gone and back. What a lost answer leaves open is settled by asking again."""
+
+    is_over: Callable[[], bool]
+    node_ids: Sequence[int]
+    rounds = 0
+    _node_id = 0  # whose vote it is now; 0: nobody's yet
+    _is_gone = False
+
+    async def attempt(self) -> None:
+        while not (self.is_over() and self._node_id == 0):
+            if self._node_id == 0:
+                await asyncio.sleep(self.chance.between(0.2, 3.0))
+                self._node_id = self.chance.one_of(self.node_ids)
+            if not self._is_gone:
+                await self._remove()
+                self._is_gone = True
+                await asyncio.sleep(self.chance.between(0, 2.0))
+            await self._add()
+            self._node_id, self._is_gone = 0, False
+            self.rounds += 1
+
+    async def _remove(self) -> None:
+        answer = await self.ask(
+            "remove_raft_voter", cluster_id=CLUSTER_ID, voter_id=self._node_id, voter_directory_id=None
+        )
+        self._check(answer, Code.VOTER_NOT_FOUND, "taking a vote away")
+        self.story.tell(self.name, f"took the vote of node{self._node_id} away")
+
+    async def _add(self) -> None:
+        listener = part_of("add_raft_voter", "listeners")
+        answer = await self.ask(
+            "add_raft_voter",
+            cluster_id=CLUSTER_ID,
+            timeout=milliseconds(TIMEOUT_MS),
+            voter_id=self._node_id,
+            voter_directory_id=None,
+            listeners=(listener(name="INTERNAL", host=host_name(self._node_id), port=PORT),),
+        )
+        self._check(answer, Code.DUPLICATE_VOTER, "giving a vote back")
+        self.story.tell(self.name, f"gave node{self._node_id} its vote back")
+
+    def _check(self, answer: Any, done_already: Code, what: str) -> None:
+        if answer.error_code != done_already:
+            self.check(answer.error_code, what)
