@@ -5,9 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import re
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
@@ -59,23 +57,21 @@ def spark_session(
     """A session for one job, with its errors in plain words. Raises CliError where Spark cannot run."""
     with spark_errors():
         pairs = parse_pairs("--spark", settings or ())
-        scratch = tempfile.mkdtemp(prefix="chronik-spark-")
+        from chronik.pipeline.session import own_scratch
+
+        with _quiet_java(os.path.join(own_scratch(), "java.log")):
+            spark = _opened(f"chronik {job}", master, memory, pairs)
         try:
-            with _quiet_java(os.path.join(scratch, "java.log")):
-                spark = _opened(f"chronik {job}", master, memory, pairs, scratch)
-            try:
-                yield spark
-            finally:
-                spark.stop()
+            yield spark
         finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+            spark.stop()
 
 
-def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], scratch: str) -> SparkSession:
+def _opened(name: str, master: str, memory: str, settings: Mapping[str, str]) -> SparkSession:
     from chronik.pipeline.session import NotReady, open_session
 
     try:
-        return open_session(name, with_retries(master), memory, settings, scratch)
+        return open_session(name, with_retries(master), memory, settings)
     except NotReady as problem:
         raise CliError(str(problem)) from problem
 

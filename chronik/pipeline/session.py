@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import shlex
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -57,7 +59,7 @@ def open_session(
 ) -> SparkSession:
     """A session that knows the format `chronik`. The same process has one at a time. Raises NotReady.
 
-    `scratch_dir` must stay as long as the process: Java is started once, and keeps what it was started with.
+    `scratch_dir` must stay as long as the process; without it there is one that goes with the process.
     """
     java_version()
     try:
@@ -66,7 +68,7 @@ def open_session(
         raise NotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
     from chronik.pipeline.source import ChronikDataSource
 
-    scratch = scratch_dir or tempfile.mkdtemp(prefix="chronik-spark-")
+    scratch = scratch_dir or own_scratch()
     # Tasks must run the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", _quick_python(scratch) if master.startswith("local") else sys.executable)
     builder = SparkSession.builder.appName(name).master(master)
@@ -75,7 +77,26 @@ def open_session(
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(ChronikDataSource)
+    if scratch_dir is None:
+        _remove_with_java(spark, scratch)
     return spark
+
+
+@cache
+def own_scratch() -> str:
+    """A folder for all that Spark leaves lying about, removed at the end. One for the life of this process: Java is
+    started once, and keeps what it was started with."""
+    folder = tempfile.mkdtemp(prefix="chronik-spark-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def _remove_with_java(spark: SparkSession, folder: str) -> None:
+    """Java outlives us by a moment, and writes until it ends: it removes what it has put there since, or all of it
+    where we were killed."""
+    java = spark.sparkContext._jvm
+    assert java is not None
+    java.org.apache.spark.util.ShutdownHookManager.registerShutdownDeleteDir(java.java.io.File(folder))
 
 
 def _quick_python(scratch: str) -> str:
@@ -98,8 +119,9 @@ def _defaults(master: str, memory: str, scratch: str) -> dict[str, str]:
         file.write(_LOG4J)
     settings = {
         "spark.driver.memory": memory,
-        # A file, since Spark's own start-up warnings come before any setting of the log level.
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j}",
+        # A file, since Spark's own start-up warnings come before any setting of the log level. Java unpacks libraries
+        # and makes folders of its own, which stay when it is killed.
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile=file:{log4j} -Djava.io.tmpdir={scratch}",
         "spark.local.dir": scratch,
         "spark.sql.warehouse.dir": os.path.join(scratch, "warehouse"),
         "spark.sql.session.timeZone": "UTC",
