@@ -17,7 +17,7 @@ from chronik.cli.errors import CliError
 from chronik.cli.lab_run import LabRun
 from chronik.cli.output import print_line, print_table
 from chronik.lab.gallery import GALLERY, HEALTHY
-from tests.cluster.test_lab import HEALTHY_S, NAMED_S_MAX, run_lab
+from tests.cluster.lab_traces import HEALTHY_S, NAMED_S_MAX, run_lab
 
 TRIES = 3
 

@@ -1,55 +1,94 @@
-"""Traces of the lab's faults, recorded once: what the trace topic held, and what the live stall finder said of it."""
+"""Runs of the lab until a fault has been named; what the trace topic then held, and what follows from that alone."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 from chronik.cli.lab_run import LabRun
 from chronik.cli.trace_topic import stored_events
 from chronik.lab.gallery import GALLERY, HEALTHY
-from chronik.trace.events import to_lines
+from chronik.pipeline.judging import EVERY_US, Stall, stalls_between
+from chronik.trace.events import AnyEvent, to_lines
 from chronik.trace.verdicts import Cause, Verdict
-from tests.cluster.test_lab import HEALTHY_S, LOOK_EVERY_S, NAMED_S_MAX
 
+# Each takes as long as the rule that finds it wants to be sure, which is 5 to 25 s.
+NAMED_S_MAX = 60.0
+HEALTHY_S = 12.0
+LOOK_EVERY_S = 1.0
+NAMED_LATER_S = 3.0  # by a stored trace: nodes tell how things stand every second, or every third where all is calm
 STORED_AFTER_S = 1.5  # a record of the trace topic is a fifth of a second old at most; nodes here are busy
 TRACE_PARTITIONS = 3
+
+Blamed = tuple[Cause, str | None, str | None, int]
 
 
 class Recorded(NamedTuple):
     """What came of one fault."""
 
-    name: str
-    causes: list[Cause]  # that were named live, at any look
-    verdicts: list[Verdict]  # as of the last look
-    path: Path  # of its events, one JSON object a line
+    lab: LabRun
+    causes: set[Cause]  # that were named live, at any look
+    events: list[AnyEvent]  # of the trace topic, in the order of their times
+    until_us: int  # when it was last looked at live
 
     @property
-    def blamed(self) -> set[tuple[Cause, str | None, str | None, int]]:
-        return {(each.cause, each.topic, each.client_id, each.node) for each in self.verdicts}
+    def blamed(self) -> set[Blamed]:
+        """As of the last look."""
+        return blamed(self.lab.verdicts)
+
+    def stalls(self) -> list[Stall]:
+        """What the stored trace says, by the rules that diagnose deals out to Spark."""
+        return stalls_between(self.events, self.events[0].at_us, self.until_us + EVERY_US)
+
+    def write(self, path: Path) -> str:
+        """As exported files have it."""
+        path.write_bytes(to_lines(self.events))
+        return str(path)
+
+
+def blamed(verdicts: Iterable[Verdict]) -> set[Blamed]:
+    return {(each.cause, each.topic, each.client_id, each.node) for each in verdicts}
+
+
+def run_lab(name: str, directory: Path, seconds: float, then: Callable[[LabRun], None] = lambda lab: None) -> LabRun:
+    """Until it has been named, or so long; `then` sees it while it still runs."""
+    lab = LabRun(GALLERY[name], str(directory / name), port=0)
+    lab.open()
+    try:
+        while lab.named_after_s is None and lab.seconds < seconds:
+            time.sleep(LOOK_EVERY_S)
+            lab.look()
+        assert lab.ended() == []
+        then(lab)
+    finally:
+        lab.close()
+    return lab
 
 
 def record(
     name: str, directory: Path, while_open: Callable[[LabRun, int], None] = lambda lab, until_us: None
 ) -> Recorded:
-    """Runs a fault until it has been named, and keeps its trace as exported files have it. `while_open` is told until
-    when that is: a cluster with a fault may get worse after it."""
-    lab = LabRun(GALLERY[name], str(directory / name), port=0)
-    causes: dict[Cause, None] = {}
-    lab.open()
-    try:
-        while lab.named_after_s is None and lab.seconds < (HEALTHY_S if name == HEALTHY else NAMED_S_MAX):
+    """Runs a fault until it has been named, live and so long after that a stored trace can tell it too. `while_open` is
+    told until when that is: a cluster with a fault may get worse after it."""
+    told: list[tuple[list[AnyEvent], int]] = []
+
+    def keep(lab: LabRun) -> None:
+        later_s = lab.seconds + NAMED_LATER_S
+        while lab.seconds < later_s:
             time.sleep(LOOK_EVERY_S)
-            causes |= dict.fromkeys(verdict.cause for verdict in lab.look())
-        time.sleep(STORED_AFTER_S)
+            lab.look()
         until_us = round(time.time() * 1e6)
+        time.sleep(STORED_AFTER_S)
         stored = stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, b"")
-        events = [event for event in stored if event.at_us < until_us]
+        events = sorted((event for event in stored if event.at_us < until_us), key=lambda event: event.at_us)
+        told.append((events, until_us))
         while_open(lab, until_us)
-    finally:
-        lab.close()
-    path = directory / f"{name}.ndjson"
-    path.write_bytes(to_lines(events))
-    return Recorded(name, list(causes), lab.verdicts, path)
+
+    lab = run_lab(name, directory, HEALTHY_S if name == HEALTHY else NAMED_S_MAX, keep)
+    causes = {verdict.cause for verdict in (*lab.verdicts, *lab.others)}
+    if lab.named_after_s is not None and lab.exhibit.cause is not None:
+        causes.add(lab.exhibit.cause)
+    (events, until_us) = told[0]
+    return Recorded(lab, causes, events, until_us)

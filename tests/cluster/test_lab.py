@@ -1,23 +1,19 @@
 """The gallery of faults: each is called what it is, within seconds and with evidence; a healthy cluster nothing.
+The stored trace of each, looked at afterwards, says the same.
 
 Once each here; `make lab` does it ten times, and a hundred healthy runs.
 """
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 
-from chronik.cli.lab_run import LabRun
 from chronik.lab.gallery import GALLERY, HEALTHY
 from chronik.trace.verdicts import Verdict
+from tests.cluster.lab_traces import blamed, record
 
-# Each takes as long as the rule that finds it wants to be sure, which is 5 to 25 s.
-NAMED_S_MAX = 60.0
-HEALTHY_S = 12.0
-LOOK_EVERY_S = 1.0
 # Who it must be laid to: a node, or a client.
 BLAMED: dict[str, set[object]] = {
     "follower-stops-fetching": {3},
@@ -30,24 +26,11 @@ BLAMED: dict[str, set[object]] = {
 FAULTS = [name for name in GALLERY if name != HEALTHY]
 
 
-def run_lab(name: str, directory: Path, seconds: float) -> LabRun:
-    """Until it has been named, or so long."""
-    lab = LabRun(GALLERY[name], str(directory / name), port=0)
-    lab.open()
-    try:
-        while lab.named_after_s is None and lab.seconds < seconds:
-            time.sleep(LOOK_EVERY_S)
-            lab.look()
-        assert lab.ended() == []
-    finally:
-        lab.close()
-    return lab
-
-
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_fault_is_called_what_it_is_and_nothing_else(name: str, tmp_path: Path) -> None:
-    lab = run_lab(name, tmp_path, NAMED_S_MAX)
+def test_a_fault_is_called_what_it_is_and_nothing_else_live_and_from_its_trace(name: str, tmp_path: Path) -> None:
+    found = record(name, tmp_path)
 
+    lab = found.lab
     assert lab.named_after_s is not None, f"{lab.verdicts} after {lab.seconds:.0f} s, {lab.counts}"
     assert lab.others == []
     for verdict in lab.verdicts:
@@ -57,15 +40,20 @@ def test_a_fault_is_called_what_it_is_and_nothing_else(name: str, tmp_path: Path
         assert _blamed(verdict) <= BLAMED.get(name, _blamed(verdict))
     if name == "metadata-lists-one-node":
         assert any("told it of brokers" in line for line in lab.verdicts[0].evidence)
+    stored = [stall.verdict for stall in found.stalls()]
+    assert {verdict.cause for verdict in stored} == {lab.exhibit.cause}
+    assert found.blamed <= blamed(stored)
 
 
 def _blamed(verdict: Verdict) -> set[object]:
     return {verdict.node if verdict.client_id is None else verdict.client_id}
 
 
-def test_a_healthy_cluster_is_called_nothing(tmp_path: Path) -> None:
-    lab = run_lab(HEALTHY, tmp_path, HEALTHY_S)
+def test_a_healthy_cluster_is_called_nothing_live_and_from_its_trace(tmp_path: Path) -> None:
+    found = record(HEALTHY, tmp_path)
 
-    assert (lab.verdicts, lab.others) == ([], [])
-    assert lab.counts.failed == 0
-    assert lab.counts.consumed > 0
+    assert (found.lab.verdicts, found.lab.others) == ([], [])
+    assert found.lab.counts.failed == 0
+    assert found.lab.counts.consumed > 0
+    assert found.events
+    assert found.stalls() == []
