@@ -22,19 +22,19 @@ _MASTER, _WORKER = "org.apache.spark.deploy.master.Master", "org.apache.spark.de
 
 
 class Standalone:
-    """Its address, and how programs are run on it."""
+    """Its address, and what a driver needs in its environment."""
 
     def __init__(self, master: str, folder: Path) -> None:
         self.master = master
+        self.environment = {"PYSPARK_PYTHON": str(folder / "python"), "SPARK_LOCAL_IP": "127.0.0.1"}
         self._folder = folder
 
-    def run(self, *command: str, timeout_s: float = 800.0) -> str:
-        """A program that is a driver of its own; what it says on standard output."""
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, env=_environment(self._folder), check=False
-        )
-        assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}\n{done.stderr}"
-        return done.stdout
+    def executors(self) -> list[set[str]]:
+        """Of each application, in the order of their starts: the workers that ran executors for it."""
+        found: dict[str, set[str]] = {}
+        for place in self._folder.glob("worker-*/app-*"):
+            found.setdefault(place.name, set()).add(place.parent.name)
+        return [found[name] for name in sorted(found)]
 
 
 @contextlib.contextmanager

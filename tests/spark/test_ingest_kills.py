@@ -23,6 +23,7 @@ import pytest
 
 from chronik.testing import RunningNode
 from tests.clients.support import needs
+from tests.spark.commands import environment_of
 from tests.spark.support import Sent, new_topic, send
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
@@ -53,6 +54,7 @@ def started(arguments: list[str], log: Path) -> Iterator[psutil.Process]:
             [sys.executable, "-m", "chronik", "pipeline", "ingest", *arguments],
             stdout=file,
             stderr=file,
+            env=environment_of(log.parent),
             start_new_session=True,
         )
     try:
