@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chronik.cli.connect import check_reachable
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import print_json, print_line, print_note, print_table
@@ -84,6 +85,8 @@ def audit(
     if not topic and not received:
         raise CliError("there is nothing to compare", "name a --topic, or give what was --received")
     options = kafka_options(bootstrap, kafka)
+    if topic or with_trace or group or all_groups:
+        check_reachable(bootstrap)  # before Spark is started for nothing
     with spark_session("audit", master, driver_memory, spark) as session:
         from chronik.pipeline.jobs.audit import Settings, run
         from chronik.pipeline.progress import progress

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chronik.cli.connect import check_reachable
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import counted, print_json, print_line, print_note, print_table
@@ -84,6 +85,9 @@ def diagnose(
     options = kafka_options(bootstrap, kafka)
     if follow:
         _check_follow(trace, to, checkpoint)
+    if not trace:
+        check_reachable(bootstrap)  # before Spark is started for nothing
+    if follow:
         with spark_session("diagnose", master, driver_memory, spark) as session:
             _follow(session, options, str(to), str(checkpoint), from_beginning, once, round(every * 1e6))
         return

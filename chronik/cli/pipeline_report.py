@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from chronik.cli.connect import check_reachable
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import print_json, print_line
@@ -63,6 +64,8 @@ def report(
     stalls. Of the trace, and of an audit and runs of verify where they are given."""
     if not has_trace and audit is None and not run:
         raise CliError("there is nothing to report", "give --audit or --run, or leave out --no-trace")
+    if has_trace and not trace:
+        check_reachable(bootstrap)  # before Spark is started for nothing
     with spark_errors():
         from chronik.pipeline.jobs import report as job
         from chronik.pipeline.progress import progress

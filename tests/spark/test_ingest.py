@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -321,18 +320,6 @@ def test_bad_input_is_refused_before_anything_is_written(ingest: Ingest) -> None
         read_form(Kind.JSON, ingest.schema("id bigint, name"))
     with pytest.raises(CannotRun, match="need a schema"):
         read_form(Kind.JSON)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)]
-    if subprocess.run(mount, capture_output=True, check=False).returncode != 0:
-        pytest.skip("no small disk can be made here: that needs the right to mount one")
-    yield folder
-    # Lazily: Java may still have a file of a task that failed open.
-    subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 def test_a_full_disk_is_said_to_be_full_and_what_was_whole_stays_whole(ingest: Ingest, small_disk: Path) -> None:
