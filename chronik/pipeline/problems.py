@@ -17,6 +17,11 @@ from chronik.pipeline.options import BadOption
 # `chronik.pipeline.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
 _OURS = re.compile(r"chronik\.pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
 _SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file system|Disk quota exceeded)")
+# py4j's many words for a Java that was killed, or ran out of memory.
+_JAVA_IS_GONE = re.compile(
+    r"does not exist in the JVM|Answer from Java side is empty|Error while (sending|obtaining)|connect to the Java server"
+)
+_JAVA_GONE = "the connection to Spark's Java process is broken: it has ended"
 _LINES_OF_SPARK = 300
 
 
@@ -39,7 +44,7 @@ def plain_errors() -> Iterator[None]:
     except (Failed, Unreachable, BadOption) as problem:
         raise CannotRun(str(problem)) from problem
     except ConnectionError as problem:
-        raise CannotRun("the connection to Spark's Java process is broken: it has ended") from problem
+        raise CannotRun(_JAVA_GONE) from problem
     except OSError as problem:
         raise CannotRun(f"{problem.filename or 'a file'}: {problem.strerror or problem}") from problem
     except Exception as problem:
@@ -58,5 +63,7 @@ def in_words(problem: BaseException) -> str | None:
         return str(ours[-1]).strip()
     if system := _SYSTEM.search(text):
         return f"{system[1]}: a folder that Spark writes to is full or closed to it"
+    if type(problem).__module__.startswith("py4j") and _JAVA_IS_GONE.search(text):
+        return _JAVA_GONE
     first = next((line.strip() for line in text.splitlines() if line.strip()), type(problem).__name__)
     return f"Spark: {first[:_LINES_OF_SPARK]}"

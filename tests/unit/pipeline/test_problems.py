@@ -20,7 +20,12 @@ class FromSpark(Exception):
     """As PySpark raises them."""
 
 
+class FromPy4j(Exception):
+    """As the bridge to Java raises them."""
+
+
 FromSpark.__module__ = "pyspark.errors.exceptions.captured"
+FromPy4j.__module__ = "py4j.protocol"
 
 
 def test_our_words_are_found_in_a_java_error() -> None:
@@ -51,3 +56,15 @@ def test_what_the_cluster_would_not_do_and_the_disk_could_not_is_said_plainly() 
         raise ConnectionResetError(104, "Connection reset by peer")
     with pytest.raises(CannotRun, match="/full/part: No space left on device"), plain_errors():
         raise OSError(28, "No space left on device", "/full/part")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "org.apache.spark.sql.classic.SparkSession does not exist in the JVM",
+        "Answer from Java side is empty",
+        "Error while sending or receiving",
+    ],
+)
+def test_a_java_that_was_killed_is_said_to_have_ended(words: str) -> None:
+    assert in_words(FromPy4j(words)) == "the connection to Spark's Java process is broken: it has ended"
