@@ -19,7 +19,7 @@ _OURS = re.compile(r"chronik\.pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
 _SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file system|Disk quota exceeded)")
 # py4j's many words for a Java that was killed, or ran out of memory.
 _JAVA_IS_GONE = re.compile(
-    r"does not exist in the JVM|Answer from Java side is empty|Error while (sending|obtaining)|connect to the Java server"
+    r"does not exist in the JVM|from Java side is empty|Error while (sending|obtaining)|connect to the Java server"
 )
 _JAVA_GONE = "the connection to Spark's Java process is broken: it has ended"
 _LINES_OF_SPARK = 300
