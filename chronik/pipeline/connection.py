@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import ssl
 import struct
+import sys
 import time
+from functools import cache
 from typing import Any
 
 from chronik.core.errors import Code
@@ -16,6 +19,7 @@ from chronik.wire.versions import API_VERSIONS, APIS
 
 CONNECT_TIMEOUT_S = 10.0
 FRAME_BYTES_MAX = 1024 * 1024 * 1024
+LARGE_BYTES = 1024 * 1024
 SASL_HANDSHAKE, SASL_AUTHENTICATE = 17, 36
 _SIZE_AND_HEADER = struct.Struct(">ihhih")
 _INT16 = struct.Struct(">h")
@@ -68,9 +72,7 @@ class Connection:
 
     @staticmethod
     def request_type(api_key: int, version: int) -> type:
-        from kio.index import load_request_schema  # kio takes a fifth of a second to import
-
-        kind: type = load_request_schema(api_key, version)
+        kind: type = _kio().index.load_request_schema(api_key, version)
         return kind
 
     def ask(self, api_key: int, request: Any) -> Any:
@@ -79,17 +81,13 @@ class Connection:
 
     def send(self, api_key: int, request: Any) -> None:
         """Raises Unreachable. The answer must be received before another one is asked for."""
-        import io
-
-        from kio.serial import entity_writer
-
         kind: Any = type(request)
         out = io.BytesIO()
         out.write(bytes(_SIZE_AND_HEADER.size))
         out.write(self._client_id)
         if kind.__flexible__:
             out.write(b"\x00")  # no tagged fields in the header
-        entity_writer(kind)(out, request)
+        _kio().serial.entity_writer(kind)(out, request)
         self._awaited.append((self._send(api_key, kind.__version__, out.getbuffer()), kind))
 
     def _send(self, api_key: int, version: int, frame: memoryview) -> int:
@@ -106,8 +104,6 @@ class Connection:
 
     def receive(self) -> Any:
         """The answer to the request sent first of those that wait. Raises Unreachable."""
-        from kio.index import load_response_schema
-
         correlation_id, request = self._awaited.pop(0)
         kind: Any = request
         frame = self._receive_frame(correlation_id)
@@ -115,7 +111,7 @@ class Connection:
             # The answer to ApiVersions has the old header in every version.
             has_tags = kind.__flexible__ and kind.__api_key__ != API_VERSIONS
             position = skip_tags(frame, 4) if has_tags else 4
-            return decode(load_response_schema(kind.__api_key__, kind.__version__), frame, position)
+            return decode(_kio().index.load_response_schema(kind.__api_key__, kind.__version__), frame, position)
         except (Malformed, IndexError) as problem:
             raise Unreachable(f"{self} answered what cannot be read: {problem}") from problem
 
@@ -130,7 +126,7 @@ class Connection:
         return frame
 
     def _receive_bytes(self, count: int, deadline: float) -> memoryview:
-        view = memoryview(bytearray(count))
+        view = _unfilled(count)
         filled = 0
         try:
             while filled < count:
@@ -165,6 +161,36 @@ class Connection:
     def _plain_ask(self, api_key: int, version: int, body: bytes) -> memoryview:
         frame = memoryview(bytearray(bytes(_SIZE_AND_HEADER.size) + self._client_id + body))
         return self._receive_frame(self._send(api_key, version, frame))
+
+
+def _unfilled(count: int) -> memoryview:
+    """Room for this many bytes. Megabytes are not set to zero first: they are written over at once."""
+    if count < LARGE_BYTES:
+        return memoryview(bytearray(count))
+    import numpy as np
+
+    room: Any = np.empty(count, np.uint8)
+    return memoryview(room)
+
+
+@cache
+def _kio() -> Any:
+    """kio, imported when it is needed, without Hypothesis.
+
+    Where Hypothesis is installed, kio imports it too and tells it about its types. That takes longer than all the rest
+    of a planning process of Spark, which is started anew for each streaming query.
+    """
+    is_hidden = "hypothesis" not in sys.modules
+    if is_hidden:
+        sys.modules["hypothesis"] = None  # type: ignore[assignment]  # so Python says that there is none
+    try:
+        import kio
+        import kio.index
+        import kio.serial
+    finally:
+        if is_hidden:
+            del sys.modules["hypothesis"]
+    return kio
 
 
 def _encrypted(plain: socket.socket, host: str, options: ClientOptions) -> ssl.SSLSocket:

@@ -4,7 +4,8 @@
     spark.read.format("chronik").option("kafka.bootstrap.servers", "...").option("subscribe", "orders").load()
 
 Columns and options are those of Spark's Kafka connector. Readers are plain objects that Spark sends between processes:
-planning runs on the driver, `read` in the tasks. No connection outlives a call.
+planning runs on the driver, `read` in the tasks. A stream's planning keeps its connections from one micro-batch to the
+next. Spark starts a Python process for it with each query, so what it does not need is not imported here.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from chronik.pipeline import schemas
 from chronik.pipeline.brief import brief, briefly
 from chronik.pipeline.client import Cluster, NoSuchTopic, Partition, TopicSeen
 from chronik.pipeline.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
@@ -75,6 +75,8 @@ class ChronikDataSource(DataSource):
     def schema(self) -> StructType:
         given = {name.lower(): value.lower() for name, value in self._given.items()}
         if given.get(READ) == BATCHES:
+            from chronik.pipeline import schemas
+
             return schemas.BATCHES
         return StructType([*COLUMNS, HEADERS] if given.get("includeheaders") == "true" else COLUMNS)
 
@@ -144,15 +146,23 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._options = options
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
+        self._cluster: Cluster | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_cluster": None}  # connections stay in the process that made them
+
+    def stop(self) -> None:
+        if self._cluster is not None:
+            self._cluster.close()
 
     @brief
     def initialOffset(self) -> dict[str, Any]:
         # Spark asks twice, and 'latest' may have moved in between: records would be skipped.
         if self._initial is None:
-            with Cluster(self._options.client) as cluster:
-                topics = find_topics(cluster, self._options.topics)
-                partitions = partitions_of(topics, self._options.topics)
-                found = starting_offsets(cluster, partitions, self._options)
+            cluster = self._connected()
+            topics = find_topics(cluster, self._options.topics)
+            partitions = partitions_of(topics, self._options.topics)
+            found = starting_offsets(cluster, partitions, self._options)
             self._initial = Offsets(found, _ids(topics)).to_json()
         return self._initial
 
@@ -219,24 +229,23 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _latest(self, begun: Offsets | None) -> Offsets:
         """The end of every partition there is now, of topics that may have come or gone since."""
-        with Cluster(self._options.client) as cluster:
-            try:
-                topics = find_topics(cluster, self._options.topics)
-            except NoSuchTopic as problem:
-                if begun is None:
-                    raise
-                data_loss(self._options, str(problem))
-                topics = cluster.topics(self._options.topics.names or tuple(self._options.topics.assigned or ()))
-            partitions = [each for each in partitions_of(topics, self._options.topics) if each.topic in topics]
-            return Offsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
+        cluster = self._connected()
+        try:
+            topics = find_topics(cluster, self._options.topics)
+        except NoSuchTopic as problem:
+            if begun is None:
+                raise
+            data_loss(self._options, str(problem))
+            topics = cluster.topics(self._options.topics.names or tuple(self._options.topics.assigned or ()))
+        partitions = [each for each in partitions_of(topics, self._options.topics) if each.topic in topics]
+        return Offsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
 
     def _begin(self, begun: Offsets, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Where to begin in each partition. One that is new is read from its beginning, which was offset 0."""
         new = [each for each in ends if each not in begun.by_partition]
         if not new:
             return {each: begun.by_partition[each] for each in ends}
-        with Cluster(self._options.client) as cluster:
-            earliest = cluster.offsets(dict.fromkeys(new, EARLIEST))
+        earliest = self._connected().offsets(dict.fromkeys(new, EARLIEST))
         for each, offset in earliest.items():
             if offset > 0:
                 data_loss(self._options, f"{each} is new, and begins at offset {offset} already")
@@ -245,8 +254,12 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _check_same_topics(self, begun: Offsets, now: Mapping[str, uuid.UUID | None]) -> None:
         for topic, topic_id in begun.topic_ids.items():
             if topic_id is not None and now.get(topic) not in (None, topic_id):
-                with Cluster(self._options.client) as cluster:
-                    cluster.check_id(topic, topic_id)  # says so
+                self._connected().check_id(topic, topic_id)  # says so
+
+    def _connected(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = Cluster(self._options.client)
+        return self._cluster
 
 
 def _ids(topics: Mapping[str, TopicSeen]) -> dict[str, uuid.UUID | None]:

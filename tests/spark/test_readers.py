@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -227,3 +228,29 @@ def test_a_reader_follows_the_leader(chronik_cluster_factory: Callable[..., Runn
         read += batch["value"].to_pylist()
 
     assert [int(value) for value in read] == list(range(2_000))
+
+
+def test_a_stream_that_has_planned_can_be_sent_to_tasks(chronik_node: RunningNode) -> None:
+    topic = new_topic(chronik_node.bootstrap)
+    send(chronik_node.bootstrap, topic, simple(3))
+    reader = stream_reader(chronik_node.bootstrap, topic, startingOffsets="earliest")
+    first = reader.initialOffset()
+    planned = reader.partitions(first, reader.latestOffset(first, ReadAllAvailable()))
+
+    sent = pickle.loads(pickle.dumps(reader))
+    reader.stop()
+
+    assert values(sent, planned) == [0, 1, 2]
+
+
+def test_a_stream_plans_on_after_its_node_was_away(chronik_node_factory: Callable[..., RunningNode]) -> None:
+    node = chronik_node_factory()
+    topic = new_topic(node.bootstrap)
+    reader = stream_reader(node.bootstrap, topic, startingOffsets="earliest")
+    first = reader.initialOffset()
+    node.restart()
+    send(node.bootstrap, topic, simple(3))
+
+    end = reader.latestOffset(first, ReadAllAvailable())
+
+    assert values(reader, reader.partitions(first, end)) == [0, 1, 2]

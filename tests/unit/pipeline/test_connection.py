@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import socket
 import struct
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 
@@ -91,3 +93,19 @@ def test_nobody_there_is_said_with_the_address() -> None:
 
     with pytest.raises(Unreachable, match=f"127.0.0.1:{address[1]}: Connection refused"):
         Connection(address, options())
+
+
+def test_what_only_tests_need_is_not_imported_into_tasks() -> None:
+    program = """
+import sys
+from chronik.pipeline.connection import Connection
+
+kind = Connection.request_type(3, 12)
+assert kind.__module__.startswith("kio.schema.metadata.v12"), kind
+assert "hypothesis" not in sys.modules, "kio brought Hypothesis along"
+import hypothesis.strategies  # it can still be had
+"""
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+
+    assert not done.returncode, done.stderr
