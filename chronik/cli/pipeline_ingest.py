@@ -53,6 +53,7 @@ def ingest(
     beginning: given.From = Beginning.EARLIEST,
     batch_rows: given.BatchRows = 2_000_000,
     tasks: given.Tasks = None,
+    allow_gaps: given.AllowGaps = False,
     compact: given.Compact = False,
     quarantine: given.Quarantine = None,
     checkpoint: given.Checkpoint = None,
@@ -74,6 +75,7 @@ def ingest(
         **topic_options(topics, pattern),
         "startingOffsets": beginning.value,
         "maxOffsetsPerTrigger": str(batch_rows),
+        "failOnDataLoss": "false" if allow_gaps else "true",
         **({} if tasks is None else {"minPartitions": str(tasks)}),
     }
     if format_ == TableFormat.ICEBERG:

@@ -54,6 +54,9 @@ BatchRows = Annotated[int, typer.Option("--batch-rows", min=1, metavar="N", help
 Tasks = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Read with about so many tasks; else one a partition.")
 ]
+AllowGaps = Annotated[
+    bool, typer.Option("--allow-gaps", help="Go on where records were deleted unread (failOnDataLoss=false).")
+]
 Compact = Annotated[bool, typer.Option("--compact", help="Join small files, every 20 batches and at the end.")]
 Quarantine = Annotated[
     Path | None,

@@ -87,7 +87,7 @@ def test_what_cannot_be_done_is_said_and_leaves_everything_as_it_was(
         "nobody to audit": (NOBODY, ["audit", "--topic", "t", "--out", out], f"no Kafka node answers at {NOBODY}"),
         "nobody to diagnose": (NOBODY, ["diagnose", "--out", out], f"no Kafka node answers at {NOBODY}"),
         "nobody to report of": (NOBODY, ["report", "--out", new], f"no Kafka node answers at {NOBODY}"),
-        "offsets that are gone": (here, filling(gone, tables["gone"]), "from 10"),
+        "offsets that are gone": (here, filling(gone, tables["gone"]), "offsets 10 to before 15 are gone"),
         "another schema": (
             here, filling(whole, tables["whole"], "--value", "json", "--schema", str(tmp_path / "schema")),
             "the table has column value as binary, not struct<",
@@ -98,11 +98,14 @@ def test_what_cannot_be_done_is_said_and_leaves_everything_as_it_was(
     }  # fmt: skip
     commands = {name: [*words, "--bootstrap", node, *LOCAL] for name, (node, words, _) in cases.items()}
 
-    done = run_commands(tmp_path, commands)
+    on = [*filling(gone, tables["gone"], "--allow-gaps"), "--bootstrap", here, *LOCAL]
+
+    done = run_commands(tmp_path, {**commands, "gaps allowed": on})
 
     for name, (_, _, words) in cases.items():
         assert words in said(done[name]), name
-    assert [offsets(table) for table in tables.values()] == [list(range(10))] * len(tables)
+    assert (done["gaps allowed"].code, offsets(tables["gone"])) == (0, [*range(10), *range(15, 30)])
+    assert offsets(tables["whole"]) == offsets(tables["large"]) == list(range(10))
     assert not Path(new).exists()
     assert not Path(out).exists()
     assert [each.name for each in (tmp_path / "no-table").iterdir()] == ["note.txt"]
@@ -117,10 +120,11 @@ def test_without_java_on_the_path_the_command_says_how_to_get_it(chronik_node: R
     assert not (tmp_path / "t").exists()
 
 
-@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_told_to_end_it_says_what_it_has_done_and_leaves_nothing_temporary(
+@pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGKILL])
+def test_after_its_end_nothing_temporary_is_left(
     chronik_node: RunningNode, tmp_path: Path, ending: signal.Signals
 ) -> None:
+    """Killed, too: then Java, which outlives it by a moment, removes what is there."""
     needs("spark")
     here, table = chronik_node.bootstrap, tmp_path / "table"
     topic = new_topic(here)
@@ -136,16 +140,15 @@ def test_told_to_end_it_says_what_it_has_done_and_leaves_nothing_temporary(
         text=True,
     ) as process:
         try:
-            wait_until(
-                lambda: deltalake.DeltaTable.is_deltatable(str(table)) and len(offsets(table)) > 0, "rows", 300.0
-            )
+            wait_until(lambda: len(offsets(table)) > 0, "rows", 300.0)
             assert left_in(tmp_path), "what Spark needs is where we look for it"
             process.send_signal(ending)
             out, err = process.communicate(timeout=120)
         finally:
             process.kill()
 
-    assert (process.returncode, err) == (0, ""), err
-    assert "100 records into" in out
-    wait_until(lambda: left_in(tmp_path) == [], lambda: str(left_in(tmp_path)), 30.0)
+    if ending == signal.SIGINT:
+        assert (process.returncode, err) == (0, "")
+        assert "100 records into" in out
+    wait_until(lambda: left_in(tmp_path) == [], lambda: str(left_in(tmp_path)), 60.0)
     assert offsets(table) == list(range(100))
