@@ -15,13 +15,14 @@ from chronik.pipeline.tables import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 # What a reader of the files alone may pass over. Others change which rows there are, or what columns are called.
 _HARMLESS = frozenset({"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
 
 
-def read_table(spark: SparkSession, path: Path, columns: Collection[str]) -> DataFrame:
-    """All rows of a table, with those of the columns that it has.
+def read_table(spark: SparkSession, path: Path, columns: Collection[str] | None = None) -> DataFrame:
+    """All rows of a table, with those of the columns that it has (None: all).
 
     Raises CannotRun where there is no table, or one that cannot be read from its files.
     """
@@ -31,13 +32,28 @@ def read_table(spark: SparkSession, path: Path, columns: Collection[str]) -> Dat
         return _read_iceberg(spark, path, columns)
     if not path.is_dir() or next(path.rglob("*.parquet"), None) is None:
         raise CannotRun(f"{path} is no table", "give the folder of a table, or of Parquet files")
-    # Spark takes what looks like numbers in names of folders for numbers: a topic may be called 7.
-    rows = spark.read.option("mergeSchema", "true").parquet(for_spark(path))
-    rows = rows.withColumn("topic", rows["topic"].cast("string")) if "topic" in rows.columns else rows
-    return rows.select(*(name for name in rows.columns if name in columns))
+    rows = read_parquet(spark, for_spark(path))
+    return rows.select(*(name for name in rows.columns if columns is None or name in columns))
 
 
-def _read_delta(spark: SparkSession, path: Path, columns: Collection[str]) -> DataFrame:
+def has_log(path: Path) -> bool:
+    """Whether something there says which files are the table's. Without it, all files of the folder are."""
+    return (path / LOG).is_dir() or (path / CATALOG).is_file()
+
+
+def read_parquet(spark: SparkSession, path: str) -> DataFrame:
+    """Spark takes what looks like a number in the name of a folder for one: a topic may be called 007."""
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    reader = spark.read.option("mergeSchema", "true")
+    rows = reader.parquet(path)
+    if "topic" not in rows.columns or rows.schema["topic"].dataType == StringType():
+        return rows
+    fields = [StructField(each.name, StringType()) if each.name == "topic" else each for each in rows.schema]
+    return reader.schema(StructType(fields)).parquet(path)
+
+
+def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None) -> DataFrame:
     """The files that the log names. It also has the values of the columns that a table is partitioned by."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -47,12 +63,11 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str]) -> Da
     try:
         table = DeltaTable(str(path))
         features = set(table.protocol().reader_features or ())
-        everything = StructType.fromJson(json.loads(table.schema().to_json()))
-        schema = StructType([field for field in everything.fields if field.name in columns])
-        by = [name for name in table.metadata().partition_columns if name in columns]
+        schema = _chosen(StructType.fromJson(json.loads(table.schema().to_json())), columns)
+        by = [name for name in table.metadata().partition_columns if name in schema.names]
         files = _files(table, by)
     except DeltaError as problem:
-        raise CannotRun(f"{path}: {problem}") from problem
+        raise CannotRun(f"{path} cannot be read as a Delta table: {problem}") from problem
     if features - _HARMLESS:
         raise CannotRun(f"{path} uses {', '.join(sorted(features - _HARMLESS))}: its files alone do not say its rows")
     stored = StructType([field for field in schema.fields if field.name not in by])
@@ -65,17 +80,21 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str]) -> Da
     return frame
 
 
-def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str]) -> DataFrame:
+def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str] | None) -> DataFrame:
     """The files that the last snapshot names. They have all columns in them."""
-    from pyspark.sql.types import StructType
-
     table = IcebergTable(path)
     everything = table.schema()
     if everything is None:
         raise CannotRun(f"{path} is no table: its catalog is empty")
-    schema = StructType([field for field in everything.fields if field.name in columns])
+    schema = _chosen(everything, columns)
     paths = [for_spark(file) for file in table.files()]
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
+
+
+def _chosen(schema: StructType, columns: Collection[str] | None) -> StructType:
+    from pyspark.sql.types import StructType
+
+    return StructType([field for field in schema.fields if columns is None or field.name in columns])
 
 
 def _files(table: object, by: list[str]) -> dict[tuple[str | None, ...], list[str]]:
