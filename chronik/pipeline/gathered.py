@@ -183,12 +183,14 @@ class Gathered:
         return self._spark.read.format("chronik").options(**options).load()
 
     def _read_trace(self) -> None:
+        from chronik.pipeline.holdings import check_traced
         from chronik.pipeline.transforms import audit, trace
 
         settings = self._settings
         if settings.trace_files:
             lines = trace.lines_of_files(self._spark.read.text(list(settings.trace_files)))
         else:
+            check_traced(settings.kafka)
             options = {**settings.kafka, "subscribe": TRACE_TOPIC}
             lines = trace.lines_of_records(self._spark.read.format("chronik").options(**options).load())
         events = trace.of_topics(trace.events_of(lines), settings.topics)

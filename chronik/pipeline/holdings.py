@@ -1,15 +1,18 @@
-"""What a cluster says of topics and groups beside records: where partitions begin and end, and who committed what."""
+"""What a cluster says of topics and groups beside records: where partitions begin and end, who committed what, and
+whether anything was traced."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from chronik.core.errors import Code
+from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.client import Cluster, Failed, Partition
 from chronik.pipeline.connection import Unreachable
-from chronik.pipeline.options import EARLIEST, LATEST, Topics
+from chronik.pipeline.options import EARLIEST, LATEST, Topics, cluster_options
 from chronik.pipeline.places import find_topics, partitions_of
+from chronik.pipeline.problems import CannotRun
 
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics
@@ -32,6 +35,15 @@ class Commit(NamedTuple):
     partition: int
     group: str
     offset: int
+
+
+def check_traced(kafka: Mapping[str, str]) -> None:
+    """Raises CannotRun where there is no trace topic: before hours of work, and in other words than 'no such topic'."""
+    with Cluster(cluster_options(kafka)) as cluster:
+        if not cluster.topics([TRACE_TOPIC]):
+            raise CannotRun(
+                "nothing was ever traced in this cluster", "switch it on with `chronik trace on`; only Chronik has it"
+            )
 
 
 def bounds_of(cluster: Cluster, topics: Sequence[str]) -> list[Bounds]:

@@ -20,7 +20,8 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 
 import deltalake
 
-from chronik.pipeline.jobs import audit, ingest, replay
+from chronik.pipeline.jobs import audit, diagnose, ingest, replay
+from chronik.pipeline.problems import CannotRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -157,3 +158,10 @@ def test_a_topic_of_apache_kafka_comes_back_as_it_was(spark: SparkSession, kafka
     written = as_consumed(kafka, target, RECORDS)
     given = as_consumed(kafka, topic, RECORDS)
     assert [written[place] for place in sorted(written)] == [given[place] for place in sorted(given)]
+
+
+def test_that_apache_kafka_has_no_trace_is_said(spark: SparkSession, kafka: str, topic: str) -> None:
+    with pytest.raises(CannotRun, match="nothing was ever traced in this cluster; switch it on"):
+        audit.run(spark, audit.Settings(options(kafka), topics=[topic], is_traced=True))
+    with pytest.raises(CannotRun, match="nothing was ever traced in this cluster; switch it on"):
+        diagnose.run(spark, diagnose.Settings(options(kafka)))

@@ -142,11 +142,13 @@ def read(spark: SparkSession, settings: Settings) -> DataFrame:
     """Events, of files or of the trace topic."""
     from pyspark.sql import functions as F
 
+    from chronik.pipeline.holdings import check_traced
     from chronik.pipeline.transforms import trace
 
     if settings.files:
         lines = trace.lines_of_files(spark.read.text(list(settings.files)))
     else:
+        check_traced(settings.kafka)
         lines = trace.lines_of_records(spark.read.format("chronik").options(**_options(settings)).load())
     events = trace.of_topics(trace.events_of(lines), settings.topics)
     if settings.since_us is not None:

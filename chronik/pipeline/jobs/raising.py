@@ -30,9 +30,14 @@ class Settings:
 
 
 def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
-    """A query that runs until it is stopped. Started again with the same checkpoint, it goes on where it was."""
+    """A query that runs until it is stopped. Started again with the same checkpoint, it goes on where it was.
+
+    Raises CannotRun.
+    """
+    from chronik.pipeline.holdings import check_traced
     from chronik.pipeline.transforms.raising import raised
 
+    check_traced(settings.kafka)
     records = (
         spark.readStream.format("chronik")
         .options(**settings.kafka)
