@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,6 +39,7 @@ from chronik.verify.history import History
 from chronik.verify.result import Result
 from chronik.verify.run import verify
 from chronik.verify.settings import Settings as VerifySettings
+from tests.spark.commands import run_command
 from tests.spark.one_by_one import Run, one_by_one
 from tests.spark.planted import Planted, plant
 from tests.spark.support import delete_records, new_topic, send, simple
@@ -367,15 +366,12 @@ def test_the_command_ends_with_1_when_something_is_lost_and_tells_it_as_json(tmp
     ledger, received = tmp_path / "ledger.csv", tmp_path / "received.csv"
     ledger.write_text("topic,partition,start_offset,end_offset,producer\nt,0,0,10,p\n")
     received.write_text("topic,partition,offset\n" + "".join(f"t,0,{offset}\n" for offset in range(9)))
-    command = [sys.executable, "-m", "chronik", "pipeline", "audit", "--master", "local[2]", "--driver-memory", "1g"]
+    given = ["--ledger", str(ledger), "--received", str(received)]
 
-    done = subprocess.run(
-        [*command, "--ledger", str(ledger), "--received", str(received), "--json"],
-        capture_output=True, text=True, check=False, timeout=500,
-    )  # fmt: skip
+    done = run_command(tmp_path, "audit", *given, "--master", "local[2]", "--driver-memory", "512m", "--json")
 
-    assert done.returncode == 1, done.stderr
-    told = json.loads(done.stdout)
+    assert done.code == 1, done.err
+    told = done.json
     names = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained")
     assert [told[name] for name in names] == [10, 9, 1, 0, 0, 0, 0]
     assert [(row["topic"], row["partition"], row["lost"]) for row in told["partitions"]] == [("t", 0, 1)]

@@ -90,7 +90,7 @@ def test_what_cannot_be_done_is_said_and_leaves_everything_as_it_was(
         "offsets that are gone": (here, filling(gone, tables["gone"]), "offsets 10 to before 15 are gone"),
         "another schema": (
             here, filling(whole, tables["whole"], "--value", "json", "--schema", str(tmp_path / "schema")),
-            "the table has column value as binary, not struct<",
+            "is not a table of json values",
         ),
         "no table": (here, filling(whole, tmp_path / "no-table"), "no-table"),
         "no table to replay": (here, ["replay", "--table", new, "--to", whole], "new"),
@@ -102,8 +102,8 @@ def test_what_cannot_be_done_is_said_and_leaves_everything_as_it_was(
 
     done = run_commands(tmp_path, {**commands, "gaps allowed": on})
 
-    for name, (_, _, words) in cases.items():
-        assert words in said(done[name]), name
+    told = {name: said(done[name]) for name in cases}
+    assert {name: told[name] for name, (_, _, words) in cases.items() if words not in told[name]} == {}
     assert (done["gaps allowed"].code, offsets(tables["gone"])) == (0, [*range(10), *range(15, 30)])
     assert offsets(tables["whole"]) == offsets(tables["large"]) == list(range(10))
     assert not Path(new).exists()
