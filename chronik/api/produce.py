@@ -27,7 +27,7 @@ from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
 if TYPE_CHECKING:
-    from chronik.trace.steps import AppendedStep
+    from chronik.trace.events import Batch
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
@@ -79,9 +79,11 @@ def _append(
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
-        steps, begun = pending.steps, None
+        steps, batches = pending.steps, None
+        began_us = watermark_before = 0
         if steps is not None and steps.wants(replica.topic):
-            begun = steps.now_us(), replica.high_watermark
+            batches = steps.batches
+            began_us, watermark_before = batches.now_us(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code in _LED_ELSEWHERE and records is not None and pending.may_go_on:
@@ -92,11 +94,11 @@ def _append(
     answers[index] = PartitionAnswer(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
-    if steps is None or begun is None:
+    if batches is None:
         done = partial(pending.partition_done, answers, index)
     else:
-        step = steps.appended(replica, request.acks, pending.caller, begun, appended, records)
-        done = partial(pending.traced_done, answers, index, step)
+        batch = batches.appended(replica, request.acks, pending.caller, began_us, watermark_before, appended, records)
+        done = partial(pending.traced_done, answers, index, replica, batch)
     if request.acks == 0:
         pending.one_done()
         return
@@ -188,13 +190,15 @@ class _Pending:
         self.failed = True
         self.one_done()
 
-    def traced_done(self, answers: list[PartitionAnswer], index: int, step: AppendedStep, code: Code) -> None:
-        assert self.steps is not None  # who told of the step
+    def traced_done(
+        self, answers: list[PartitionAnswer], index: int, replica: Replica, batch: Batch, code: Code
+    ) -> None:
+        assert self.steps is not None  # who was told of the batch
         if code:
-            self.steps.not_answered(step)
+            self.steps.batches.not_answered(batch)
             self.partition_done(answers, index, code)
         else:
-            self.steps.answered(step)
+            self.steps.batches.answered(batch, replica, self.request.acks, self.caller)
             self.one_done()
 
     def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:

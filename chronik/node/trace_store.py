@@ -1,6 +1,6 @@
 """Keeping what is traced: events go, many at a time, to a partition of `__chronik_trace` that this node leads.
 
-A record is a chunk of the recorder's: a few hundred events, one JSON object a line. It has this node's id as its key
+A record is some chunks of the recorder's: hundreds of events, one JSON object a line. It has this node's id as its key
 and the schema's version in a header; a batch is one record, compressed. Nobody waits for it to be safe. While this
 node leads no partition of that topic the latest events are kept, and when it does again, it is told how many were not.
 """
@@ -32,6 +32,9 @@ from chronik.trace.recorder import Chunk, Recorder
 log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2
+RECORD_BYTES = (
+    256 * 1024
+)  # of text, about: to compress many small records costs more than few, and a large one takes long
 KEPT_MAX = 20_000  # events that wait for a partition to go to
 ASK_AGAIN_FLUSHES = 5  # between two attempts to have the topic made
 OTHERS_FLUSHES = 50  # that the others have time to start
@@ -144,13 +147,14 @@ class TraceStore:
         return None
 
     def _store_one(self) -> bool:
-        """Store the first chunk that is pending. False when nothing takes it now."""
+        """Store the first chunks that are pending, as one record. False when nothing takes it now."""
         home = self._home()
         if home is None:
             return False
         from chronik.trace.events import SCHEMA_VERSION, EventsLost, to_lines  # loaded by who made the events
 
-        node_id, lines = self._recorder.node_id, self._pending[0].lines
+        node_id, chunks = self._recorder.node_id, self._first_pending()
+        lines = b"".join(chunk.lines for chunk in chunks)
         if self._lost:
             lines = to_lines([EventsLost(self._clock.now_us(), node_id, self._lost)]) + lines
         headers = (Header("schema", str(SCHEMA_VERSION).encode()),)
@@ -160,9 +164,22 @@ class TraceStore:
         except Refused as refusal:  # the disk is full, say
             log.debug("the trace cannot be stored now: %s", refusal)
             return False
-        self._pending_events -= self._pending.popleft().events
+        for chunk in chunks:
+            self._pending.popleft()
+            self._pending_events -= chunk.events
         self._lost = 0
         return True
+
+    def _first_pending(self) -> list[Chunk]:
+        """As many as go into a record."""
+        chunks: list[Chunk] = []
+        size = 0
+        for chunk in self._pending:
+            size += len(chunk.lines)
+            if chunks and size > RECORD_BYTES:
+                break
+            chunks.append(chunk)
+        return chunks
 
 
 def packed_batch(record: Record) -> bytearray:

@@ -112,8 +112,9 @@ class Waiting:
 
     def moved(self, replica: Replica) -> None:
         """The replica is safe further than before: let go whom that concerns."""
-        if self._trace is not None and self._trace.steps is not None:
-            self._trace.steps.moved(replica)
+        steps = None if self._trace is None else self._trace.steps
+        if steps is not None and replica not in steps.just_told:
+            steps.moved(replica)
         self._release(self._for_leader, replica, replica.safe_end)
         self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
         self._wake_readers(replica)

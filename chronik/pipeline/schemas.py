@@ -22,7 +22,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from chronik.trace.events import AnyEvent
+from chronik.trace.events import AnyEvent, Batch, ProducedBatches
 
 
 def _columns(**types: DataType) -> list[StructField]:
@@ -224,6 +224,11 @@ SEQUENCE_FINDINGS = StructType(
 
 TRACE_HEAD = StructType(_columns(kind=_TEXT, at_us=_LONG, node=_INT, topic=_TEXT, partition=_INT))
 """What can be asked of most events before their kind is known; see `event_schema`."""
+
+PRODUCED_BATCHES = str(ProducedBatches.__struct_config__.tag)
+"""The kind of event that stands for many batches; it is only written, readers are given two events for each."""
+BATCH_FIELDS = Batch.__struct_fields__
+"""What the array of each batch holds, in this order."""
 
 
 @cache

@@ -11,12 +11,12 @@ msgspec takes a twentieth of a second to load: a node that traces nothing starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
 import msgspec
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
@@ -67,8 +67,8 @@ class ProduceAnswered(Event, frozen=True, gc=False, tag="produce_answered"):
 
 
 class Produced(Event, frozen=True, gc=False, tag="produced"):
-    """A batch that was appended `took_us` ago and is answered now: ProduceAppended and ProduceAnswered in one, as they
-    are written down where the one soon follows the other. Who reads is given the two (`apart`)."""
+    """A batch that was appended `took_us` ago and is answered now: ProduceAppended and ProduceAnswered in one. Written
+    in version 2 of the schema only; see ProducedBatches. Who reads is given the two (`apart`)."""
 
     topic: str
     partition: int
@@ -88,6 +88,37 @@ class Produced(Event, frozen=True, gc=False, tag="produced"):
     watermark: int
     in_sync: tuple[int, ...]
     took_us: int
+
+
+class Batch(msgspec.Struct, array_like=True, gc=False):
+    """What differs from batch to batch, written as an array; to be completed when it is answered."""
+
+    appended_us: int
+    took_us: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+    to_offset: int
+    size_bytes: int
+    is_duplicate: bool
+    watermark_before: int
+    watermark: int
+    in_sync: tuple[int, ...]
+
+
+class ProducedBatches(Event, frozen=True, gc=False, tag="produced_batches"):
+    """Batches of one connection to one partition, each appended and answered before `at_us`, as they are written down:
+    a ProduceAppended and a ProduceAnswered for each. Who reads is given those (`apart`)."""
+
+    topic: str
+    partition: int
+    client_id: str
+    host: str
+    connection: int
+    acks: int
+    leader_epoch: int
+    batches: list[Batch]
 
 
 class Replicated(Event, frozen=True, gc=False, tag="replicated"):
@@ -373,7 +404,7 @@ AnyEvent: TypeAlias = (
     | EventsLost
 )
 
-Written: TypeAlias = AnyEvent | Produced
+Written: TypeAlias = AnyEvent | Produced | ProducedBatches
 """What stands in a line."""
 
 _encoder = msgspec.json.Encoder()
@@ -394,8 +425,8 @@ def apart(written: Iterable[Written]) -> list[AnyEvent]:
     """The events that were written, one for each step."""
     events: list[AnyEvent] = []
     for one in written:
-        if isinstance(one, Produced):
-            events += _appended(one), _answered(one)
+        if isinstance(one, Produced | ProducedBatches):
+            events += _steps(_run_of(one) if isinstance(one, Produced) else one)
         else:
             events.append(one)
     return events
@@ -403,45 +434,28 @@ def apart(written: Iterable[Written]) -> list[AnyEvent]:
 
 def count_of(written: Sequence[Written]) -> int:
     """How many events `apart` makes of these."""
-    return len(written) + list(map(type, written)).count(Produced)
+    count = len(written)
+    for one in written:
+        if isinstance(one, ProducedBatches):
+            count += 2 * len(one.batches) - 1
+        elif isinstance(one, Produced):
+            count += 1
+    return count
 
 
-def _appended(one: Produced) -> ProduceAppended:
-    return ProduceAppended(
-        one.at_us - one.took_us,
-        one.node,
-        one.topic,
-        one.partition,
-        one.client_id,
-        one.host,
-        one.connection,
-        one.acks,
-        one.producer_id,
-        one.producer_epoch,
-        one.base_sequence,
-        one.base_offset,
-        one.to_offset,
-        one.size_bytes,
-        one.is_duplicate,
-        one.leader_epoch,
-        one.watermark_before,
-    )
+def _run_of(one: Produced) -> ProducedBatches:
+    sent = one.producer_id, one.producer_epoch, one.base_sequence, one.base_offset, one.to_offset, one.size_bytes
+    seen = one.is_duplicate, one.watermark_before, one.watermark
+    who = one.topic, one.partition, one.client_id, one.host, one.connection, one.acks
+    batch = Batch(one.at_us - one.took_us, one.took_us, *sent, *seen, one.in_sync)
+    return ProducedBatches(one.at_us, one.node, *who, one.leader_epoch, [batch])
 
 
-def _answered(one: Produced) -> ProduceAnswered:
-    return ProduceAnswered(
-        one.at_us,
-        one.node,
-        one.topic,
-        one.partition,
-        one.client_id,
-        one.host,
-        one.connection,
-        one.acks,
-        one.base_offset,
-        one.to_offset,
-        one.watermark_before,
-        one.watermark,
-        one.in_sync,
-        one.took_us,
-    )
+def _steps(run: ProducedBatches) -> Iterator[AnyEvent]:
+    who = run.node, run.topic, run.partition, run.client_id, run.host, run.connection, run.acks
+    for one in run.batches:
+        producer, offsets = (one.producer_id, one.producer_epoch, one.base_sequence), (one.base_offset, one.to_offset)
+        at_us, before, size = one.appended_us, one.watermark_before, one.size_bytes
+        yield ProduceAppended(at_us, *who, *producer, *offsets, size, one.is_duplicate, run.leader_epoch, before)
+        at_us += one.took_us
+        yield ProduceAnswered(at_us, *who, *offsets, before, one.watermark, one.in_sync, one.took_us)

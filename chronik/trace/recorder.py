@@ -12,6 +12,7 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronik.core.ports import Clock
@@ -22,8 +23,9 @@ if TYPE_CHECKING:
 
 RING_EVENTS = 50_000
 TOPICS_MAX = 10_000  # whose answer is kept: clients may ask for any name, and again for another
-EVENTS_A_CHUNK = 400  # about 150 KB of text, written in a quarter of a millisecond
+EVENTS_A_CHUNK = 400  # mostly: written in a tenth of a millisecond
 UNANSWERED_US = 100_000  # how long a batch may wait for its answer before it is told of without
+_at_us = attrgetter("at_us")
 
 
 class Read(NamedTuple):
@@ -82,9 +84,7 @@ class Recorder:
         self.is_all, self.exceptions = is_all, exceptions
         self.wanted.clear()
         if not is_all and not exceptions:
-            if self.steps is not None:
-                self.steps.tell_unanswered()
-            self.seal()
+            self.seal(unanswered_us=0)
             self.steps = None
         elif self.steps is None:
             from chronik.trace.events import TraceBegan  # loads msgspec: a node that traces nothing starts without it
@@ -108,6 +108,8 @@ class Recorder:
         return self.added - self._oldest
 
     def _open_count(self) -> int:
+        if self.steps is not None:
+            self.steps.batches.tell(UNANSWERED_US)
         if not self._open:
             return 0
         from chronik.trace.events import count_of  # loaded by who told of something
@@ -120,15 +122,20 @@ class Recorder:
         if len(open_chunk) >= self._chunk_events:
             self.seal()
 
-    def seal(self) -> None:
-        """Write down what has come since the last time."""
+    def seal_if_due(self) -> None:
+        """Batches are not counted one by one: now and then somebody looks whether there are enough for a chunk."""
+        if self.steps is not None and len(self._open) + self.steps.batches.count >= self._chunk_events:
+            self.seal()
+
+    def seal(self, unanswered_us: int = UNANSWERED_US) -> None:
+        """Write down what has come since the last time; also batches that have waited for their answer for so long."""
         if self.steps is not None:
-            self.steps.tell_unanswered(UNANSWERED_US)
+            self.steps.batches.tell(unanswered_us)
         if not self._open:
             return
-        from chronik.trace.events import to_lines  # loaded by who told of something
+        from chronik.trace.events import count_of, to_lines  # loaded by who told of something
 
-        chunk = Chunk(self._sealed, self._open_count(), to_lines(self._open))
+        chunk = Chunk(self._sealed, count_of(self._open), to_lines(self._open))
         self._open.clear()
         self._chunks.append(chunk)
         self._sealed += chunk.events
@@ -140,17 +147,14 @@ class Recorder:
     def read(self, cursor: int = 0, enough: int = sys.maxsize) -> Read:
         """What was added since `cursor`; without one, all that is still there. Of many events not all at once: those
         of whole chunks, until there are `enough`."""
-        if self.steps is not None:
-            self.steps.tell_unanswered()
-        begin = min(max(cursor, self._oldest), self.added)
+        self.seal(unanswered_us=0)
+        begin = min(max(cursor, self._oldest), self._sealed)
         events: list[AnyEvent] = []
-        if begin == self.added:
-            return Read(events, begin, begin - cursor if cursor < begin and cursor else 0)
-        from chronik.trace.events import apart, from_lines  # loaded by who told of something
+        if begin < self._sealed:
+            from chronik.trace.events import from_lines  # loaded by who told of something
 
-        for chunk in self._chunks:
-            if chunk.first + chunk.events > begin and len(events) < enough:
-                events += from_lines(chunk.lines)[max(begin - chunk.first, 0) :]
-        if len(events) < enough:
-            events += apart(self._open)[max(begin - self._sealed, 0) :]
+            for chunk in self._chunks:
+                if chunk.first + chunk.events > begin and len(events) < enough:
+                    told = sorted(from_lines(chunk.lines), key=_at_us)
+                    events += told[max(begin - chunk.first, 0) :]
         return Read(events, begin + len(events), begin - cursor if cursor < begin and cursor else 0)

@@ -7,16 +7,14 @@ watermark that moves all the time is told of every few milliseconds: how far it 
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 from chronik.core.errors import Code
 from chronik.core.fetch_sessions import SessionPartition
-from chronik.core.log.log import Appended
 from chronik.core.log.segment import Slice
 from chronik.core.replica.replica import READ_COMMITTED, Replica
-from chronik.core.types import Buffer
+from chronik.trace.batches import Batches, Client
 from chronik.trace.events import (
     Committed,
     FetchAnswered,
@@ -28,38 +26,16 @@ from chronik.trace.events import (
     InSyncChanged,
     LeaderChanged,
     MetadataTold,
-    ProduceAnswered,
-    ProduceAppended,
-    Produced,
     RefusedEvent,
     Replicated,
     WatermarkMoved,
-    Written,
 )
 from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
 
-# What is known of a batch when it is appended: most are answered a moment later, and then told in one event.
-AppendedStep: TypeAlias = tuple[tuple[int, int], Replica, int, "Client", Appended, int, tuple[int, int, int], int]
-
-_PRODUCER = struct.Struct(">qhi")  # producer id, epoch and first sequence number
-_PRODUCER_AT = 43  # bytes from the beginning of a batch
 MOVES_MS = 10  # how long further moves of a watermark go untold
 QUIET_US = 1_000_000  # how long a connection's fetches that give nothing go untold
 CONNECTIONS_MAX = 10_000  # remembered for that; a node has fewer, but those that are gone are not forgotten at once
-
-
-class Client(Protocol):
-    """Who asked (api.desk.Caller)."""
-
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def client_host(self) -> str: ...
-
-    @property
-    def connection_id(self) -> int: ...
 
 
 class FetchAsked(Protocol):
@@ -96,122 +72,15 @@ class Steps:
         self.now_us = recorder.clock.now_us
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
-        # Without a look at how many there are: with batches watermarks move, and that is told by `add`.
-        self._put: Callable[[Written], None] = recorder.put
+        self.batches = Batches(recorder.node_id, recorder.clock.now_us, recorder.put)
+        self._seal_if_due = recorder.seal_if_due
         self._later = recorder.later
         self.readers = Readers()
         self.waiting: dict[FetchSteps, None] = {}  # fetches that wait, longest first
-        self._unanswered: dict[int, AppendedStep] = {}  # by identity, oldest first: not told of yet
-        self._just_told: dict[Replica, None] = {}  # whose watermarks
+        self.just_told: dict[Replica, None] = {}  # whose watermarks
         self._told_us: dict[int, int] = {}  # by connection: when a fetch of it was last told that gave nothing
 
-    # --- producing
-
-    def appended(
-        self,
-        replica: Replica,
-        acks: int,
-        client: Client,
-        begun: tuple[int, int],
-        appended: Appended,
-        records: Buffer,
-    ) -> AppendedStep:
-        """A batch is in the log, or was already. `begun` are time and watermark before: both may have gone on."""
-        producer = _PRODUCER.unpack_from(records, _PRODUCER_AT)
-        step = (begun, replica, acks, client, appended, len(records), producer, replica.leader_epoch)
-        if acks == 0:
-            self._tell_appended(step)
-        else:
-            self._unanswered[id(step)] = step
-        return step
-
-    def answered(self, step: AppendedStep) -> None:
-        """The batch is as safe as its producer asked."""
-        (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = step
-        base_offset, last_offset, _, is_new = appended
-        in_sync, now_us = replica.in_sync, self.now_us()
-        if self._unanswered.pop(id(step), None) is None:
-            self._put(
-                ProduceAnswered(
-                    now_us,
-                    self.node_id,
-                    replica.topic,
-                    replica.partition,
-                    client.client_id,
-                    client.client_host,
-                    client.connection_id,
-                    acks,
-                    base_offset,
-                    last_offset + 1,
-                    before,
-                    replica.high_watermark,
-                    () if in_sync is None else in_sync.in_sync,
-                    now_us - began_us,
-                )
-            )
-            return
-        producer_id, producer_epoch, base_sequence = producer
-        self._put(
-            Produced(
-                now_us,
-                self.node_id,
-                replica.topic,
-                replica.partition,
-                client.client_id,
-                client.client_host,
-                client.connection_id,
-                acks,
-                producer_id,
-                producer_epoch,
-                base_sequence,
-                base_offset,
-                last_offset + 1,
-                size_bytes,
-                not is_new,
-                leader_epoch,
-                before,
-                replica.high_watermark,
-                () if in_sync is None else in_sync.in_sync,
-                now_us - began_us,
-            )
-        )
-
-    def not_answered(self, step: AppendedStep) -> None:
-        """Its producer is told something else: that the batch was appended is true all the same."""
-        if self._unanswered.pop(id(step), None) is not None:
-            self._tell_appended(step)
-
-    def tell_unanswered(self, since_us: int = 0) -> None:
-        """Tell of batches that have waited for their answer for so long; their answers will be told apart."""
-        until_us = self.now_us() - since_us
-        while self._unanswered:
-            key, step = next(iter(self._unanswered.items()))
-            if since_us and step[0][0] > until_us:
-                return  # and so it is with those that came later
-            del self._unanswered[key]
-            self._tell_appended(step)
-
-    def _tell_appended(self, step: AppendedStep) -> None:
-        (began_us, before), replica, acks, client, appended, size_bytes, producer, leader_epoch = step
-        self._put(
-            ProduceAppended(
-                began_us,
-                self.node_id,
-                replica.topic,
-                replica.partition,
-                client.client_id,
-                client.client_host,
-                client.connection_id,
-                acks,
-                *producer,
-                appended.base_offset,
-                appended.last_offset + 1,
-                size_bytes,
-                not appended.is_new,
-                leader_epoch,
-                before,
-            )
-        )
+    # --- replicating
 
     def replicated(self, replica: Replica, follower: int, from_offset: int, to_offset: int) -> None:
         """A follower said how far it is: perhaps no further than before."""
@@ -221,21 +90,22 @@ class Steps:
 
     def moved(self, replica: Replica) -> None:
         """A replica's watermark may have moved since it was told last."""
-        if replica in self._just_told or replica.high_watermark == replica.told_watermark:
+        if replica in self.just_told or replica.high_watermark == replica.told_watermark:
             return
         if self.wants(replica.topic):
             self._tell_moved(replica)
             if self._later is not None:
-                if not self._just_told:
+                if not self.just_told:
                     self._later(MOVES_MS, self._tell_moves)
-                self._just_told[replica] = None
+                self.just_told[replica] = None
 
     def _tell_moves(self) -> None:
         """Those that were told of lately may have moved on."""
-        just_told, self._just_told = self._just_told, {}
+        just_told, self.just_told = self.just_told, {}
         for replica in just_told:
             if replica.high_watermark != replica.told_watermark:
                 self.moved(replica)
+        self._seal_if_due()  # with batches watermarks move
 
     def _tell_moved(self, replica: Replica) -> None:
         before, watermark = replica.told_watermark, replica.high_watermark

@@ -9,7 +9,15 @@ from msgspec.structs import replace
 
 from chronik.pipeline.judging import EVERY_US, Key, key_of
 from chronik.pipeline.transforms.stalls import SPAN_US
-from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended, Produced, Written
+from chronik.trace.events import (
+    AnyEvent,
+    Batch,
+    ProduceAnswered,
+    ProduceAppended,
+    Produced,
+    ProducedBatches,
+    Written,
+)
 from chronik.trace.stalls import find
 from tests.unit.trace.stalls.world import START_US, World, world
 
@@ -95,15 +103,35 @@ def _live(events: list[AnyEvent]) -> set[Key]:
 
 
 def as_written(events: list[AnyEvent]) -> list[Written]:
-    """As nodes write it down: a batch that was appended and is answered at once stands in one line."""
+    """As nodes write it down: a batch that was appended and is answered at once stands in one line, which every other
+    time is of an earlier version."""
     written: list[Written] = []
     for event in events:
         before = written[-1] if written else None
         if isinstance(event, ProduceAnswered) and isinstance(before, ProduceAppended):
-            written[-1] = _produced(before, event)
+            written[-1] = (_produced if len(written) % 2 else _run)(before, event)
         else:
             written.append(event)
     return written
+
+
+def _run(before: ProduceAppended, event: ProduceAnswered) -> ProducedBatches:
+    batch = Batch(
+        before.at_us,
+        event.at_us - before.at_us,
+        before.producer_id,
+        before.producer_epoch,
+        before.base_sequence,
+        event.base_offset,
+        event.to_offset,
+        before.size_bytes,
+        before.is_duplicate,
+        event.watermark_before,
+        event.watermark,
+        event.in_sync,
+    )
+    who = event.topic, event.partition, event.client_id, event.host, event.connection, event.acks
+    return ProducedBatches(event.at_us + 1, event.node, *who, before.leader_epoch, [batch])
 
 
 def _produced(before: ProduceAppended, event: ProduceAnswered) -> Produced:

@@ -12,9 +12,10 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
-from chronik.node.trace_store import KEPT_MAX, TraceStore
+from chronik.node.trace_store import KEPT_MAX, RECORD_BYTES, TraceStore
 from chronik.sim.loop import SimLoop
 from chronik.trace.events import SCHEMA_VERSION, AnyEvent, EventsLost, GroupJoined, TraceBegan, from_lines
+from chronik.trace.recorder import EVENTS_A_CHUNK
 from tests.unit.node.copies import pass_time
 from tests.unit.node.fakes import NODE_ID, FakeChance, House
 
@@ -116,6 +117,21 @@ async def test_a_record_has_the_nodes_id_and_the_schemas_version(storing: Storin
     assert record.headers == (("schema", str(SCHEMA_VERSION).encode()),)
     assert record.value is not None
     assert record.value.count(b"\n") == 2
+
+
+@run
+async def test_chunks_that_came_together_are_one_record_and_many_are_several(storing: Storing) -> None:
+    storing.create_topic()
+    storing.tell(*range(EVENTS_A_CHUNK + 10))
+    await pass_time(300)
+    assert len(storing.records()) == 1
+
+    storing.tell(*range(20 * EVENTS_A_CHUNK))
+    await pass_time(300)
+
+    sizes = [len(record.value or b"") for record in storing.records()[1:]]
+    assert len(sizes) > 1
+    assert max(sizes) <= RECORD_BYTES < sizes[0] + sizes[1]
 
 
 @run

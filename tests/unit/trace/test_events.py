@@ -12,6 +12,7 @@ import pytest
 from chronik.trace.events import (
     SCHEMA_VERSION,
     AnyEvent,
+    Batch,
     FollowerSeen,
     GroupSeen,
     MemberSeen,
@@ -20,6 +21,7 @@ from chronik.trace.events import (
     ProduceAnswered,
     ProduceAppended,
     Produced,
+    ProducedBatches,
     TraceBegan,
     Written,
     count_of,
@@ -49,6 +51,7 @@ def test_every_kind_and_field_is_on_the_page(kind: type[msgspec.Struct]) -> None
 
     assert section
     assert set(kind.__struct_fields__) - {"at_us", "node"} <= named
+    assert kind is not ProducedBatches or set(Batch.__struct_fields__) <= named
     assert f"version {SCHEMA_VERSION}" in PAGE
 
 
@@ -77,6 +80,30 @@ def test_a_batch_that_was_written_as_one_is_read_as_its_two_steps() -> None:
         1_000_500, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 100, 110, 90, 110, (1, 2), 500
     )
     assert count_of([batch, TraceBegan(1, 1)]) == 3
+
+
+def test_batches_that_were_written_in_one_line_are_read_as_their_steps() -> None:
+    first = Batch(1_000_000, 500, 7, 0, 40, 100, 110, 1500, False, 90, 110, (1, 2))
+    retry = Batch(1_000_200, 900, 7, 0, 40, 100, 110, 1500, True, 110, 111, (1,))
+    run = ProducedBatches(1_002_000, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, [first, retry])
+    who = "orders", 2, "app", "10.0.0.7", 5, -1
+
+    told = from_lines(to_lines([run]))
+
+    assert told == [
+        ProduceAppended(1_000_000, 1, *who, 7, 0, 40, 100, 110, 1500, False, 3, 90),
+        ProduceAnswered(1_000_500, 1, *who, 100, 110, 90, 110, (1, 2), 500),
+        ProduceAppended(1_000_200, 1, *who, 7, 0, 40, 100, 110, 1500, True, 3, 110),
+        ProduceAnswered(1_001_100, 1, *who, 100, 110, 110, 111, (1,), 900),
+    ]
+    assert count_of([run, TraceBegan(1, 1)]) == 5
+
+
+def test_a_batch_is_written_as_an_array_in_the_order_that_the_page_gives() -> None:
+    batch = Batch(1, 2, 3, 4, 5, 6, 7, 8, False, 9, 10, (11,))
+    run = ProducedBatches(20, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, [batch])
+
+    assert b'"batches":[[1,2,3,4,5,6,7,8,false,9,10,[11]]]' in to_lines([run])
 
 
 def test_a_trace_of_the_first_version_is_read_as_it_is() -> None:
