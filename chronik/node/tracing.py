@@ -123,6 +123,7 @@ class Tracing:
         from chronik.node.seeing import groups_seen, partition_seen  # loads msgspec, as tracing does
 
         clock, node_id = self._clock, self._recorder.node_id
+        self._recorder.seal_if_due()  # where no watermark moves, nobody else looks whether there are many batches
         steps.tell_waiting()
         told: dict[Replica, tuple[Any, int]] = {}
         for number, replica in enumerate(list(self._replicas.held())):
