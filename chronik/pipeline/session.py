@@ -75,10 +75,10 @@ def open_session(
     for key, value in {**_defaults(master, memory, scratch), **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    spark.sparkContext.setLogLevel("ERROR")
-    spark.dataSource.register(ChronikDataSource)
     if scratch_dir is None:
         _remove_with_java(spark, scratch)
+    spark.sparkContext.setLogLevel("ERROR")
+    spark.dataSource.register(ChronikDataSource)
     return spark
 
 
