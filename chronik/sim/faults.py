@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from chronik.sim.disk_faults import DiskFaults
 from chronik.sim.host import Host
+from chronik.sim.voters import VoterChanges
 from chronik.sim.wire_faults import WireFaults
 
 if TYPE_CHECKING:
@@ -110,8 +111,9 @@ class Faults:
     def wipe(self, host: Host) -> None:
         is_calm = all(other.is_up and not other.disk.is_troubled for other in self._world.hosts)
         is_calm = is_calm and "sync_error" not in self.counts and "write_error" not in self.counts  # their kills come
-        is_calm = is_calm and self._world.inspector.all_vote()
-        if is_calm and all(self._world.inspector.has_all(other) for other in self._world.hosts):
+        votes = [client for client in self._world.clients if isinstance(client, VoterChanges)]
+        is_calm = is_calm and not any(client.is_under_way for client in votes)
+        if is_calm and self._world.inspector.is_calm():
             self._wiped = host
             host.lose_disk()
             self._world.inspector.copies.lost_disk(host.node_id)

@@ -127,10 +127,11 @@ class Inspector:
         mine = [place for place in self._places.values() if host.node_id in place.replicas]
         return host.is_up and all(host.node_id in place.in_sync and len(place.in_sync) > 1 for place in mine)
 
-    def all_vote(self) -> bool:
-        """Whether every node knows every node as a voter: else one disk may be one too many."""
+    def is_calm(self) -> bool:
+        """Whether every node has all that it should have, and a vote."""
         nodes = [host.node for host in self._hosts if host.node is not None]
-        return all(len(node.quorum.raft.voters.ids) == len(self._hosts) for node in nodes)
+        do_all_vote = all(len(node.quorum.raft.voters.ids) == len(self._hosts) for node in nodes)
+        return do_all_vote and all(map(self.has_all, self._hosts))
 
     # --- the truth
 

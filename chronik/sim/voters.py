@@ -1,4 +1,8 @@
-"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice."""
+"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice.
+
+Two voters of three cannot bear the loss of a disk, and nobody promises that: so no vote is taken while a node is down,
+and no disk is lost while votes change (`Faults.wipe`).
+"""
 
 from __future__ import annotations
 
@@ -18,15 +22,22 @@ class VoterChanges(Client):
     """A round is one node's vote, gone and back. What a lost answer leaves open is settled by asking again."""
 
     is_over: Callable[[], bool]
+    is_calm: Callable[[], bool]  # every node is up and has all that it should have
     node_ids: Sequence[int]
     rounds = 0
     _node_id = 0  # whose vote it is now; 0: nobody's yet
     _is_gone = False
 
+    @property
+    def is_under_way(self) -> bool:
+        return self._node_id != 0
+
     async def attempt(self) -> None:
-        while not (self.is_over() and self._node_id == 0):
-            if self._node_id == 0:
+        while not (self.is_over() and not self.is_under_way):
+            if not self.is_under_way:
                 await asyncio.sleep(self.chance.between(0.2, 3.0))
+                if not self.is_calm():
+                    continue
                 self._node_id = self.chance.one_of(self.node_ids)
             if not self._is_gone:
                 await self._remove()

@@ -140,7 +140,8 @@ class World:
             others.append(self.client(Churn, "churn", is_over=self.is_written))
         if self.node_count > 1 and chance.other("voters").happens(0.3):
             node_ids = [host.node_id for host in self.hosts]
-            others.append(self.client(VoterChanges, "voters", is_over=self.is_written, node_ids=node_ids))
+            traits = {"is_over": self.is_written, "is_calm": self.inspector.is_calm, "node_ids": node_ids}
+            others.append(self.client(VoterChanges, "voters", **traits))
         return [*self.producers, *others]
 
     def _is_lost(self) -> bool:

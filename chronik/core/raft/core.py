@@ -419,8 +419,9 @@ class Raft(NodeState):
             role.leader_high_watermark = max(role.leader_high_watermark, answer.high_watermark)
             self._set_watermark(min(role.leader_high_watermark, self._log.end_offset))
             # Until something of its own epoch is safe, a leader does not know how much is (Raft, 5.4.2).
-            of_earlier_epochs = self._log.end_offset_for(self.epoch - 1).end_offset
-            if of_earlier_epochs < answer.high_watermark <= answer.asked.end_offset:
+            safe, of_earlier_epochs = answer.high_watermark, self._log.end_offset_for(self.epoch - 1).end_offset
+            # The second: a snapshot may hold all that there is of this epoch, and then nothing more need ever come.
+            if of_earlier_epochs < safe <= answer.asked.end_offset or answer.asked == m.LogPoint(self.epoch, safe):
                 self._caught_up()
 
     def _on_fetch_snapshot_answer(self, answer: m.FetchSnapshotAnswer) -> None:

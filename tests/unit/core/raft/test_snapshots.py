@@ -156,3 +156,21 @@ def test_a_new_leader_means_a_new_start_of_the_transfer() -> None:
     assert transfer(cluster) is None
     cluster.fetch(3)
     assert cluster[3].log.records == cluster[2].log.records, "this one has all its log"
+
+
+def test_a_snapshot_of_all_there_is_makes_a_follower_caught_up_though_no_record_follows() -> None:
+    cluster = Cluster(1, 2, 3)
+    cluster.led_by(1)
+    cluster.write(1, "a", "b")
+    cluster.fetch(2, 2)
+    cluster.snapshot(1, cluster[1].log.end_offset)
+
+    cluster.kill(3)
+    cluster.restart(3)
+    while cluster[3].log.start_offset < cluster[1].log.end_offset:
+        assert not cluster[3].raft.has_caught_up
+        cluster.fetch(3)
+    cluster.fetch(3)
+
+    assert cluster[3].log.start_offset == cluster[3].log.end_offset == cluster[1].log.end_offset
+    assert cluster[3].raft.has_caught_up
