@@ -66,8 +66,7 @@ def ingest(
 ) -> None:
     """Fill a table from topics: each record once, whatever is killed and started again.
 
-    The table has topic, date, partition, offset, timestamp, key, value and headers, and is partitioned by topic and
-    date. Values that cannot be read are in the quarantine table, with the reason.
+    The table is partitioned by topic and date. Values that cannot be read are in the quarantine table, with the reason.
     """
     source = {
         **COMMITTED_ONLY,
