@@ -77,11 +77,7 @@ def ingest(
         "failOnDataLoss": "false" if allow_gaps else "true",
         **({} if tasks is None else {"minPartitions": str(tasks)}),
     }
-    if format_ == TableFormat.ICEBERG:
-        with spark_errors():
-            from chronik.pipeline.iceberg import check_installed
-
-            check_installed()  # before Spark is started for nothing
+    _check_writable(format_)
     check_reachable(bootstrap)
     interrupts = Interrupts()
     with spark_session("ingest", master, driver_memory, spark) as session:
@@ -98,6 +94,15 @@ def ingest(
     if once and interrupts.is_ending:
         print_note("stopped before the end; run it again to go on")
         raise typer.Exit(EXIT_INTERRUPTED)
+
+
+def _check_writable(format_: TableFormat) -> None:
+    """Before Spark is started for nothing."""
+    if format_ == TableFormat.ICEBERG:
+        with spark_errors():
+            from chronik.pipeline.iceberg import check_installed
+
+            check_installed()
 
 
 def topic_options(topics: list[str] | None, pattern: str | None) -> dict[str, str]:
