@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from chronik.api.desk import Caller, Desk, Elsewhere
 from chronik.api.refusals import trace_refusal
@@ -25,9 +25,6 @@ from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import Leader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
-
-if TYPE_CHECKING:
-    from chronik.trace.events import Batch
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
@@ -94,11 +91,9 @@ def _append(
     answers[index] = PartitionAnswer(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
-    if batches is None:
-        done = partial(pending.partition_done, answers, index)
-    else:
-        batch = batches.appended(replica, request.acks, pending.caller, began_us, watermark_before, appended, records)
-        done = partial(pending.traced_done, answers, index, replica, batch)
+    if batches is not None:
+        batches.appended(replica, request.acks, pending.caller, began_us, watermark_before, appended, records)
+    done = partial(pending.partition_done, answers, index, replica)
     if request.acks == 0:
         pending.one_done()
         return
@@ -190,19 +185,10 @@ class _Pending:
         self.failed = True
         self.one_done()
 
-    def traced_done(
-        self, answers: list[PartitionAnswer], index: int, replica: Replica, batch: Batch, code: Code
-    ) -> None:
-        assert self.steps is not None  # who was told of the batch
+    def partition_done(self, answers: list[PartitionAnswer], index: int, replica: Replica, code: Code) -> None:
         if code:
-            self.steps.batches.not_answered(batch)
-            self.partition_done(answers, index, code)
-        else:
-            self.steps.batches.answered(batch, replica, self.request.acks, self.caller)
-            self.one_done()
-
-    def partition_done(self, answers: list[PartitionAnswer], index: int, code: Code) -> None:
-        if code:
+            if self.steps is not None:
+                self.steps.batches.refused(replica, answers[index].base_offset)
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(answers, index, told)
         else:

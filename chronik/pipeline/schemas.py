@@ -227,7 +227,7 @@ TRACE_HEAD = StructType(_columns(kind=_TEXT, at_us=_LONG, node=_INT, topic=_TEXT
 
 PRODUCED_BATCHES = str(ProducedBatches.__struct_config__.tag)
 """The kind of event that stands for many batches; it is only written, readers are given two events for each."""
-BATCH_FIELDS = Batch.__struct_fields__
+BATCH_FIELDS = Batch._fields
 """What the array of each batch holds, in this order."""
 
 

@@ -1,26 +1,29 @@
 """Batches from their append to their answer, as they are told to the trace.
 
-Most steps that a node takes are these two, so they are made to cost little: what is the same for batch after batch of
-a connection is looked at once, and what differs is one small value, made when the batch is appended and completed when
-it is answered. They are told together, when the recorder writes down what there is: a *run* is one event.
+Most steps that a node takes are these two, so they are made to cost little. A batch is one row of numbers, noted when
+it is appended. Nobody notes when it is answered: what is safe is answered in the order of offsets, many at a time, so
+it is noted how far a partition was safe and when (`released`), and the answers follow from that when the recorder
+writes down what there is. Only who is refused after all is noted by himself. Batches of a connection to a partition
+are told together: a *run* is one event.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from chronik.core.log.log import Appended
-from chronik.core.replica.replica import Replica
+from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import Buffer
 from chronik.trace.events import Batch, ProduceAnswered, ProduceAppended, ProducedBatches, Written
 
 _read_producer = struct.Struct(">qhi").unpack_from  # producer id, epoch and first sequence number
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
-UNANSWERED = -1  # as `took_us`
-REFUSED = -2  # never answered: its producer is told something else
-TOLD = -3  # that it was appended has been told, without an answer
+UNANSWERED = -1  # as the time an answer took
+_appended_us, _to_offset = itemgetter(0), itemgetter(6)
 
 
 class Client(Protocol):
@@ -36,8 +39,21 @@ class Client(Protocol):
     def connection_id(self) -> int: ...
 
 
-Run: TypeAlias = tuple[Replica, int, str, str, int, int]
-"""What its batches have in common: replica, acks, client id, host, connection and leader epoch."""
+Run: TypeAlias = tuple[Replica, int, Client, int]
+"""What its batches have in common: replica, acks, client and leader epoch."""
+
+Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool, int, int, tuple[int, ...]]
+"""A batch as it is written (events.Batch): appended_us, took_us, producer id, epoch and sequence, offsets from and to,
+bytes, whether it is a duplicate, watermark before and when it was answered, and the set in sync then."""
+
+
+class Release(NamedTuple):
+    """A partition was safe further than before, and whoever waited for that was answered."""
+
+    at_us: int
+    safe_end: int
+    watermark: int
+    in_sync: tuple[int, ...]
 
 
 class Batches:
@@ -47,11 +63,15 @@ class Batches:
         self.now_us = now_us
         self._node_id = node_id
         self._put = put
-        self._runs: dict[Run, list[Batch]] = {}
+        self._answered: dict[Run, list[Row]] = {}
+        self._waiting: dict[Run, list[Row]] = {}
+        self._told: list[tuple[Run, Row]] = []  # as appended, since their answers were long in coming
+        self._refused: set[tuple[Replica, int]] = set()  # and the offset where the batch begins
+        self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
 
     @property
     def count(self) -> int:
-        return sum(map(len, self._runs.values()))
+        return sum(len(rows) for runs in (self._answered, self._waiting) for rows in runs.values())
 
     def appended(
         self,
@@ -62,128 +82,142 @@ class Batches:
         watermark_before: int,
         appended: Appended,
         records: Buffer,
-    ) -> Batch:
+    ) -> None:
         """A batch is in the log, or was already. Time and watermark are those before: both may have gone on."""
         base_offset, last_offset, _, is_new = appended
-        producer_id, producer_epoch, base_sequence = _read_producer(records, _PRODUCER_AT)
-        batch = Batch(
+        producer_id, epoch, sequence = _read_producer(records, _PRODUCER_AT)
+        watermark = replica.high_watermark
+        took_us, runs = 0, self._answered
+        if last_offset >= (watermark if acks == ACKS_ALL else replica.safe_end):
+            took_us, runs = UNANSWERED, self._waiting
+            if replica not in self.releases:
+                self.releases[replica] = []
+        in_sync = replica.in_sync
+        row = (
             began_us,
-            UNANSWERED,
+            took_us,
             producer_id,
-            producer_epoch,
-            base_sequence,
+            epoch,
+            sequence,
             base_offset,
             last_offset + 1,
             len(records),
             not is_new,
             watermark_before,
-            watermark_before,
-            (),
+            watermark,
+            () if in_sync is None else in_sync.in_sync,
         )
-        run = (replica, acks, client.client_id, client.client_host, client.connection_id, replica.leader_epoch)
-        if acks == 0:
-            self._tell_appended(run, batch)
-            return batch
-        batches = self._runs.get(run)
-        if batches is None:
-            self._runs[run] = [batch]
+        run = (replica, acks, client, replica.leader_epoch)
+        rows = runs.get(run)
+        if rows is not None:
+            rows.append(row)
+        elif acks == 0:
+            self._tell_appended(run, row)
         else:
-            batches.append(batch)
-        return batch
+            runs[run] = [row]
 
-    def answered(self, batch: Batch, replica: Replica, acks: int, client: Client) -> None:
-        """The batch is as safe as its producer asked."""
-        is_told, in_sync, took_us = batch.took_us == TOLD, replica.in_sync, self.now_us() - batch.appended_us
-        batch.took_us = took_us if took_us > 0 else 0  # clocks may be set back
-        batch.watermark = replica.high_watermark
-        if in_sync is not None:
-            batch.in_sync = in_sync.in_sync
-        if is_told:
-            self._tell_answered(batch, replica, acks, client)
+    def released(self, replica: Replica) -> None:
+        """It is safe further than before; for one of `releases`. Who waited for that is about to be answered."""
+        in_sync, releases = replica.in_sync, self.releases[replica]
+        safe_end, watermark = replica.safe_end, replica.high_watermark
+        if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
+            members = () if in_sync is None else in_sync.in_sync
+            releases.append(Release(self.now_us(), safe_end, watermark, members))
 
-    def not_answered(self, batch: Batch) -> None:
+    def refused(self, replica: Replica, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
-        if batch.took_us == UNANSWERED:
-            batch.took_us = REFUSED
+        self._refused.add((replica, base_offset))
 
     def tell(self, unanswered_us: int = 0) -> None:
         """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
         waited for one for so long."""
         now_us = self.now_us()
-        runs, self._runs = self._runs, {}
-        for run, batches in runs.items():
-            answered = [batch for batch in batches if batch.took_us >= 0]
-            if len(answered) < len(batches):
-                self._tell_unanswered(run, batches, now_us - unanswered_us)
-            if answered:
-                replica, acks, client_id, host, connection, leader_epoch = run
-                self._put(
-                    ProducedBatches(
-                        now_us,
-                        self._node_id,
-                        replica.topic,
-                        replica.partition,
-                        client_id,
-                        host,
-                        connection,
-                        acks,
-                        leader_epoch,
-                        answered,
-                    )
-                )
+        answered, self._answered = self._answered, {}
+        waiting, self._waiting = self._waiting, {}
+        releases, self.releases = self.releases, {}
+        self._tell_late_answers(releases)
+        if self._refused:
+            answered = {run: self._without_refused(run, rows) for run, rows in answered.items()}
+            waiting = {run: self._without_refused(run, rows) for run, rows in waiting.items()}
+            self._refused.clear()
+        for run, rows in waiting.items():
+            now_answered = self._now_answered(run, rows, releases[run[0]], now_us - unanswered_us)
+            at_once = answered.get(run, ())
+            answered[run] = sorted((*now_answered, *at_once), key=_appended_us) if at_once else now_answered
+        for run, rows in answered.items():
+            if rows:
+                replica, acks, client, leader_epoch = run
+                where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+                self._put(ProducedBatches(now_us, self._node_id, *where, acks, leader_epoch, cast("list[Batch]", rows)))
 
-    def _tell_unanswered(self, run: Run, batches: list[Batch], until_us: int) -> None:
-        """Of a run's batches. Those that may still be answered soon wait for the next time."""
-        waiting: list[Batch] = []
-        for batch in batches:
-            if batch.took_us == UNANSWERED and batch.appended_us > until_us:
-                waiting.append(batch)
-            elif batch.took_us < 0:
-                self._tell_appended(run, batch)
-        if waiting:
-            self._runs[run] = waiting
+    def _without_refused(self, run: Run, rows: list[Row]) -> list[Row]:
+        for row in rows:
+            if (run[0], row[5]) in self._refused:
+                self._tell_appended(run, row)
+        return [row for row in rows if (run[0], row[5]) not in self._refused]
 
-    def _tell_appended(self, run: Run, batch: Batch) -> None:
-        replica, acks, client_id, host, connection, leader_epoch = run
-        batch.took_us = TOLD
+    def _now_answered(self, run: Run, rows: list[Row], releases: list[Release], until_us: int) -> list[Row]:
+        """Those of a run that were answered since. Of the others, those that have waited since `until_us` are told now,
+        and the rest wait for the next time."""
+        rows.sort(key=_to_offset)  # a retry may wait for what is further down
+        answered: list[Row] = []
+        begin = 0
+        for release, reached in zip(releases, _reached(run[1], releases), strict=True):
+            end = bisect_right(rows, reached, begin, key=_to_offset)
+            answered += [_with_answer(row, release) for row in rows[begin:end]]
+            begin = end
+        left = [row for row in rows[begin:] if row[0] > until_us]
+        if begin < len(rows):
+            self.releases[run[0]] = []
+            for row in rows[begin:]:
+                if row[0] <= until_us:
+                    self._tell_appended(run, row)
+                    self._told.append((run, row))
+        if left:
+            self._waiting[run] = left
+        return answered
+
+    def _tell_late_answers(self, releases: dict[Replica, list[Release]]) -> None:
+        told, self._told = self._told, []
+        for run, row in told:
+            replica, acks = run[:2]
+            if (replica, row[5]) in self._refused:
+                continue
+            releases_here = releases.get(replica, ())
+            place = bisect_left(_reached(acks, releases_here), row[6])
+            if place < len(releases_here):
+                self._tell_answered(run, _with_answer(row, releases_here[place]))
+            else:
+                self._told.append((run, row))
+                self.releases[replica] = []
+
+    def _tell_appended(self, run: Run, row: Row) -> None:
+        replica, acks, client, leader_epoch = run
+        where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+        producer, (base_offset, to_offset, size_bytes, is_duplicate, watermark) = row[2:5], row[5:10]
+        written = base_offset, to_offset, size_bytes
         self._put(
             ProduceAppended(
-                batch.appended_us,
-                self._node_id,
-                replica.topic,
-                replica.partition,
-                client_id,
-                host,
-                connection,
-                acks,
-                batch.producer_id,
-                batch.producer_epoch,
-                batch.base_sequence,
-                batch.base_offset,
-                batch.to_offset,
-                batch.size_bytes,
-                batch.is_duplicate,
-                leader_epoch,
-                batch.watermark_before,
+                row[0], self._node_id, *where, acks, *producer, *written, is_duplicate, leader_epoch, watermark
             )
         )
 
-    def _tell_answered(self, batch: Batch, replica: Replica, acks: int, client: Client) -> None:
-        self._put(
-            ProduceAnswered(
-                batch.appended_us + batch.took_us,
-                self._node_id,
-                replica.topic,
-                replica.partition,
-                client.client_id,
-                client.client_host,
-                client.connection_id,
-                acks,
-                batch.base_offset,
-                batch.to_offset,
-                batch.watermark_before,
-                batch.watermark,
-                batch.in_sync,
-                batch.took_us,
-            )
-        )
+    def _tell_answered(self, run: Run, row: Row) -> None:
+        replica, acks, client, _ = run
+        where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+        at_us, took_us, _, _, _, base_offset, to_offset, _, _, before, watermark, in_sync = row
+        offsets = base_offset, to_offset, before, watermark
+        self._put(ProduceAnswered(at_us + took_us, self._node_id, *where, acks, *offsets, in_sync, took_us))
+
+
+def _reached(acks: int, releases: Sequence[Release]) -> list[int]:
+    """How far a partition was safe at each release, as `acks` asks."""
+    if acks == ACKS_ALL:
+        return [release.watermark for release in releases]
+    return [release.safe_end for release in releases]
+
+
+def _with_answer(row: Row, release: Release) -> Row:
+    began_us, at_us = row[0], release.at_us
+    took_us = at_us - began_us if at_us > began_us else 0  # clocks may be set back
+    return (began_us, took_us, *row[2:10], release.watermark, release.in_sync)

@@ -12,7 +12,7 @@ msgspec takes a twentieth of a second to load: a node that traces nothing starts
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -90,8 +90,8 @@ class Produced(Event, frozen=True, gc=False, tag="produced"):
     took_us: int
 
 
-class Batch(msgspec.Struct, array_like=True, gc=False):
-    """What differs from batch to batch, written as an array; to be completed when it is answered."""
+class Batch(NamedTuple):
+    """What differs from batch to batch, written as an array. The node that writes it has bare tuples of these."""
 
     appended_us: int
     took_us: int
@@ -454,8 +454,9 @@ def _run_of(one: Produced) -> ProducedBatches:
 def _steps(run: ProducedBatches) -> Iterator[AnyEvent]:
     who = run.node, run.topic, run.partition, run.client_id, run.host, run.connection, run.acks
     for one in run.batches:
-        producer, offsets = (one.producer_id, one.producer_epoch, one.base_sequence), (one.base_offset, one.to_offset)
-        at_us, before, size = one.appended_us, one.watermark_before, one.size_bytes
-        yield ProduceAppended(at_us, *who, *producer, *offsets, size, one.is_duplicate, run.leader_epoch, before)
-        at_us += one.took_us
-        yield ProduceAnswered(at_us, *who, *offsets, before, one.watermark, one.in_sync, one.took_us)
+        appended_us, took_us, *producer, base_offset, to_offset, size, is_duplicate, before, watermark, in_sync = one
+        producer_id, epoch, sequence = producer
+        offsets = base_offset, to_offset
+        sent = producer_id, epoch, sequence, *offsets, size
+        yield ProduceAppended(appended_us, *who, *sent, is_duplicate, run.leader_epoch, before)
+        yield ProduceAnswered(appended_us + took_us, *who, *offsets, before, watermark, in_sync, took_us)

@@ -22,6 +22,9 @@ Part = Callable[[str, int], Figures]
 def in_turn(bench: Bench, server: Server, count: int, part: Part) -> Figures:
     """Figures of a part that is done without and with the trace, a few times."""
     each = max(count // PAIRS, 1)
+    for is_on in (True, False):  # what is loaded and made once, the trace's topic for one, is not part of the cost
+        bench.client.ask("set_trace", bootstrap=bootstrap(server), is_on=is_on)
+        part(f"warm-up-{is_on}".lower(), max(each // 4, 1))
     seconds, cpu_s = {False: 0.0, True: 0.0}, {False: 0.0, True: 0.0}
     for number in range(PAIRS):
         order = (False, True) if number % 2 == 0 else (True, False)

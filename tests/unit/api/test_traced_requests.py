@@ -242,10 +242,11 @@ async def test_a_batch_that_timed_out_is_refused_in_the_trace_and_not_answered(d
 
     send(desk, acks=-1)
     desk.house.loop.advance(1001)
+    await desk.settle()  # it is safe now, and nobody waits for that any more
 
     assert [event.error for event in events(desk, RefusedEvent)] == ["REQUEST_TIMED_OUT"]
+    assert len(events(desk, ProduceAppended)) == 1
     assert events(desk, ProduceAnswered) == []
-    await desk.settle()
 
 
 @run({"orders": 1, "bills": 1})

@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 from chronik.core.log.log import Appended
 from chronik.core.replica.replica import Replica
 from chronik.trace.batches import Batches
-from chronik.trace.events import AnyEvent, Batch, ProduceAnswered, ProduceAppended, ProducedBatches, Written, apart
+from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended, ProducedBatches, Written, apart
 
 RECORDS = b"\xff" * 100  # of no idempotent producer
 
@@ -19,7 +19,9 @@ class FakeClient(NamedTuple):
 
 
 class FakeReplica:
-    topic, partition, leader_epoch, high_watermark, in_sync = "orders", 0, 3, 0, None
+    """Safe here as far as it is told."""
+
+    topic, partition, leader_epoch, high_watermark, safe_end, in_sync = "orders", 0, 3, 0, 0, None
 
 
 class Telling:
@@ -31,66 +33,125 @@ class Telling:
         self.batches = Batches(1, lambda: self.now_us, self.written.append)
         self.replica = cast(Replica, FakeReplica())
 
-    def append(self, offset: int, acks: int = 1, connection: int = 5) -> Batch:
+    def append(self, offset: int, acks: int = 1, connection: int = 5) -> None:
         client = FakeClient(connection)
-        return self.batches.appended(
-            self.replica, acks, client, self.now_us, 0, Appended(offset, offset), memoryview(RECORDS)
-        )
+        self.batches.appended(self.replica, acks, client, self.now_us, 0, Appended(offset, offset), memoryview(RECORDS))
 
-    def answer(self, batch: Batch) -> None:
-        self.batches.answered(batch, self.replica, 1, FakeClient())
+    def safe_to(self, offset: int) -> None:
+        """On this disk, and on those of all."""
+        fake = cast(FakeReplica, self.replica)
+        fake.safe_end = fake.high_watermark = offset
+        if self.replica in self.batches.releases:
+            self.batches.released(self.replica)
 
     def told(self, unanswered_us: int = 100) -> list[AnyEvent]:
         self.batches.tell(unanswered_us)
         return apart(self.written)
 
 
+def answers(told: list[AnyEvent]) -> list[ProduceAnswered]:
+    return [event for event in told if isinstance(event, ProduceAnswered)]
+
+
 def test_batches_of_one_connection_are_one_event_and_those_of_another_are_another() -> None:
     telling = Telling()
     for offset, connection in enumerate((5, 6, 5)):
-        telling.answer(telling.append(offset, connection=connection))
+        telling.append(offset, connection=connection)
+    telling.safe_to(3)
 
     told = telling.told()
 
     assert [len(one.batches) for one in telling.written if isinstance(one, ProducedBatches)] == [2, 1]
-    assert [event.base_offset for event in told if isinstance(event, ProduceAnswered)] == [0, 2, 1]
+    assert [event.base_offset for event in answers(told)] == [0, 2, 1]
 
 
-def test_a_batch_that_waits_holds_up_no_other_and_is_told_with_its_answer() -> None:
+def test_what_is_safe_when_it_is_appended_is_answered_at_once() -> None:
     telling = Telling()
-    waits, answered = telling.append(0), telling.append(1)
-    telling.answer(answered)
-    assert [event.base_offset for event in telling.told() if isinstance(event, ProduceAppended)] == [1]
+    telling.safe_to(1)
 
-    telling.now_us += 70
-    telling.answer(waits)
+    telling.append(0)
+    telling.now_us += 30
 
-    assert [event.took_us for event in telling.told() if isinstance(event, ProduceAnswered)] == [0, 70]
-    assert telling.batches.count == 0
+    assert [(event.base_offset, event.took_us) for event in answers(telling.told())] == [(0, 0)]
+    assert telling.batches.releases == {}
+
+
+def test_each_batch_is_answered_by_the_first_release_that_reaches_it() -> None:
+    telling = Telling()
+    for offset in range(4):
+        telling.append(offset)
+    for reached in (1, 1, 3):
+        telling.now_us += 10
+        telling.safe_to(reached)
+
+    assert [(event.base_offset, event.took_us) for event in answers(telling.told())] == [(0, 10), (1, 30), (2, 30)]
+    assert [event.watermark for event in answers(telling.told())] == [1, 3, 3]
+    assert telling.batches.count == 1
+
+
+def test_acks_all_waits_for_the_watermark() -> None:
+    telling = Telling()
+    telling.append(0, acks=-1)
+    cast(FakeReplica, telling.replica).safe_end = 1
+    telling.batches.released(telling.replica)
+    assert answers(telling.told()) == []
+
+    telling.safe_to(1)
+
+    assert [event.base_offset for event in answers(telling.told())] == [0]
+
+
+def test_a_retry_of_a_batch_that_waits_is_answered_with_it_and_not_with_a_later_one() -> None:
+    telling = Telling()
+    for offset in (0, 1, 0):
+        telling.append(offset)
+    telling.safe_to(1)
+
+    assert [event.base_offset for event in answers(telling.told())] == [0, 0]
 
 
 def test_a_batch_that_waits_for_too_long_is_told_and_its_answer_apart() -> None:
     telling = Telling()
-    batch = telling.append(0)
+    telling.append(0)
     telling.now_us += 100
     assert [type(event) for event in telling.told(100)] == [ProduceAppended]
     telling.now_us += 100
-    telling.answer(batch)
+    telling.safe_to(1)
 
     appended, answered = telling.told()
 
     assert isinstance(answered, ProduceAnswered)
     assert (appended.at_us, answered.at_us, answered.took_us) == (1_000_000, 1_000_200, 200)
+    assert len(telling.told()) == 2
+    assert telling.batches.releases == {}
 
 
 def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
     telling = Telling()
-    batch = telling.append(0)
-    telling.batches.not_answered(batch)
+    telling.append(0)
+    telling.append(1)
+    telling.batches.refused(telling.replica, 0)
+    telling.safe_to(2)  # the one who was told that time is up may have been wrong
+
+    told = telling.told()
+
+    assert [(type(event), event.base_offset) for event in told if isinstance(event, ProduceAppended)] == [
+        (ProduceAppended, 0),
+        (ProduceAppended, 1),
+    ]
+    assert [event.base_offset for event in answers(told)] == [1]
+
+
+def test_who_is_refused_late_is_not_answered_later() -> None:
+    telling = Telling()
+    telling.append(0)
+    telling.now_us += 100
+    telling.told(100)
+
+    telling.batches.refused(telling.replica, 0)
+    telling.safe_to(1)
 
     assert [type(event) for event in telling.told()] == [ProduceAppended]
-    telling.batches.not_answered(batch)
-    assert len(telling.told()) == 1
 
 
 def test_nobody_waits_for_an_answer_that_never_comes() -> None:
@@ -103,8 +164,8 @@ def test_nobody_waits_for_an_answer_that_never_comes() -> None:
 
 def test_a_clock_that_is_set_back_makes_no_batch_unanswered() -> None:
     telling = Telling()
-    batch = telling.append(0)
+    telling.append(0)
     telling.now_us -= 500
-    telling.answer(batch)
+    telling.safe_to(1)
 
-    assert [event.took_us for event in telling.told() if isinstance(event, ProduceAnswered)] == [0]
+    assert [event.took_us for event in answers(telling.told())] == [0]
