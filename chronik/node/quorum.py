@@ -97,6 +97,7 @@ class Quorum:
             ASK_AGAIN_MS,
         )
         self.log = QuorumLog(replica.log, files, _first_voters(config))
+        replica.cut()  # a snapshot may have taken the place of a log that a crash left too short
         self.follower: Follower | None = None
         self._saved = self._read_election()
         self.high_watermark = -1

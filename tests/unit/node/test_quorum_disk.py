@@ -176,3 +176,29 @@ async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_wh
     await world.agreed()
 
     assert follower.topics() == ["one", "two", "three"]
+
+
+@in_quorum()
+async def test_a_log_that_ends_before_its_snapshot_begins_behind_it(world: QuorumWorld) -> None:
+    """A snapshot holds what a majority has, and may be on a disk sooner than the end of the log."""
+    for member in world.members.values():
+        member.snapshot_records = 12
+    controller = await world.start()
+    for number in range(5):
+        await controller.create(f"topic-{number}", 1)
+    await world.agreed()
+    await world.until(lambda: all(member.quorum.log.snapshot is not None for member in world.up), "snapshots")
+    short = world.others(controller)[0]
+    short.kill()
+    (path,) = [path for path in short.disk.paths(".log") if path.startswith("__cluster_metadata")]
+    content = short.disk.contents[path]
+    content.written = content.written[:100]
+    content.durable = bytes(content.written)
+
+    await short.start()
+
+    replica = short.quorum.replica
+    assert replica.log.start_offset > 0
+    assert replica.high_watermark >= replica.log.start_offset
+    await world.agreed()
+    assert short.topics() == controller.topics()
