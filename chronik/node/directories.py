@@ -42,24 +42,28 @@ class Directories:
         file.append((_partition_metadata(replica.topic_id),))
         replica.log.sync_with_next(file)
 
-    def move_stray_aside(self, name: TopicPartition, topic_id: bytes) -> None:
-        """A directory left by an earlier topic of the same name must never be served as this one's."""
+    def is_stray(self, name: TopicPartition, topic_id: bytes) -> bool:
+        """Whether a directory was left by an earlier topic of the same name: it must never be served as this one's."""
         directory = str(name)
         if PARTITION_METADATA not in self._files.names(directory):
-            return
+            return False
         path, expected = f"{directory}/{PARTITION_METADATA}", _partition_metadata(topic_id)
         content = self._files.read_all(path)
         if content == expected:
-            return
+            return False
         if _TOPIC_ID.search(content) is None or _differing_bits(content, expected) <= SLIPPED_BITS_MAX:
             # Lost with the power, or damaged: it does not say that the log is another's.
             log.warning("%s was damaged and is written anew", path)
             self._files.replace(path, expected)
-            return
+            return False
+        return True
+
+    def move_stray_aside(self, name: TopicPartition, topic_id: bytes) -> None:
+        """Its checkpoints must be forgotten already: after a crash in between, this topic would seem to have lost them."""
+        directory = str(name)
         aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
         log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
         self._files.rename(directory, aside)
-        self._checkpoints.forget((name,))
 
     def move_damaged_aside(self, name: TopicPartition, topic_id: bytes) -> None:
         """A copy that others have whole is kept for whoever wants to look at it, and begun anew."""

@@ -142,7 +142,9 @@ class Held:
         name = TopicPartition(topic, partition)
         checkpoints = self._checkpoints
         try:
-            self._directories.move_stray_aside(name, topic_id)
+            if self._directories.is_stray(name, topic_id):
+                self._forget([name])
+                self._directories.move_stray_aside(name, topic_id)
             opened = Log.open(
                 self._files,
                 str(name),

@@ -114,10 +114,10 @@ class Waiting:
         """The replica is safe further than before: let go whom that concerns."""
         steps = None if self._trace is None else self._trace.steps
         if steps is not None:
-            if replica in steps.batches.releases:
-                steps.batches.released(replica)
             if replica not in steps.just_told:
                 steps.moved(replica)
+            if replica in steps.batches.releases:
+                steps.batches.released(replica)
         self._release(self._for_leader, replica, replica.safe_end)
         self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
         self._wake_readers(replica)

@@ -87,8 +87,11 @@ class Batches:
         base_offset, last_offset, _, is_new = appended
         producer_id, epoch, sequence = _read_producer(records, _PRODUCER_AT)
         watermark = replica.high_watermark
-        took_us, runs = 0, self._answered
-        if last_offset >= (watermark if acks == ACKS_ALL else replica.safe_end):
+        if last_offset < (watermark if acks == ACKS_ALL else replica.safe_end):
+            took_us, runs = self.now_us() - began_us, self._answered
+            if took_us < 0:  # clocks may be set back
+                took_us = 0
+        else:
             took_us, runs = UNANSWERED, self._waiting
             if replica not in self.releases:
                 self.releases[replica] = []

@@ -349,6 +349,19 @@ async def test_the_directory_of_an_earlier_topic_of_that_name_is_moved_aside(hou
 
 
 @run
+async def test_a_crash_after_that_does_not_make_the_new_topic_seem_to_have_lost_what_the_old_had(house: House) -> None:
+    house.replicas.append(house.replicas.leader("orders", 0), batch_of(3), 1)
+    await house.settle()
+    house.checkpoints.write(house.replicas.held())
+    new_id = b"another id 12345"
+    House(house.files, ORDERS, ids={"orders": new_id}).replicas.leader("orders", 0)
+
+    after = House(house.files, ORDERS, ids={"orders": new_id})
+
+    assert after.replicas.leader("orders", 0).log.end_offset == 0
+
+
+@run
 async def test_whose_a_partition_is_survives_a_power_cut_together_with_its_first_batch(house: House) -> None:
     house.replicas.append(house.replicas.leader("orders", 0), batch_of(), 1)
     await house.settle()
