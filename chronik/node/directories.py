@@ -59,7 +59,7 @@ class Directories:
         return True
 
     def move_stray_aside(self, name: TopicPartition, topic_id: bytes) -> None:
-        """Its checkpoints must be forgotten already: else a crash in between makes this topic seem to have lost them."""
+        """Its checkpoints must be gone already: else a crash in between makes this topic seem to have lost them."""
         directory = str(name)
         aside = renamed(directory, f".{encode_id(topic_id)}{STRAY_SUFFIX}")
         log.warning("%s belongs to another topic of that name; moved to %s", directory, aside)
