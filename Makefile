@@ -15,6 +15,8 @@ PYTEST := $(BIN)/python -m pytest
 SPREAD := tests/tidy tests/unit
 # So do these, and they take longer.
 WORLDS := tests/sim
+# Busy, where the rest mostly waits: the two run side by side.
+ON_SPARK := tests/spark tests/bench
 ARGS   ?=
 
 ##@ Use it
@@ -59,8 +61,18 @@ test: setup clients ## All set-up, then everything: checks, unit, scenarios, rea
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) $(SPREAD) $(WORLDS) -n auto --durations=10 $(ARGS)
-	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) --durations=25 $(ARGS)
+	$(MAKE) --jobs=2 test-real test-on-spark
 	$(BIN)/python -m tests.mutants.run
+
+.PHONY: test-real
+test-real: setup clients ## Only what runs real nodes, clusters and clients, fuzz and recovery
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) --durations=25 $(ARGS)
+
+.PHONY: test-on-spark
+test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end
+	@mkdir -p .cache
+	@nice -n 5 $(PYTEST) $(ON_SPARK) --durations=25 $(ARGS) >.cache/test-on-spark.log 2>&1; \
+		code=$$?; cat .cache/test-on-spark.log; exit $$code
 
 .PHONY: clients
 clients: setup ## Install the Kafka clients of other languages that the tests use
