@@ -22,7 +22,8 @@ needs_chronik = pytest.mark.skipif(IS_KAFKA, reason="only chronik traces")
 
 @pytest.fixture
 def untraced(chronik: Chronik) -> Iterator[Chronik]:
-    """All tests share the node: it is left as it was."""
+    """All tests share the node: it is as it should be, and is left so."""
+    chronik.run("trace", "off")
     yield chronik
     chronik.run("trace", "off")
 
@@ -113,8 +114,8 @@ def _event(lines: IO[bytes]) -> Any:
 
 
 @needs_chronik
-def test_a_tail_says_that_tracing_is_off(chronik: Chronik) -> None:
-    result = chronik.run("trace", "tail", "--no-follow", "--last", "0")
+def test_a_tail_says_that_tracing_is_off(untraced: Chronik) -> None:
+    result = untraced.run("trace", "tail", "--no-follow", "--last", "0")
 
     assert (result.code, result.out) == (0, "")
     assert result.err == "tracing is off: switch it on with `chronik trace on`\n"

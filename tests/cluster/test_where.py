@@ -249,9 +249,14 @@ def test_a_replica_that_lags_says_where_its_log_ends(tmp_path: Path) -> None:
 def lab_leader(lab: LabRun, partition: int) -> int:
     from chronik.shell.looking import states
 
-    seen = states([node.address for node in lab.cluster.nodes.values()], topics=[LAB_TOPIC])
-    led = {part.partition: node for node, look in seen.items() for part in look.partitions}
-    wait_until(lambda: partition in led, "it is led")
+    led: dict[int, int] = {}
+
+    def is_led() -> bool:
+        seen = states([node.address for node in lab.cluster.nodes.values()], topics=[LAB_TOPIC])
+        led.update({part.partition: node for node, look in seen.items() for part in look.partitions})
+        return partition in led
+
+    wait_until(is_led, "it is led")
     return led[partition]
 
 
