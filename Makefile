@@ -71,8 +71,7 @@ test-real: setup clients ## Only what runs real nodes, clusters and clients, fuz
 .PHONY: test-on-spark
 test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end
 	@mkdir -p .cache
-	@nice -n 5 $(PYTEST) $(ON_SPARK) --durations=25 $(ARGS) >.cache/test-on-spark.log 2>&1; \
-		code=$$?; cat .cache/test-on-spark.log; exit $$code
+	@nice -n 5 $(PYTEST) $(ON_SPARK) --durations=25 $(ARGS) >.cache/test-on-spark.log 2>&1; code=$$?; cat .cache/test-on-spark.log; exit $$code
 
 .PHONY: clients
 clients: setup ## Install the Kafka clients of other languages that the tests use
