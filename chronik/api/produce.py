@@ -188,7 +188,7 @@ class _Pending:
     def partition_done(self, answers: list[PartitionAnswer], index: int, replica: Replica, code: Code) -> None:
         if code:
             if self.steps is not None:
-                self.steps.batches.refused(replica, answers[index].base_offset)
+                self.steps.batches.refused(replica, self.caller, answers[index].base_offset)
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(answers, index, told)
         else:

@@ -6,11 +6,11 @@ it imports next to nothing: a node starts faster than typer is loaded.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
 from chronik.cli.errors import CliError
+from chronik.wire.light import without_hypothesis
 
 # Each option is a short name for a setting; `--set` reaches all of them. A test keeps this and serve_command together.
 SETTING_OF_OPTION: Mapping[str, str] = {
@@ -55,11 +55,10 @@ def read_plainly(arguments: list[str]) -> ServeRequest | None:
 
 def start(request: ServeRequest) -> int:
     """Runs the node until it is told to stop; what kept it from starting comes out as `CliError`."""
-    # kio loads hypothesis where it is installed (it describes its types to it), which takes longer than all of a node.
-    sys.modules.setdefault("hypothesis", None)  # type: ignore[arg-type]  # None makes the import fail: kio then does without
     try:
-        from chronik.shell.errors import StartError
-        from chronik.shell.main import run
+        with without_hypothesis():
+            from chronik.shell.errors import StartError
+            from chronik.shell.main import run
 
         try:
             return run(request.values, request.config_path)

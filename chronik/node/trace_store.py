@@ -32,9 +32,8 @@ from chronik.trace.recorder import Chunk, Recorder
 log = logging.getLogger(__name__)
 
 FLUSH_S = 0.2
-RECORD_BYTES = (
-    256 * 1024
-)  # of text, about: to compress many small records costs more than few, and a large one takes long
+# Of text, about: to compress many small records costs more than few, and a large one takes long.
+RECORD_BYTES = 256 * 1024
 KEPT_MAX = 20_000  # events that wait for a partition to go to
 ASK_AGAIN_FLUSHES = 5  # between two attempts to have the topic made
 OTHERS_FLUSHES = 50  # that the others have time to start

@@ -6,7 +6,6 @@ import io
 import socket
 import ssl
 import struct
-import sys
 import time
 from functools import cache
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 from chronik.core.errors import Code
 from chronik.pipeline.options import ClientOptions
 from chronik.wire.errors import Malformed
+from chronik.wire.light import without_hypothesis
 from chronik.wire.reader import decode, skip_tags
 from chronik.wire.versions import API_VERSIONS, APIS
 
@@ -175,21 +175,11 @@ def _unfilled(count: int) -> memoryview:
 
 @cache
 def _kio() -> Any:
-    """kio, imported when it is needed, without Hypothesis.
-
-    Where Hypothesis is installed, kio imports it too and tells it about its types. That takes longer than all the rest
-    of a planning process of Spark, which is started anew for each streaming query.
-    """
-    is_hidden = "hypothesis" not in sys.modules
-    if is_hidden:
-        sys.modules["hypothesis"] = None  # type: ignore[assignment]  # so Python says that there is none
-    try:
+    """Imported when it is needed."""
+    with without_hypothesis():
         import kio
         import kio.index
         import kio.serial
-    finally:
-        if is_hidden:
-            del sys.modules["hypothesis"]
     return kio
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias, cast
@@ -66,7 +67,7 @@ class Batches:
         self._answered: dict[Run, list[Row]] = {}
         self._waiting: dict[Run, list[Row]] = {}
         self._told: list[tuple[Run, Row]] = []  # as appended, since their answers were long in coming
-        self._refused: set[tuple[Replica, int]] = set()  # and the offset where the batch begins
+        self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
         self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
 
     @property
@@ -127,9 +128,9 @@ class Batches:
             members = () if in_sync is None else in_sync.in_sync
             releases.append(Release(self.now_us(), safe_end, watermark, members))
 
-    def refused(self, replica: Replica, base_offset: int) -> None:
+    def refused(self, replica: Replica, client: Client, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
-        self._refused.add((replica, base_offset))
+        self._refused[replica, client, base_offset] += 1
 
     def tell(self, unanswered_us: int = 0) -> None:
         """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
@@ -140,7 +141,6 @@ class Batches:
         releases, self.releases = self.releases, {}
         self._tell_late_answers(releases)
         if self._refused:
-            answered = {run: self._without_refused(run, rows) for run, rows in answered.items()}
             waiting = {run: self._without_refused(run, rows) for run, rows in waiting.items()}
             self._refused.clear()
         for run, rows in waiting.items():
@@ -154,10 +154,21 @@ class Batches:
                 self._put(ProducedBatches(now_us, self._node_id, *where, acks, leader_epoch, cast("list[Batch]", rows)))
 
     def _without_refused(self, run: Run, rows: list[Row]) -> list[Row]:
+        left: list[Row] = []
         for row in rows:
-            if (run[0], row[5]) in self._refused:
+            if self._was_refused(run, row):
                 self._tell_appended(run, row)
-        return [row for row in rows if (run[0], row[5]) not in self._refused]
+            else:
+                left.append(row)
+        return left
+
+    def _was_refused(self, run: Run, row: Row) -> bool:
+        """Asked of the older ones first: a producer that is refused sends the same batch again, and may be answered."""
+        which = run[0], run[2], row[5]
+        if not self._refused[which]:
+            return False
+        self._refused[which] -= 1
+        return True
 
     def _now_answered(self, run: Run, rows: list[Row], releases: list[Release], until_us: int) -> list[Row]:
         """Those of a run that were answered since. Of the others, those that have waited since `until_us` are told now,
@@ -184,7 +195,7 @@ class Batches:
         told, self._told = self._told, []
         for run, row in told:
             replica, acks = run[:2]
-            if (replica, row[5]) in self._refused:
+            if self._was_refused(run, row):
                 continue
             releases_here = releases.get(replica, ())
             place = bisect_left(_reached(acks, releases_here), row[6])

@@ -21,6 +21,18 @@ def empty(member: Member) -> None:
     member.disk.failures.clear()
 
 
+async def with_snapshots(world: QuorumWorld) -> Member:
+    """Every member has one, of five topics; the controller."""
+    for member in world.members.values():
+        member.snapshot_records = 12
+    controller = await world.start()
+    for number in range(5):
+        await controller.create(f"topic-{number}", 1)
+    await world.agreed()
+    await world.until(lambda: all(member.quorum.log.snapshot is not None for member in world.up), "snapshots")
+    return controller
+
+
 @in_quorum()
 async def test_a_voter_that_cannot_write_its_vote_down_gives_none(world: QuorumWorld) -> None:
     # Given a quorum of which two cannot write
@@ -135,13 +147,7 @@ async def test_a_snapshot_that_cannot_be_written_is_tried_again(world: QuorumWor
 @in_quorum()
 async def test_a_snapshot_damaged_on_disk_is_fetched_again_from_the_log_or_refused(world: QuorumWorld) -> None:
     """While the log still has what the snapshot has, nothing is lost."""
-    for member in world.members.values():
-        member.snapshot_records = 12
-    controller = await world.start()
-    for number in range(5):
-        await controller.create(f"topic-{number}", 1)
-    await world.agreed()
-    await world.until(lambda: all(member.quorum.log.snapshot is not None for member in world.up), "snapshots")
+    controller = await with_snapshots(world)
     damaged = world.others(controller)[0]
     damaged.kill()
     (name,) = [path for path in damaged.disk.paths() if path.endswith(".checkpoint")]
@@ -181,13 +187,7 @@ async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_wh
 @in_quorum()
 async def test_a_log_that_ends_before_its_snapshot_begins_behind_it(world: QuorumWorld) -> None:
     """A snapshot holds what a majority has, and may be on a disk sooner than the end of the log."""
-    for member in world.members.values():
-        member.snapshot_records = 12
-    controller = await world.start()
-    for number in range(5):
-        await controller.create(f"topic-{number}", 1)
-    await world.agreed()
-    await world.until(lambda: all(member.quorum.log.snapshot is not None for member in world.up), "snapshots")
+    controller = await with_snapshots(world)
     short = world.others(controller)[0]
     short.kill()
     (path,) = [path for path in short.disk.paths(".log") if path.startswith("__cluster_metadata")]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple, cast
 
+import pytest
+
 from chronik.core.log.log import Appended
 from chronik.core.replica.replica import Replica
 from chronik.trace.batches import Batches
@@ -36,6 +38,9 @@ class Telling:
     def append(self, offset: int, acks: int = 1, connection: int = 5) -> None:
         client = FakeClient(connection)
         self.batches.appended(self.replica, acks, client, self.now_us, 0, Appended(offset, offset), memoryview(RECORDS))
+
+    def refuse(self, offset: int, connection: int = 5) -> None:
+        self.batches.refused(self.replica, FakeClient(connection), offset)
 
     def safe_to(self, offset: int) -> None:
         """On this disk, and on those of all."""
@@ -130,7 +135,7 @@ def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
     telling = Telling()
     telling.append(0)
     telling.append(1)
-    telling.batches.refused(telling.replica, 0)
+    telling.refuse(0)
     telling.safe_to(2)  # the one who was told that time is up may have been wrong
 
     told = telling.told()
@@ -148,10 +153,29 @@ def test_who_is_refused_late_is_not_answered_later() -> None:
     telling.now_us += 100
     telling.told(100)
 
-    telling.batches.refused(telling.replica, 0)
+    telling.refuse(0)
     telling.safe_to(1)
 
     assert [type(event) for event in telling.told()] == [ProduceAppended]
+
+
+@pytest.mark.parametrize("is_long", [False, True])
+@pytest.mark.parametrize("retry_connection", [5, 6])
+def test_a_retry_is_answered_though_the_first_attempt_was_refused(is_long: bool, retry_connection: int) -> None:
+    telling = Telling()
+    telling.append(0)
+    telling.now_us += 100
+    if is_long:
+        telling.told(100)
+    telling.refuse(0)
+    telling.append(0, connection=retry_connection)
+    telling.now_us += 50
+    telling.safe_to(1)
+
+    told = telling.told()
+
+    assert [(event.connection, event.took_us) for event in answers(told)] == [(retry_connection, 50)]
+    assert sum(isinstance(event, ProduceAppended) for event in told) == 2
 
 
 def test_nobody_waits_for_an_answer_that_never_comes() -> None:
