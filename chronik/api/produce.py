@@ -77,10 +77,10 @@ def _append(
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
         steps, batches = pending.steps, None
-        began_us = watermark_before = 0
+        began_ns = watermark_before = 0
         if steps is not None and steps.wants(replica.topic):
             batches = steps.batches
-            began_us, watermark_before = batches.now_us(), replica.high_watermark
+            began_ns, watermark_before = batches.now_ns(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code in _LED_ELSEWHERE and records is not None and pending.may_go_on:
@@ -92,7 +92,7 @@ def _append(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
     if batches is not None:
-        batches.appended(replica, request.acks, pending.caller, began_us, watermark_before, appended, records)
+        batches.appended(replica, request.acks, pending.caller, began_ns, watermark_before, appended, records)
     done = partial(pending.partition_done, answers, index, replica)
     if request.acks == 0:
         pending.one_done()

@@ -8,6 +8,8 @@ import time
 class RealClock:
     """Wall and monotonic time of the operating system."""
 
+    now_ns = staticmethod(time.time_ns)  # as it is: the trace asks for each batch
+
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 

@@ -21,5 +21,8 @@ class SimClock:
     def now_us(self) -> int:
         return (BEGAN_MS + self.skew_ms) * 1000 + round(self._time() * 1_000_000)
 
+    def now_ns(self) -> int:
+        return self.now_us() * 1000
+
     def monotonic_ms(self) -> int:
         return BOOTED_MS + round(self._time() * 1000)

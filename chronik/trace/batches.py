@@ -1,19 +1,18 @@
 """Batches from their append to their answer, as they are told to the trace.
 
-Most steps that a node takes are these two, so they are made to cost little. A batch is one row of numbers, noted when
-it is appended. Nobody notes when it is answered: what is safe is answered in the order of offsets, many at a time, so
+Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended, with
+what is at hand. Nobody notes when it is answered: what is safe is answered in the order of offsets, many at a time, so
 it is noted how far a partition was safe and when (`released`), and the answers follow from that when the recorder
 writes down what there is. Only who is refused after all is noted by himself. Batches of a connection to a partition
-are told together: a *run* is one event.
+are told together: a *run* is one event, with a row of numbers for each batch.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import NamedTuple, Protocol, TypeAlias, cast
 
 from chronik.core.log.log import Appended
@@ -23,8 +22,7 @@ from chronik.trace.events import Batch, ProduceAnswered, ProduceAppended, Produc
 
 _read_producer = struct.Struct(">qhi").unpack_from  # producer id, epoch and first sequence number
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
-UNANSWERED = -1  # as the time an answer took
-_appended_us, _to_offset = itemgetter(0), itemgetter(6)
+UNANSWERED = -1  # as the time of an answer
 
 
 class Client(Protocol):
@@ -40,93 +38,87 @@ class Client(Protocol):
     def connection_id(self) -> int: ...
 
 
+Note: TypeAlias = tuple[
+    Replica, int, Client, int, int, int, Appended, tuple[int, int, int], int, int, int, tuple[int, ...]
+]
+"""A batch as it was appended. First what makes it one of a run: replica, acks, client and leader epoch. Then when that
+began and the watermark at that time, where it is, producer id, epoch and sequence, bytes; and where it was safe at
+once, the time then, the watermark and the set in sync."""
+
 Run: TypeAlias = tuple[Replica, int, Client, int]
-"""What its batches have in common: replica, acks, client and leader epoch."""
+"""What its batches have in common: the beginning of a Note."""
 
 Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool, int, int, tuple[int, ...]]
-"""A batch as it is written (events.Batch): appended_us, took_us, producer id, epoch and sequence, offsets from and to,
-bytes, whether it is a duplicate, watermark before and when it was answered, and the set in sync then."""
+"""A batch as it is written: the fields of events.Batch."""
 
 
 class Release(NamedTuple):
     """A partition was safe further than before, and whoever waited for that was answered."""
 
-    at_us: int
-    safe_end: int
+    at_ns: int
     watermark: int
     in_sync: tuple[int, ...]
+    safe_end: int
 
 
 class Batches:
     """Those that were appended and not written down yet."""
 
-    def __init__(self, node_id: int, now_us: Callable[[], int], put: Callable[[Written], None]) -> None:
-        self.now_us = now_us
+    def __init__(self, node_id: int, now_ns: Callable[[], int], put: Callable[[Written], None]) -> None:
+        self.now_ns = now_ns
         self._node_id = node_id
         self._put = put
-        self._answered: dict[Run, list[Row]] = {}
-        self._waiting: dict[Run, list[Row]] = {}
-        self._told: list[tuple[Run, Row]] = []  # as appended, since their answers were long in coming
+        self._notes: list[Note] = []
+        self._told: list[Note] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
         self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
 
     @property
     def count(self) -> int:
-        return sum(len(rows) for runs in (self._answered, self._waiting) for rows in runs.values())
+        return len(self._notes)
 
     def appended(
         self,
         replica: Replica,
         acks: int,
         client: Client,
-        began_us: int,
+        began_ns: int,
         watermark_before: int,
         appended: Appended,
         records: Buffer,
     ) -> None:
         """A batch is in the log, or was already. Time and watermark are those before: both may have gone on."""
-        base_offset, last_offset, _, is_new = appended
-        producer_id, epoch, sequence = _read_producer(records, _PRODUCER_AT)
         watermark = replica.high_watermark
-        if last_offset < (watermark if acks == ACKS_ALL else replica.safe_end):
-            took_us, runs = self.now_us() - began_us, self._answered
-            if took_us < 0:  # clocks may be set back
-                took_us = 0
+        if appended.last_offset < (watermark if acks == ACKS_ALL else replica.safe_end):
+            answered_ns = self.now_ns()
+            in_sync = _in_sync(replica)
         else:
-            took_us, runs = UNANSWERED, self._waiting
-            if replica not in self.releases:
+            answered_ns, in_sync = UNANSWERED, ()
+            if acks and replica not in self.releases:
                 self.releases[replica] = []
-        in_sync = replica.in_sync
-        row = (
-            began_us,
-            took_us,
-            producer_id,
-            epoch,
-            sequence,
-            base_offset,
-            last_offset + 1,
-            len(records),
-            not is_new,
-            watermark_before,
-            watermark,
-            () if in_sync is None else in_sync.in_sync,
+        self._notes.append(
+            (
+                replica,
+                acks,
+                client,
+                replica.leader_epoch,
+                began_ns,
+                watermark_before,
+                appended,
+                _read_producer(records, _PRODUCER_AT),
+                len(records),
+                answered_ns,
+                watermark,
+                in_sync,
+            )
         )
-        run = (replica, acks, client, replica.leader_epoch)
-        rows = runs.get(run)
-        if rows is not None:
-            rows.append(row)
-        elif acks == 0:
-            self._tell_appended(run, row)
-        else:
-            runs[run] = [row]
 
     def released(self, replica: Replica) -> None:
         """It is safe further than before; for one of `releases`. Who waited for that is about to be answered."""
-        in_sync, releases = replica.in_sync, self.releases[replica]
+        releases = self.releases[replica]
         safe_end, watermark = replica.safe_end, replica.high_watermark
         if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
-            members = () if in_sync is None else in_sync.in_sync
-            releases.append(Release(self.now_us(), safe_end, watermark, members))
+            releases.append(Release(self.now_ns(), watermark, _in_sync(replica), safe_end))
 
     def refused(self, replica: Replica, client: Client, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
@@ -135,93 +127,120 @@ class Batches:
     def tell(self, unanswered_us: int = 0) -> None:
         """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
         waited for one for so long."""
-        now_us = self.now_us()
-        answered, self._answered = self._answered, {}
-        waiting, self._waiting = self._waiting, {}
+        now_us = self.now_ns() // 1000
+        notes, self._notes = self._notes, []
         releases, self.releases = self.releases, {}
         self._tell_late_answers(releases)
-        if self._refused:
-            waiting = {run: self._without_refused(run, rows) for run, rows in waiting.items()}
-            self._refused.clear()
-        for run, rows in waiting.items():
-            now_answered = self._now_answered(run, rows, releases[run[0]], now_us - unanswered_us)
-            at_once = answered.get(run, ())
-            answered[run] = sorted((*now_answered, *at_once), key=_appended_us) if at_once else now_answered
-        for run, rows in answered.items():
-            if rows:
-                replica, acks, client, leader_epoch = run
-                where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
-                self._put(ProducedBatches(now_us, self._node_id, *where, acks, leader_epoch, cast("list[Batch]", rows)))
-
-    def _without_refused(self, run: Run, rows: list[Row]) -> list[Row]:
-        left: list[Row] = []
-        for row in rows:
-            if self._was_refused(run, row):
-                self._tell_appended(run, row)
+        runs: dict[Run, list[Note]] = {}
+        for note in notes:
+            run = note[:4]
+            noted = runs.get(run)
+            if noted is None:
+                runs[run] = [note]
             else:
-                left.append(row)
-        return left
+                noted.append(note)
+        for run, noted in runs.items():
+            if run[1] == 0:  # nobody is answered
+                for note in noted:
+                    self._tell_appended(note)
+            elif rows := self._answered(noted, run[1], releases.get(run[0], []), now_us - unanswered_us):
+                batches = cast("list[Batch]", rows)
+                self._put(ProducedBatches(now_us, self._node_id, *_where(run), run[1], run[3], batches))
+        self._refused.clear()
 
-    def _was_refused(self, run: Run, row: Row) -> bool:
+    def _answered(self, notes: list[Note], acks: int, releases: list[Release], until_us: int) -> list[Row]:
+        """Those of a run that were answered. Of the others, those that have waited since `until_us` are told now, and
+        the rest wait for the next time."""
+        reached, is_any_refused = _reached(acks, releases), bool(self._refused)
+        rows: list[Row] = []
+        for note in notes:
+            _, _, _, _, began_ns, before, appended, producer, size_bytes, at_ns, watermark, in_sync = note
+            base_offset, last_offset, _, is_new = appended
+            if is_any_refused and self._was_refused(note):
+                self._tell_appended(note)
+                continue
+            if at_ns == UNANSWERED:
+                place = bisect_right(reached, last_offset)
+                if place == len(reached):
+                    self._leave(note, until_us)
+                    continue
+                at_ns, watermark, in_sync, _ = releases[place]
+            began_us = began_ns // 1000
+            took_us = at_ns // 1000 - began_us if at_ns > began_ns else 0  # clocks may be set back
+            id_, epoch, sequence = producer
+            rows.append(
+                (
+                    began_us,
+                    took_us,
+                    id_,
+                    epoch,
+                    sequence,
+                    base_offset,
+                    last_offset + 1,
+                    size_bytes,
+                    not is_new,
+                    before,
+                    watermark,
+                    in_sync,
+                )
+            )
+        return rows
+
+    def _leave(self, note: Note, until_us: int) -> None:
+        """It is not answered yet."""
+        self.releases.setdefault(note[0], [])
+        if note[4] // 1000 > until_us:
+            self._notes.append(note)
+        else:
+            self._tell_appended(note)
+            self._told.append(note)
+
+    def _tell_late_answers(self, releases: dict[Replica, list[Release]]) -> None:
+        told, self._told = self._told, []
+        for note in told:
+            if self._was_refused(note):
+                continue
+            replica, acks = note[:2]
+            releases_here = releases.get(replica, [])
+            place = bisect_right(_reached(acks, releases_here), note[6].last_offset)
+            if place < len(releases_here):
+                self._tell_answered(note, releases_here[place])
+            else:
+                self._told.append(note)
+                self.releases[replica] = []
+
+    def _was_refused(self, note: Note) -> bool:
         """Asked of the older ones first: a producer that is refused sends the same batch again, and may be answered."""
-        which = run[0], run[2], row[5]
+        which = note[0], note[2], note[6].base_offset
         if not self._refused[which]:
             return False
         self._refused[which] -= 1
         return True
 
-    def _now_answered(self, run: Run, rows: list[Row], releases: list[Release], until_us: int) -> list[Row]:
-        """Those of a run that were answered since. Of the others, those that have waited since `until_us` are told now,
-        and the rest wait for the next time."""
-        rows.sort(key=_to_offset)  # a retry may wait for what is further down
-        answered: list[Row] = []
-        begin = 0
-        for release, reached in zip(releases, _reached(run[1], releases), strict=True):
-            end = bisect_right(rows, reached, begin, key=_to_offset)
-            answered += [_with_answer(row, release) for row in rows[begin:end]]
-            begin = end
-        left = [row for row in rows[begin:] if row[0] > until_us]
-        if begin < len(rows):
-            self.releases[run[0]] = []
-            for row in rows[begin:]:
-                if row[0] <= until_us:
-                    self._tell_appended(run, row)
-                    self._told.append((run, row))
-        if left:
-            self._waiting[run] = left
-        return answered
-
-    def _tell_late_answers(self, releases: dict[Replica, list[Release]]) -> None:
-        told, self._told = self._told, []
-        for run, row in told:
-            replica, acks = run[:2]
-            if self._was_refused(run, row):
-                continue
-            releases_here = releases.get(replica, ())
-            place = bisect_left(_reached(acks, releases_here), row[6])
-            if place < len(releases_here):
-                self._tell_answered(run, _with_answer(row, releases_here[place]))
-            else:
-                self._told.append((run, row))
-                self.releases[replica] = []
-
-    def _tell_appended(self, run: Run, row: Row) -> None:
-        replica, acks, client, leader_epoch = run
-        where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
-        producer, (base_offset, to_offset, size_bytes, is_duplicate, watermark) = row[2:5], row[5:10]
-        written = base_offset, to_offset, size_bytes
+    def _tell_appended(self, note: Note) -> None:
+        _, acks, _, leader_epoch, began_ns, watermark, appended, producer, size_bytes = note[:9]
+        written = appended.base_offset, appended.last_offset + 1, size_bytes
+        about = *_where(note), acks, *producer, *written
         self._put(
-            ProduceAppended(
-                row[0], self._node_id, *where, acks, *producer, *written, is_duplicate, leader_epoch, watermark
-            )
+            ProduceAppended(began_ns // 1000, self._node_id, *about, not appended.is_new, leader_epoch, watermark)
         )
 
-    def _tell_answered(self, run: Run, row: Row) -> None:
-        replica, acks, client, _ = run
-        where = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
-        at_us, took_us, _, _, _, base_offset, to_offset, _, _, before, watermark, in_sync = row
-        offsets = base_offset, to_offset, before, watermark
-        self._put(ProduceAnswered(at_us + took_us, self._node_id, *where, acks, *offsets, in_sync, took_us))
+    def _tell_answered(self, note: Note, release: Release) -> None:
+        _, acks, _, _, began_ns, before, appended = note[:7]
+        began_us = began_ns // 1000
+        at_us = max(release.at_ns // 1000, began_us)  # clocks may be set back
+        offsets = appended.base_offset, appended.last_offset + 1, before, release.watermark
+        where = _where(note)
+        self._put(ProduceAnswered(at_us, self._node_id, *where, acks, *offsets, release.in_sync, at_us - began_us))
+
+
+def _where(run: Run | Note) -> tuple[str, int, str, str, int]:
+    replica, client = run[0], run[2]
+    return replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+
+
+def _in_sync(replica: Replica) -> tuple[int, ...]:
+    return () if replica.in_sync is None else replica.in_sync.in_sync
 
 
 def _reached(acks: int, releases: Sequence[Release]) -> list[int]:
@@ -229,9 +248,3 @@ def _reached(acks: int, releases: Sequence[Release]) -> list[int]:
     if acks == ACKS_ALL:
         return [release.watermark for release in releases]
     return [release.safe_end for release in releases]
-
-
-def _with_answer(row: Row, release: Release) -> Row:
-    began_us, at_us = row[0], release.at_us
-    took_us = at_us - began_us if at_us > began_us else 0  # clocks may be set back
-    return (began_us, took_us, *row[2:10], release.watermark, release.in_sync)

@@ -72,7 +72,7 @@ class Steps:
         self.now_us = recorder.clock.now_us
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
-        self.batches = Batches(recorder.node_id, recorder.clock.now_us, recorder.put)
+        self.batches = Batches(recorder.node_id, recorder.clock.now_ns, recorder.put)
         self._seal_if_due = recorder.seal_if_due
         self._later = recorder.later
         self.readers = Readers()

@@ -40,6 +40,9 @@ class FakeClock:
     def now_us(self) -> int:
         return self.time_ms * 1000
 
+    def now_ns(self) -> int:
+        return self.time_ms * 1_000_000
+
     def monotonic_ms(self) -> int:
         return self.time_ms
 

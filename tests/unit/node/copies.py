@@ -58,6 +58,9 @@ class LoopClock:
     def now_us(self) -> int:
         return self.now_ms() * 1000
 
+    def now_ns(self) -> int:
+        return self.now_us() * 1000
+
     def monotonic_ms(self) -> int:
         return round(self._loop.time() * 1000)
 

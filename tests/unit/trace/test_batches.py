@@ -32,12 +32,14 @@ class Telling:
     def __init__(self) -> None:
         self.now_us = 1_000_000
         self.written: list[Written] = []
-        self.batches = Batches(1, lambda: self.now_us, self.written.append)
+        self.batches = Batches(1, lambda: self.now_us * 1000, self.written.append)
         self.replica = cast(Replica, FakeReplica())
 
     def append(self, offset: int, acks: int = 1, connection: int = 5) -> None:
         client = FakeClient(connection)
-        self.batches.appended(self.replica, acks, client, self.now_us, 0, Appended(offset, offset), memoryview(RECORDS))
+        self.batches.appended(
+            self.replica, acks, client, self.now_us * 1000, 0, Appended(offset, offset), memoryview(RECORDS)
+        )
 
     def refuse(self, offset: int, connection: int = 5) -> None:
         self.batches.refused(self.replica, FakeClient(connection), offset)
@@ -147,6 +149,16 @@ def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
     assert [event.base_offset for event in answers(told)] == [1]
 
 
+def test_who_is_refused_though_his_batch_is_safe_at_once_is_not_answered() -> None:
+    telling = Telling()
+    telling.safe_to(1)
+
+    telling.append(0, acks=-1)
+    telling.refuse(0)  # too few are in sync now
+
+    assert [type(event) for event in telling.told()] == [ProduceAppended]
+
+
 def test_who_is_refused_late_is_not_answered_later() -> None:
     telling = Telling()
     telling.append(0)
@@ -182,8 +194,9 @@ def test_nobody_waits_for_an_answer_that_never_comes() -> None:
     telling = Telling()
     telling.append(0, acks=0)
 
-    assert telling.batches.count == 0
+    assert telling.batches.releases == {}
     assert [type(event) for event in telling.told()] == [ProduceAppended]
+    assert telling.batches.count == 0
 
 
 def test_a_clock_that_is_set_back_makes_no_batch_unanswered() -> None:
