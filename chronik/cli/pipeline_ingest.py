@@ -81,9 +81,9 @@ def ingest(
     check_reachable(bootstrap)
     interrupts = Interrupts()
     with spark_session("ingest", master, driver_memory, spark) as session:
-        from chronik.pipeline.forms import Kind, read_form
         from chronik.pipeline.jobs.ingest import Format, Settings, run
         from chronik.pipeline.progress import progress
+        from chronik.pipeline.values.forms import Kind, read_form
 
         form = read_form(Kind(value.value), schema, is_inferred=infer, schema_id=schema_id, delimiter=delimiter)
         settings = Settings(source, to, form, Format(format_.value), quarantine, checkpoint, once, every, compact)
@@ -100,7 +100,7 @@ def _check_writable(format_: TableFormat) -> None:
     """Before Spark is started for nothing."""
     if format_ == TableFormat.ICEBERG:
         with spark_errors():
-            from chronik.pipeline.iceberg import check_installed
+            from chronik.pipeline.tables.iceberg import check_installed
 
             check_installed()
 

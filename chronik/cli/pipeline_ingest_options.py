@@ -20,7 +20,7 @@ class TableFormat(StrEnum):
 
 
 class ValueKind(StrEnum):
-    """As chronik.pipeline.forms.Kind."""
+    """As chronik.pipeline.values.forms.Kind."""
 
     RAW = "raw"
     JSON = "json"

@@ -17,7 +17,7 @@ from chronik.pipeline.sweep import LEDGER, RECEIVED, SERVED, Sides
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from chronik.pipeline.holdings import Bounds
+    from chronik.pipeline.topics.holdings import Bounds
 
 TASKS_A_CORE = 2
 
@@ -130,8 +130,8 @@ class Gathered:
     def _check(self, name: str, frame: DataFrame) -> None:
         from pyspark.sql import functions as F
 
-        from chronik.pipeline.checks import reason
         from chronik.pipeline.transforms.runs import rules
+        from chronik.pipeline.values.checks import reason
 
         why = reason(rules())
         (row,) = frame.agg(
@@ -144,9 +144,9 @@ class Gathered:
         self.is_order_known |= row["ordered"] > 0
 
     def _read_topics(self, bar: Bar) -> None:
-        from chronik.pipeline.client import Cluster, Partition
-        from chronik.pipeline.holdings import bounds_of, log_starts
-        from chronik.pipeline.options import cluster_options
+        from chronik.pipeline.topics.client import Cluster, Partition
+        from chronik.pipeline.topics.holdings import bounds_of, log_starts
+        from chronik.pipeline.topics.options import cluster_options
         from chronik.pipeline.transforms.log import log_of
 
         with Cluster(cluster_options(self._settings.kafka)) as cluster:
@@ -183,7 +183,7 @@ class Gathered:
         return self._spark.read.format("chronik").options(**options).load()
 
     def _read_trace(self) -> None:
-        from chronik.pipeline.holdings import check_traced
+        from chronik.pipeline.topics.holdings import check_traced
         from chronik.pipeline.transforms import audit, trace
 
         settings = self._settings
@@ -204,9 +204,9 @@ class Gathered:
             self.committed = self.committed.unionByName(older)
 
     def _commits(self) -> DataFrame | None:
-        from chronik.pipeline.client import Cluster
-        from chronik.pipeline.holdings import commits_of, groups_of
-        from chronik.pipeline.options import cluster_options
+        from chronik.pipeline.topics.client import Cluster
+        from chronik.pipeline.topics.holdings import commits_of, groups_of
+        from chronik.pipeline.topics.options import cluster_options
 
         if self._settings.groups is not None and not self._settings.groups:
             return None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chronik.pipeline import stored
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables import stored
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -10,11 +10,11 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from chronik.pipeline.client import Failed
-from chronik.pipeline.connection import Unreachable
-from chronik.pipeline.options import BadOption
+from chronik.pipeline.topics.client import Failed
+from chronik.pipeline.topics.connection import Unreachable
+from chronik.pipeline.topics.options import BadOption
 
-# `chronik.pipeline.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
+# `chronik.pipeline.topics.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
 _OURS = re.compile(r"chronik\.pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
 _SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file system|Disk quota exceeded)")
 # py4j's many words for a Java that was killed, or ran out of memory.

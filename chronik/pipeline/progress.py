@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.client import Partition
-from chronik.pipeline.plan import Offsets
+from chronik.pipeline.topics.client import Partition
+from chronik.pipeline.topics.plan import Offsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

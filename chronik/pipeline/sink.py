@@ -23,14 +23,14 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
 from chronik.pipeline.brief import brief
-from chronik.pipeline.client import Cluster, Partition
-from chronik.pipeline.options import BadOption, WriteOptions
+from chronik.pipeline.topics.client import Cluster, Partition
+from chronik.pipeline.topics.options import BadOption, WriteOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from chronik.pipeline.encode import Numbered, Packed
+    from chronik.pipeline.columns.encode import Numbered, Packed
 
 BATCHES_REMEMBERED = 5  # by a leader, of each producer in each partition
 EPOCHS = 1 << 15
@@ -120,7 +120,7 @@ class Numbers:
 
     def take(self, partition: Partition, count: int) -> Numbered:
         """The numbers of the next batch, of `count` records, in this partition."""
-        from chronik.pipeline.encode import Numbered
+        from chronik.pipeline.columns.encode import Numbered
 
         batches, sequence = self._written.get(partition, (0, 0))
         group, place = divmod(batches, BATCHES_REMEMBERED)
@@ -181,7 +181,7 @@ def _packed(
 ) -> dict[Partition, list[Packed]]:
     import numpy as np
 
-    from chronik.pipeline.encode import choose_partitions, columns_of, pack_rows
+    from chronik.pipeline.columns.encode import choose_partitions, columns_of, pack_rows
 
     rows = columns_of(table, int(time.time() * 1000))
     packed: dict[Partition, list[Packed]] = {}
@@ -200,7 +200,7 @@ def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, Any]]:
     import numpy as np
     import pyarrow.compute as pc
 
-    from chronik.pipeline.encode import BadRow
+    from chronik.pipeline.columns.encode import BadRow
 
     if topic is not None:
         yield topic, np.arange(table.num_rows)

@@ -36,11 +36,11 @@ from pyspark.sql.types import (
 )
 
 from chronik.pipeline.brief import brief, briefly
-from chronik.pipeline.client import Cluster, NoSuchTopic, Partition, TopicSeen
-from chronik.pipeline.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
-from chronik.pipeline.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
-from chronik.pipeline.plan import OffsetRange, Offsets, rate_limited, split
-from chronik.pipeline.reading import read_range
+from chronik.pipeline.topics.client import Cluster, NoSuchTopic, Partition, TopicSeen
+from chronik.pipeline.topics.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
+from chronik.pipeline.topics.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
+from chronik.pipeline.topics.plan import OffsetRange, Offsets, rate_limited, split
+from chronik.pipeline.topics.reading import read_range
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -25,11 +25,11 @@ from pyspark.sql.types import StructType
 from chronik.cli.connect import parse_addresses
 from chronik.pipeline import schemas
 from chronik.pipeline import sweep as s
-from chronik.pipeline.client import NoSuchTopic
 from chronik.pipeline.inputs import read_table
 from chronik.pipeline.jobs.audit import NotAccountedFor, Outcome, Settings, check_all_accounted_for, run
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.sweep import Sides
+from chronik.pipeline.topics.client import NoSuchTopic
 from chronik.pipeline.transforms import audit, runs
 from chronik.pipeline.transforms.log import log_of, numbered, parts, sequence_findings, sequences
 from chronik.testing import RunningNode

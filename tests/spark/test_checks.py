@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 
 from pyspark.sql import functions as F
 
-from chronik.pipeline.checks import Check, not_negative, one_of, present, split
+from chronik.pipeline.values.checks import Check, not_negative, one_of, present, split
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 

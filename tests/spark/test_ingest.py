@@ -21,10 +21,10 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import deltalake
 import pyarrow.dataset
 
-from chronik.pipeline.client import NoSuchTopic
-from chronik.pipeline.forms import Form, Kind, read_form
 from chronik.pipeline.jobs.ingest import Format, Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.topics.client import NoSuchTopic
+from chronik.pipeline.values.forms import Form, Kind, read_form
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 

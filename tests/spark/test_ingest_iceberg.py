@@ -21,12 +21,12 @@ pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: pip install
 
 from pyiceberg.catalog.sql import SqlCatalog
 
-from chronik.pipeline.forms import Form, Kind, read_form
-from chronik.pipeline.iceberg import IcebergTable
 from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch
+from chronik.pipeline.tables.iceberg import IcebergTable
+from chronik.pipeline.tables.kinds import Batch
 from chronik.pipeline.transforms.ingest import judged, rows_of_table, table_schema
+from chronik.pipeline.values.forms import Form, Kind, read_form
 from tests.spark.test_ingest import DAY_MS, Ingest, command, places, send_json
 from tests.spark.test_ingest_kills import RUN_S_MAX, has_ended, kill_driver, started
 

@@ -16,10 +16,10 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from chronik.pipeline.client import Failed, NoSuchTopic, OtherTopic
-from chronik.pipeline.options import BadOption, read_options
-from chronik.pipeline.places import DataLoss
 from chronik.pipeline.source import RangePartition, TopicReader, TopicStreamReader
+from chronik.pipeline.topics.client import Failed, NoSuchTopic, OtherTopic
+from chronik.pipeline.topics.options import BadOption, read_options
+from chronik.pipeline.topics.places import DataLoss
 from chronik.shell.ports import free_ports
 from chronik.testing import RunningCluster, RunningNode
 from tests.spark.support import add_partitions, delete_records, delete_topic, new_topic, options, send, simple

@@ -18,13 +18,13 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import deltalake
 import pyarrow as pa
 
-from chronik.pipeline.forms import Form, Kind, read_form
 from chronik.pipeline.jobs import ingest
 from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.jobs.replay import Outcome, Settings, run
-from chronik.pipeline.options import write_options
 from chronik.pipeline.problems import CannotRun, plain_errors
 from chronik.pipeline.sink import Numbers, write_rows
+from chronik.pipeline.topics.options import write_options
+from chronik.pipeline.values.forms import Form, Kind, read_form
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 

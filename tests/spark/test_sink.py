@@ -19,9 +19,9 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import pyarrow as pa
 
 from chronik.core.records.batch import COMPRESSION_NAMES
-from chronik.pipeline.client import Failed, Partition
-from chronik.pipeline.options import WriteOptions, write_options
 from chronik.pipeline.sink import BATCHES_REMEMBERED, Numbers, write_rows
+from chronik.pipeline.topics.client import Failed, Partition
+from chronik.pipeline.topics.options import WriteOptions, write_options
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 

@@ -184,8 +184,8 @@ def check_all_accounted_for(partitions: DataFrame, total: int) -> dict[str, int]
     """Every offset of the ranges, `total` in all, has one outcome. Returns the sums. Raises NotAccountedFor."""
     from pyspark.sql import functions as F
 
-    from chronik.pipeline.checks import reason
     from chronik.pipeline.transforms.audit import accounted_for
+    from chronik.pipeline.values.checks import reason
 
     why = F.concat_ws("-", "topic", "partition", reason(accounted_for()))
     broken = F.first(F.when(reason(accounted_for()).isNotNull(), why), ignorenulls=True).alias("broken")

@@ -142,7 +142,7 @@ def read(spark: SparkSession, settings: Settings) -> DataFrame:
     """Events, of files or of the trace topic."""
     from pyspark.sql import functions as F
 
-    from chronik.pipeline.holdings import check_traced
+    from chronik.pipeline.topics.holdings import check_traced
     from chronik.pipeline.transforms import trace
 
     if settings.files:

@@ -17,17 +17,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.client import Cluster
-from chronik.pipeline.delta import DeltaTable
-from chronik.pipeline.filling import Filling
-from chronik.pipeline.forms import Form
-from chronik.pipeline.iceberg import IcebergTable
-from chronik.pipeline.options import read_options
-from chronik.pipeline.parquet import ParquetTable
-from chronik.pipeline.places import find_topics
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar, lag_of
-from chronik.pipeline.tables import Table, check_folder, for_spark
+from chronik.pipeline.tables.delta import DeltaTable
+from chronik.pipeline.tables.filling import Filling
+from chronik.pipeline.tables.iceberg import IcebergTable
+from chronik.pipeline.tables.kinds import Table, check_folder, for_spark
+from chronik.pipeline.tables.parquet import ParquetTable
+from chronik.pipeline.topics.client import Cluster
+from chronik.pipeline.topics.options import read_options
+from chronik.pipeline.topics.places import find_topics
+from chronik.pipeline.values.forms import Form
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

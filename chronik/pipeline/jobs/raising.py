@@ -34,7 +34,7 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
 
     Raises CannotRun.
     """
-    from chronik.pipeline.holdings import check_traced
+    from chronik.pipeline.topics.holdings import check_traced
     from chronik.pipeline.transforms.raising import raised
 
     check_traced(settings.kafka)

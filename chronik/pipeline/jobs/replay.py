@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from chronik.pipeline.client import Cluster
-from chronik.pipeline.options import write_options
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.stored import read_table
+from chronik.pipeline.tables.stored import read_table
+from chronik.pipeline.topics.client import Cluster
+from chronik.pipeline.topics.options import write_options
 from chronik.pipeline.transforms.replay import WANTED, as_records, in_order, in_time, within
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from chronik.pipeline import schemas
 from chronik.pipeline import sweep as s
-from chronik.pipeline.checks import Check
 from chronik.pipeline.sweep import Sides
+from chronik.pipeline.values.checks import Check
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, DataType, DateType, StringType, StructField, StructType
 
-from chronik.pipeline.checks import REASON, Check, reason
-from chronik.pipeline.evolve import nullable
-from chronik.pipeline.forms import Form, Kind
 from chronik.pipeline.source import COLUMNS as RECORD_COLUMNS
 from chronik.pipeline.source import HEADERS
+from chronik.pipeline.tables.evolve import nullable
+from chronik.pipeline.values.checks import REASON, Check, reason
+from chronik.pipeline.values.forms import Form, Kind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +132,7 @@ class _AvroTask:
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from chronik.pipeline.avro import Malformed
+        from chronik.pipeline.values.avro import Malformed
 
         assert self._form.avro is not None
         decode = self._form.avro.decoder(self._form.schema_id)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from chronik.pipeline.checks import Check, not_negative, present
+from chronik.pipeline.values.checks import Check, not_negative, present
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chronik.pipeline.avro import AvroType, BadSchema, Malformed, parse_schema
+from chronik.pipeline.values.avro import AvroType, BadSchema, Malformed, parse_schema
 
 
 def record(*fields: tuple[str, Any]) -> AvroType:

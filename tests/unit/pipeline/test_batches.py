@@ -15,8 +15,8 @@ from chronik.core.records.payload import Record
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.batches import SEQUENCES, batch_rows
-from chronik.pipeline.decode import Wanted, read_batches
+from chronik.pipeline.columns.batches import SEQUENCES, batch_rows
+from chronik.pipeline.columns.decode import Wanted, read_batches
 
 NOW_MS = 1_700_000_000_000
 ZSTD = 4

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from chronik.pipeline.brief import brief, briefly
-from chronik.pipeline.client import NoSuchTopic
+from chronik.pipeline.topics.client import NoSuchTopic
 
 
 def deep_inside(problem: Exception) -> None:

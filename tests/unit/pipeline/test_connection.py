@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from chronik.pipeline.connection import Connection, Unreachable
-from chronik.pipeline.options import ClientOptions
+from chronik.pipeline.topics.connection import Connection, Unreachable
+from chronik.pipeline.topics.options import ClientOptions
 
 Answer = Callable[[int, bytes], bytes]
 """From the request's key and its bytes behind the header to the answer's bytes behind the correlation id."""
@@ -98,7 +98,7 @@ def test_nobody_there_is_said_with_the_address() -> None:
 def test_what_only_tests_need_is_not_imported_into_tasks() -> None:
     program = """
 import sys
-from chronik.pipeline.connection import Connection
+from chronik.pipeline.topics.connection import Connection
 
 kind = Connection.request_type(3, 12)
 assert kind.__module__.startswith("kio.schema.metadata.v12"), kind

@@ -24,7 +24,7 @@ from chronik.core.records.payload import Header, Record
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.decode import Aborted, Wanted, decode, read_batches
+from chronik.pipeline.columns.decode import Aborted, Wanted, decode, read_batches
 
 NOW_MS = 1_700_000_000_000
 EVERYTHING = Wanted("orders", 3, 0, 1 << 62, has_headers=True)

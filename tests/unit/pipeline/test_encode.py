@@ -18,7 +18,7 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import numpy as np
 import pyarrow as pa
 
-from chronik.pipeline.encode import BadRow, Numbered, choose_partitions, columns_of, pack_rows
+from chronik.pipeline.columns.encode import BadRow, Numbered, choose_partitions, columns_of, pack_rows
 
 NOW_MS = 1_700_000_000_000
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from chronik.pipeline.evolve import OtherSchema, check_names, evolved, nullable, without_twins
+from chronik.pipeline.tables.evolve import OtherSchema, check_names, evolved, nullable, without_twins
 
 
 def struct(**columns: DataType) -> StructType:

@@ -22,9 +22,9 @@ from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import StaticTable
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from chronik.pipeline.iceberg import IcebergTable, add_batch
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch, Staged, staged_in
+from chronik.pipeline.tables.iceberg import IcebergTable, add_batch
+from chronik.pipeline.tables.kinds import Batch, Staged, staged_in
 
 DAY = date(2026, 11, 16)
 SCHEMA = StructType(
@@ -206,7 +206,7 @@ def test_without_the_package_it_says_how_to_get_it(tmp_path: Path) -> None:
     missing = "raise ModuleNotFoundError('No module named pyiceberg', name='pyiceberg')"
     (tmp_path / "pyiceberg.py").write_text(missing)
     program = (
-        "from chronik.pipeline.iceberg import check_installed\n"
+        "from chronik.pipeline.tables.iceberg import check_installed\n"
         "from chronik.pipeline.problems import CannotRun\n"
         "try: check_installed()\nexcept CannotRun as problem: print(problem.message, '|', problem.hint)"
     )

@@ -8,7 +8,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 
 from pyspark.sql import types as T
 
-from chronik.pipeline.infer import of_lines, of_variants
+from chronik.pipeline.values.infer import of_lines, of_variants
 
 
 def struct(**columns: T.DataType) -> T.StructType:

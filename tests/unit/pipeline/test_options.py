@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.core.records.batch import COMPRESSION_NAMES
-from chronik.pipeline.options import (
+from chronik.pipeline.topics.options import (
     EARLIEST,
     LATEST,
     AtOffsets,

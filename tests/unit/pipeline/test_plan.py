@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chronik.pipeline.client import Partition
-from chronik.pipeline.plan import OffsetRange, Offsets, rate_limited, split
+from chronik.pipeline.topics.client import Partition
+from chronik.pipeline.topics.plan import OffsetRange, Offsets, rate_limited, split
 
 A, B, C = Partition("a", 0), Partition("a", 1), Partition("b", 0)
 AN_ID = uuid.UUID(int=7)

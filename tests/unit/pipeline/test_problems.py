@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.pipeline.client import NoSuchTopic
 from chronik.pipeline.problems import CannotRun, in_words, plain_errors
+from chronik.pipeline.topics.client import NoSuchTopic
 
 TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to create a reader. SQLSTATE: 38000
 Traceback (most recent call last):
-  File "chronik/pipeline/places.py", line 46, in find_topics
+  File "chronik/pipeline/topics/places.py", line 46, in find_topics
     raise NoSuchTopic("...")
-chronik.pipeline.client.NoSuchTopic: there is no topic 'ordres'
+chronik.pipeline.topics.client.NoSuchTopic: there is no topic 'ordres'
 \tat org.apache.spark.sql.Something
 """
 

@@ -7,9 +7,9 @@ import uuid
 
 import pytest
 
-from chronik.pipeline.client import Partition
-from chronik.pipeline.plan import Offsets
 from chronik.pipeline.progress import Bar, lag_of, progress
+from chronik.pipeline.topics.client import Partition
+from chronik.pipeline.topics.plan import Offsets
 
 
 def offsets(**ends: int) -> str:

@@ -11,7 +11,8 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import TimestampType
 
-from chronik.pipeline import batches, schemas, sweep
+from chronik.pipeline import schemas, sweep
+from chronik.pipeline.columns import batches
 from chronik.pipeline.transforms.audit import OUTCOMES
 from chronik.verify.books import runs
 from chronik.verify.ledger import Place

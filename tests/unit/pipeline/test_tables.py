@@ -18,10 +18,10 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from chronik.pipeline.delta import DeltaTable
-from chronik.pipeline.parquet import NOTES, ParquetTable
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import STAGING, Batch, Staged, batch_of, staged_in
+from chronik.pipeline.tables.delta import DeltaTable
+from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, batch_of, staged_in
+from chronik.pipeline.tables.parquet import NOTES, ParquetTable
 
 WRITER = "ingest-0123456789ab"
 

@@ -27,8 +27,8 @@ from chronik.core.records.batch import (
 from chronik.core.records.control import read_marker
 from chronik.core.records.payload import unpack
 from chronik.core.types import Buffer
-from chronik.pipeline import kernels
-from chronik.pipeline.kernels import BASE_OFFSET, COUNT, LAST_DELTA, POSITION, SIZE
+from chronik.pipeline.columns import kernels
+from chronik.pipeline.columns.kernels import BASE_OFFSET, COUNT, LAST_DELTA, POSITION, SIZE
 
 # One Arrow batch holds about this much. Large enough that its fixed cost vanishes, small enough to stay in the caches
 # of Spark's side, and far below the 2 GB that Arrow's 32-bit positions can say.

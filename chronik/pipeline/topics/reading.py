@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chronik.core.errors import Corrupt
-from chronik.pipeline.client import Cluster, Failed, FetchFrom, OutOfRange
-from chronik.pipeline.options import EARLIEST, ReadOptions
-from chronik.pipeline.places import data_loss
-from chronik.pipeline.plan import OffsetRange
+from chronik.pipeline.topics.client import Cluster, Failed, FetchFrom, OutOfRange
+from chronik.pipeline.topics.options import EARLIEST, ReadOptions
+from chronik.pipeline.topics.places import data_loss
+from chronik.pipeline.topics.plan import OffsetRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,8 +21,8 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
 
     While one answer is decoded, the leader prepares the next.
     """
-    from chronik.pipeline.batches import batch_rows
-    from chronik.pipeline.decode import Aborted, Wanted, decode, read_batches
+    from chronik.pipeline.columns.batches import batch_rows
+    from chronik.pipeline.columns.decode import Aborted, Wanted, decode, read_batches
 
     partition, end_offset = wanted.partition, wanted.end_offset
     with Cluster(options.client) as cluster:

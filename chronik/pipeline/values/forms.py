@@ -8,13 +8,13 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chronik.pipeline.evolve import OtherSchema, check_names, nullable
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.evolve import OtherSchema, check_names, nullable
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from chronik.pipeline.avro import AvroType
+    from chronik.pipeline.values.avro import AvroType
 
 
 class Kind(StrEnum):
@@ -73,7 +73,7 @@ def read_form(
 
 
 def _avro(form: Form, text: str, file: Path) -> Form:
-    from chronik.pipeline.avro import BadSchema, parse_schema
+    from chronik.pipeline.values.avro import BadSchema, parse_schema
 
     try:
         avro = parse_schema(text)

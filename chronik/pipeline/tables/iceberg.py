@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.evolve import evolved
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch, Staged, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.tables.evolve import evolved
+from chronik.pipeline.tables.kinds import Batch, Staged, batch_of, check_folder, is_empty, write_files
 from chronik.pipeline.transforms.ingest import PARTITIONED_BY
 
 if TYPE_CHECKING:

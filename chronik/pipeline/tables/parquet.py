@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import STAGING, Batch, Staged, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, batch_of, check_folder, is_empty, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

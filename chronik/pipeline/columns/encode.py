@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from chronik.core.records.batch import MAGIC, BatchHeader
 from chronik.core.records.payload import assemble, pack
-from chronik.pipeline import encode_kernels as kernels
-from chronik.pipeline.encode_kernels import Bytes, Rows
+from chronik.pipeline.columns import encode_kernels as kernels
+from chronik.pipeline.columns.encode_kernels import Bytes, Rows
 
 
 class BadRow(ValueError):

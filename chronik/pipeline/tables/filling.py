@@ -10,12 +10,9 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
-from chronik.pipeline import infer
-from chronik.pipeline.checks import REASON
-from chronik.pipeline.evolve import OtherSchema, evolved
-from chronik.pipeline.forms import Form, Kind
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import Batch, Table
+from chronik.pipeline.tables.evolve import OtherSchema, evolved
+from chronik.pipeline.tables.kinds import Batch, Table
 from chronik.pipeline.transforms.ingest import (
     inferred_json,
     judged,
@@ -25,6 +22,9 @@ from chronik.pipeline.transforms.ingest import (
     table_schema,
     text_of_values,
 )
+from chronik.pipeline.values import infer
+from chronik.pipeline.values.checks import REASON
+from chronik.pipeline.values.forms import Form, Kind
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -19,9 +19,18 @@ from chronik.core.records.batch import (
     TRANSACTIONAL_BIT,
 )
 from chronik.core.records.control import read_marker
-from chronik.pipeline import kernels
-from chronik.pipeline.decode import Batches, Wanted, checked_batch, record_offsets
-from chronik.pipeline.kernels import ATTRIBUTES, BASE_OFFSET, BASE_TIME, COUNT, LAST_DELTA, MAX_TIME, POSITION, SIZE
+from chronik.pipeline.columns import kernels
+from chronik.pipeline.columns.decode import Batches, Wanted, checked_batch, record_offsets
+from chronik.pipeline.columns.kernels import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIME,
+    COUNT,
+    LAST_DELTA,
+    MAX_TIME,
+    POSITION,
+    SIZE,
+)
 
 SEQUENCES = 1 << 31  # they begin at 0 again after the last
 _TIME = pa.timestamp("us", tz="UTC")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chronik.pipeline.client import Partition
+from chronik.pipeline.topics.client import Partition
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import types as T
 
-from chronik.pipeline.evolve import without_twins
+from chronik.pipeline.tables.evolve import without_twins
 
 # Between backticks anything may stand.
 _OBJECT = re.compile(r"`(?:[^`]|``)*`|\bOBJECT<")

@@ -18,8 +18,8 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from chronik.core.errors import Code
-from chronik.pipeline.connection import Connection, Unreachable
-from chronik.pipeline.options import ClientOptions
+from chronik.pipeline.topics.connection import Connection, Unreachable
+from chronik.pipeline.topics.options import ClientOptions
 from chronik.wire.reader import default_of, shape_of
 
 FETCH, LIST_OFFSETS, METADATA, PRODUCE = 1, 2, 3, 0

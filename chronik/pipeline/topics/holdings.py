@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import TRACE_TOPIC
-from chronik.pipeline.client import Cluster, Failed, Partition
-from chronik.pipeline.connection import Unreachable
-from chronik.pipeline.options import EARLIEST, LATEST, Topics, cluster_options
-from chronik.pipeline.places import find_topics, partitions_of
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.topics.client import Cluster, Failed, Partition
+from chronik.pipeline.topics.connection import Unreachable
+from chronik.pipeline.topics.options import EARLIEST, LATEST, Topics, cluster_options
+from chronik.pipeline.topics.places import find_topics, partitions_of
 
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from chronik.core.errors import Code
-from chronik.pipeline.options import ClientOptions
+from chronik.pipeline.topics.options import ClientOptions
 from chronik.wire.errors import Malformed
 from chronik.wire.light import without_hypothesis
 from chronik.wire.reader import decode, skip_tags

@@ -6,8 +6,8 @@ import logging
 import re
 from collections.abc import Mapping
 
-from chronik.pipeline.client import NO_OFFSET, Cluster, Failed, NoSuchTopic, Partition, TopicSeen
-from chronik.pipeline.options import (
+from chronik.pipeline.topics.client import NO_OFFSET, Cluster, Failed, NoSuchTopic, Partition, TopicSeen
+from chronik.pipeline.topics.options import (
     EARLIEST,
     LATEST,
     AtOffsets,

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from chronik.pipeline.delta import LOG
-from chronik.pipeline.iceberg import CATALOG, IcebergTable
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables import for_spark
+from chronik.pipeline.tables.delta import LOG
+from chronik.pipeline.tables.iceberg import CATALOG, IcebergTable
+from chronik.pipeline.tables.kinds import for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,0 +1,1 @@
+"""Tables that are filled batch by batch, each batch once: Delta, Iceberg and plain Parquet."""
