@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -42,10 +43,12 @@ class Memory(threading.Thread):
 
 
 def cpu_s() -> float:
-    """Of all processes that are still there: Spark keeps its own."""
+    """Of all processes that are still there, and of the children of each that have ended: Spark keeps its own."""
     here = psutil.Process()
-    times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
-    return sum(each.user + each.system + each.children_user + each.children_system for each in times)
+    while True:
+        with contextlib.suppress(psutil.NoSuchProcess):  # one ended just now: its parent has its seconds the next time
+            times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
+            return sum(each.user + each.system + each.children_user + each.children_system for each in times)
 
 
 def main(directory: Path, records: int) -> None:
