@@ -69,13 +69,15 @@ class Batches:
         self._node_id = node_id
         self._put = put
         self._notes: list[Note] = []
+        self._left = 0  # of those, how many waited for an answer when the others were told of
         self._told: list[Note] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
         self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
 
     @property
     def count(self) -> int:
-        return len(self._notes)
+        """Those that came since the others were told of, or left to wait."""
+        return len(self._notes) - self._left
 
     def appended(
         self,
@@ -147,6 +149,7 @@ class Batches:
                 batches = cast("list[Batch]", rows)
                 self._put(ProducedBatches(now_us, self._node_id, *_where(run), run[1], run[3], batches))
         self._refused.clear()
+        self._left = len(self._notes)
 
     def _answered(self, notes: list[Note], acks: int, releases: list[Release], until_us: int) -> list[Row]:
         """Those of a run that were answered. Of the others, those that have waited since `until_us` are told now, and

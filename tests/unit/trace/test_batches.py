@@ -93,7 +93,20 @@ def test_each_batch_is_answered_by_the_first_release_that_reaches_it() -> None:
 
     assert [(event.base_offset, event.took_us) for event in answers(telling.told())] == [(0, 10), (1, 30), (2, 30)]
     assert [event.watermark for event in answers(telling.told())] == [1, 3, 3]
+
+
+def test_those_that_wait_do_not_count_again_so_that_nobody_looks_through_them_all_the_time() -> None:
+    telling = Telling()
+    for offset in range(3):
+        telling.append(offset)
+    assert telling.batches.count == 3
+
+    telling.told()
+    telling.append(3)
+
     assert telling.batches.count == 1
+    telling.safe_to(4)
+    assert len(answers(telling.told())) == 4
 
 
 def test_acks_all_waits_for_the_watermark() -> None:
