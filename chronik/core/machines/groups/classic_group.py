@@ -95,7 +95,11 @@ class ClassicGroup:
         """May a member with these protocols come in?"""
         if self.is_empty:
             return bool(protocol_type) and bool(protocols)
-        return self.protocol_type == protocol_type and any(name in self.shared_protocols() for name, _ in protocols)
+        if self.protocol_type != protocol_type:
+            return False
+        if not self.members:  # the last one left while somebody else was about to join: he has nobody to agree with
+            return bool(protocols)
+        return any(name in self.shared_protocols() for name, _ in protocols)
 
     def shared_protocols(self) -> list[str]:
         """Those every member supports."""

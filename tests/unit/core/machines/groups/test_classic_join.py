@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
+import pytest
+
 from chronik.core.errors import Code
 from chronik.core.machines.groups.answers import Joined, JoinedMember, MemberIdRequired
+from chronik.core.machines.groups.classic_group import ClassicState
 from chronik.core.machines.groups.config import GroupConfig
-from tests.unit.core.machines.groups.host import Host, beat, join, sync
+from tests.unit.core.machines.groups.host import Host, beat, join, leave, sync
+
+Protocols: TypeAlias = tuple[tuple[str, bytes], ...]
 
 
 def test_a_new_member_is_given_an_id_first_and_joins_with_it() -> None:
@@ -122,6 +129,20 @@ def test_protocols_that_do_not_fit_are_refused() -> None:
     host.stable_group("a")
     assert host.ask(join("", protocol_type="connect")) is Code.INCONSISTENT_GROUP_PROTOCOL
     assert host.ask(join("", protocols=(("roundrobin", b""),))) is Code.INCONSISTENT_GROUP_PROTOCOL
+
+
+@pytest.mark.parametrize("protocols", [(("range", b"sub"),), (("roundrobin", b""),)])
+def test_who_comes_when_the_last_one_has_left_has_nobody_to_agree_with(protocols: Protocols) -> None:
+    host = Host()
+    host.stable_group("a")
+    host.send(join("", new_member_id="b"))
+    host.ask(leave(("a", None)))
+    assert host.classic().state is ClassicState.PREPARING_REBALANCE  # for the one who was given an id
+
+    assert host.ask(join("b", protocol_type="connect", protocols=protocols)) is Code.INCONSISTENT_GROUP_PROTOCOL
+    joined = host.ask(join("b", protocols=protocols))
+
+    assert (joined.leader, joined.protocol) == ("b", protocols[0][0])
 
 
 def test_any_protocol_type_is_welcome() -> None:
