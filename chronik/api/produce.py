@@ -41,13 +41,16 @@ _LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 
 
-def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer) -> None:
-    """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up."""
+def start(
+    frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+) -> Callable[[], None] | None:
+    """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up. Returns
+    whom to call if nobody waits for that any more."""
     if header.version < wire.SUPPORTED_FROM:
         desk.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
         refusal = wire.refuse_old(frame, header.body, header.version, header.correlation_id)
         answer(None if refusal is None else (refusal,))
-        return
+        return None
     request = wire.parse(frame, header.body, header.version)
     pending = _Pending(header, caller, request, desk, answer)
     for topic, partitions in request.topics:
@@ -59,6 +62,7 @@ def start(frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, 
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
+    return pending.abandoned if pending.outstanding and pending.steps is not None else None
 
 
 def _append(
@@ -170,6 +174,7 @@ class _Pending:
         try:
             _append(self.request, part.topic, part.partition, part.records, part.answers, part.index, self, self.desk)
         except Exception:
+            self.abandoned()
             self.answer(None)  # parts of it may have been appended: only hanging up is true
             raise
         if self.elsewhere:
@@ -193,6 +198,11 @@ class _Pending:
             self.refused(answers, index, told)
         else:
             self.one_done()
+
+    def abandoned(self) -> None:
+        """What it brought stays, and its producer will not hear of it."""
+        if self.steps is not None:
+            self.steps.batches.hung_up(self.caller.connection_id)
 
     def one_done(self) -> None:
         self.outstanding -= 1

@@ -72,6 +72,7 @@ class Batches:
         self._left = 0  # of those, how many waited for an answer when the others were told of
         self._told: list[Note] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
+        self._hung_up_ns: dict[int, int] = {}  # connections that ended while somebody waited there, and when
         self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
 
     @property
@@ -126,6 +127,10 @@ class Batches:
         """Its producer is told something else: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 
+    def hung_up(self, connection_id: int) -> None:
+        """Who waits there is not answered, though his batches may become safe."""
+        self._hung_up_ns.setdefault(connection_id, self.now_ns())
+
     def tell(self, unanswered_us: int = 0) -> None:
         """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
         waited for one for so long."""
@@ -145,11 +150,23 @@ class Batches:
             if run[1] == 0:  # nobody is answered
                 for note in noted:
                     self._tell_appended(note)
-            elif rows := self._answered(noted, run[1], releases.get(run[0], []), now_us - unanswered_us):
+                continue
+            is_gone = run[2].connection_id in self._hung_up_ns
+            until_us = now_us if is_gone else now_us - unanswered_us
+            if rows := self._answered(noted, run[1], self._heard(releases, run), until_us):
                 batches = cast("list[Batch]", rows)
                 self._put(ProducedBatches(now_us, self._node_id, *_where(run), run[1], run[3], batches))
+        if self._hung_up_ns:
+            self._told = [note for note in self._told if note[2].connection_id not in self._hung_up_ns]
+            self._hung_up_ns.clear()
         self._refused.clear()
         self._left = len(self._notes)
+
+    def _heard(self, releases: dict[Replica, list[Release]], run: Run | Note) -> list[Release]:
+        """Those of a partition while the client was there."""
+        here = releases.get(run[0], [])
+        gone_ns = self._hung_up_ns.get(run[2].connection_id)
+        return here if gone_ns is None else [release for release in here if release.at_ns < gone_ns]
 
     def _answered(self, notes: list[Note], acks: int, releases: list[Release], until_us: int) -> list[Row]:
         """Those of a run that were answered. Of the others, those that have waited since `until_us` are told now, and
@@ -203,14 +220,13 @@ class Batches:
         for note in told:
             if self._was_refused(note):
                 continue
-            replica, acks = note[:2]
-            releases_here = releases.get(replica, [])
-            place = bisect_right(_reached(acks, releases_here), note[6].last_offset)
-            if place < len(releases_here):
-                self._tell_answered(note, releases_here[place])
+            heard = self._heard(releases, note)
+            place = bisect_right(_reached(note[1], heard), note[6].last_offset)
+            if place < len(heard):
+                self._tell_answered(note, heard[place])
             else:
                 self._told.append(note)
-                self.releases[replica] = []
+                self.releases[note[0]] = []
 
     def _was_refused(self, note: Note) -> bool:
         """Asked of the older ones first: a producer that is refused sends the same batch again, and may be answered."""

@@ -249,6 +249,19 @@ async def test_a_batch_that_timed_out_is_refused_in_the_trace_and_not_answered(d
     assert events(desk, ProduceAnswered) == []
 
 
+@run()
+async def test_a_producer_that_hung_up_is_not_answered(desk: HouseDesk) -> None:
+    trace_all(desk)
+    asked = send(desk)
+
+    assert asked.leave is not None
+    asked.leave()
+    await desk.settle()  # it is safe now
+
+    assert len(events(desk, ProduceAppended)) == 1
+    assert events(desk, ProduceAnswered) == []
+
+
 @run({"orders": 1, "bills": 1})
 async def test_a_topic_that_is_not_traced_tells_nothing(desk: HouseDesk) -> None:
     desk.house.trace.switch(is_all=False, exceptions=frozenset({"bills"}))

@@ -203,6 +203,30 @@ def test_a_retry_is_answered_though_the_first_attempt_was_refused(is_long: bool,
     assert sum(isinstance(event, ProduceAppended) for event in told) == 2
 
 
+@pytest.mark.parametrize("is_long", [False, True])
+def test_who_hung_up_is_not_answered_though_his_batch_becomes_safe(is_long: bool) -> None:
+    telling = Telling()
+    telling.append(0)
+    telling.append(1)
+    telling.now_us += 10
+    telling.safe_to(1)
+    if is_long:
+        telling.now_us += 100
+        telling.told(100)
+    telling.now_us += 10
+    telling.batches.hung_up(5)
+    telling.append(2, connection=6)
+    telling.now_us += 10
+    telling.safe_to(3)
+
+    told = telling.told()
+
+    assert [event.base_offset for event in answers(told)] == [0, 2]
+    assert sorted(event.base_offset for event in told if isinstance(event, ProduceAppended)) == [0, 1, 2]
+    assert len(telling.told()) == len(told)
+    assert (telling.batches.count, telling.batches.releases) == (0, {})
+
+
 def test_nobody_waits_for_an_answer_that_never_comes() -> None:
     telling = Telling()
     telling.append(0, acks=0)
