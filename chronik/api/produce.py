@@ -101,7 +101,7 @@ def _append(
     if request.acks == 0:
         pending.one_done()
         return
-    timeout_ms = request.timeout_ms if request.acks == ACKS_ALL else -1
+    timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 

@@ -99,6 +99,16 @@ async def test_acks_all_times_out_when_it_is_not_safe_in_time(desk: HouseDesk) -
     assert outcomes(asked) == [(Code.REQUEST_TIMED_OUT, -1)]
 
 
+@run()
+async def test_acks_all_with_a_negative_timeout_has_no_time_at_all(desk: HouseDesk) -> None:
+    desk.house.replicas.leader("orders", 0).lead(0, 1, (1, 2), (1, 2), 0)
+    asked = send(desk, one(bytes(batch_of())), acks=-1, timeout_ms=-1)
+
+    desk.house.loop.advance(10)
+
+    assert outcomes(asked) == [(Code.REQUEST_TIMED_OUT, -1)]
+
+
 @run({"safe": 1})
 async def test_acks_all_is_refused_with_too_few_in_sync(desk: HouseDesk) -> None:
     desk.house.create("strict", min_insync_replicas="2")
