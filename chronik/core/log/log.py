@@ -442,8 +442,7 @@ class Log:
         return any(segment.file is plan.file and segment.cuts != plan.cuts for segment in self._segments)
 
     def expect_cut(self, end_offset: int) -> None:
-        """What lies above is soon to go. Whoever keeps `synced_offset` on disk must have written that before the cut:
-        a log that ends below it would be taken for damaged."""
+        """What lies above is to go. That must be on disk before it does: to end below `synced_offset` is damage."""
         self.synced_offset = min(self.synced_offset, end_offset)
         self.start_offset = min(self.start_offset, end_offset)
         self.cuts += 1
@@ -452,8 +451,9 @@ class Log:
         """Cut off everything from `end_offset` on, and the batch it lies in: a follower whose leader differs does."""
         if end_offset >= self.end_offset:
             return
-        if end_offset < self.start_offset:
-            raise ValueError(f"cut at offset {end_offset}, before the log start {self.start_offset}")
+        if end_offset < max(self.start_offset, self._segments[0].base_offset):
+            self.reset_to(end_offset)
+            return
         place = self._place_of(end_offset)
         self._forget_unsynced(self._segments[place + 1 :])
         while len(self._segments) > place + 1:

@@ -299,10 +299,7 @@ class Replica:
     def truncate_to(self, end_offset: int) -> bool:
         """Give up what the leader does not have. True when that was below the watermark: only the election of a
         leader that was not in sync does that."""
-        if end_offset < self.log.start_offset:
-            self.log.reset_to(end_offset)
-        else:
-            self.log.truncate_to(end_offset)
+        self.log.truncate_to(end_offset)
         return self._cut()
 
     def reset_to(self, offset: int) -> bool:

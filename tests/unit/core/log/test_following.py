@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -129,3 +130,25 @@ def test_a_cut_that_was_announced_lets_go_of_what_was_synced() -> None:
     log.expect_cut(4)
 
     assert (log.synced_offset, log.end_offset, log.cuts) == (4, 10, 1)
+
+
+@pytest.mark.parametrize("is_announced", [False, True])
+@pytest.mark.parametrize("end_offset", [0, 3, 6])
+def test_a_cut_below_the_first_segment_begins_anew_there(end_offset: int, is_announced: bool) -> None:
+    """Or the log would seem to have what lies between: it would be fetched from its old start on."""
+    files = MemoryFiles()
+    leader = filled(MemoryFiles(), 6)[0]
+    follower = open_log(files)
+    follower.reset_to(7)
+    plan = leader.read(7, leader.end_offset, 10**6, at_least_one=True)
+    assert plan is not None
+    follower.append_as_follower(plan.file.read(plan.position, plan.length), NOW_MS)
+    sync(follower)
+
+    if is_announced:
+        follower.expect_cut(end_offset)
+    follower.truncate_to(end_offset)
+
+    assert (follower.start_offset, follower.end_offset, follower.synced_offset) == (end_offset,) * 3
+    again = open_log(files, synced_offset=end_offset, log_start_offset=end_offset)
+    assert (again.start_offset, again.end_offset) == (end_offset, end_offset)
