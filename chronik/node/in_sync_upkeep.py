@@ -268,7 +268,12 @@ class InSyncUpkeep:
             return True  # it leads no more, or anew: the metadata has said all
         code = answer.outcome.code
         if not code:
+            log.info("%s-%d: in sync are %s", replica.topic, replica.partition, list(answer.in_sync))
             before = in_sync.in_sync
+            if replica.partition_epoch < answer.partition_epoch and not set(before) <= set(answer.in_sync):
+                # Somebody goes. `wanted` stands until the metadata says so, with the settings that came before it: a
+                # smaller set held against an older `min.insync.replicas` would promise what nobody else has.
+                return True
             if replica.in_sync_decided(answer.in_sync, answer.partition_epoch):
                 self._replicas.waiting.moved(replica)
             elif in_sync.wanted is not None and replica.partition_epoch >= answer.partition_epoch:
@@ -276,7 +281,6 @@ class InSyncUpkeep:
                 replica.recount()
             if self._replicas.trace is not None and self._replicas.trace.steps is not None:
                 self._replicas.trace.steps.in_sync_changed(replica, before)
-            log.info("%s-%d: in sync are %s", replica.topic, replica.partition, list(in_sync.in_sync))
             return True
         if code in SUPERSEDED and replica.partition_epoch == change.partition_epoch:
             return True  # `wanted` stands until the metadata is here

@@ -89,6 +89,7 @@ def lose_node_3(copies: Copies) -> None:
 async def test_who_lags_for_too_long_leaves_and_comes_back_with_real_progress(
     copies: Copies, controller: Controller
 ) -> None:
+    controller.tells = True
     await pass_time(50)
     lose_node_3(copies)
     copies[1].produce(b"one")
@@ -104,6 +105,24 @@ async def test_who_lags_for_too_long_leaves_and_comes_back_with_real_progress(
     await pass_time(500)
     assert controller.sets == [(1, 2), (1, 2, 3)]
     assert copies[3].offsets() == (0, 1, 1)
+
+
+@with_upkeep
+async def test_a_smaller_set_holds_when_the_metadata_has_it_and_not_by_the_answer_alone(
+    copies: Copies, controller: Controller
+) -> None:
+    """What came before it may be that more are wanted in sync now."""
+    await pass_time(50)
+    lose_node_3(copies)
+    copies[1].produce(b"one")
+    await pass_time(2 * LAG_MS)
+
+    assert controller.sets == [(1, 2)]
+    assert (in_sync_of(copies).in_sync, in_sync_of(copies).wanted) == ((1, 2, 3), (1, 2))
+    assert copies[1].offsets() == (0, 0, 1)
+    copies.change(isr=(1, 2))
+    await pass_time(50)
+    assert copies[1].offsets() == (0, 1, 1)
 
 
 @with_upkeep
@@ -161,6 +180,7 @@ async def test_until_the_controller_has_answered_both_sets_count(copies: Copies,
 async def test_without_a_controller_the_same_is_asked_again_until_there_is_one(
     copies: Copies, controller: Controller
 ) -> None:
+    controller.tells = True
     await pass_time(50)
     lose_node_3(copies)
     copies[1].produce(b"one")
