@@ -62,6 +62,7 @@ class DeltaTable:
         return write_files(rows, self.path / batch.folder_name(), batch)
 
     def commit(self, staged: Staged, schema: StructType) -> None:
+        """What could not be committed stays where no reader looks, until `clean`: the commit may have been done."""
         from deltalake import CommitProperties, Schema, Transaction
         from deltalake.exceptions import DeltaError
 
@@ -74,8 +75,10 @@ class DeltaTable:
                 table.alter.add_columns(wanted.fields)
             adds = [self._add(each) for each in staged.files]
             table.create_write_transaction(adds, "append", table.schema(), list(PARTITIONED_BY), commit_properties=by)
-        except DeltaError as problem:
-            shutil.rmtree(staged.folder, ignore_errors=True)
+        except (DeltaError, OSError) as problem:
+            # After a commit deltalake tidies its log, with a checkpoint now and then. If that fails the rows are there.
+            if self._has(staged):
+                return
             raise CannotRun(f"{self.path}: {problem}") from problem
 
     def clean(self, writer: str) -> None:
@@ -114,6 +117,17 @@ class DeltaTable:
             raise CannotRun(f"{self.path}: {problem}") from problem
         return self._opened
 
+    def _has(self, staged: Staged) -> bool:
+        """Whether these very files are in the table: another attempt may have committed the batch with its own."""
+        import pyarrow as pa
+
+        self._opened = None  # what it knows may be older than the log
+        last = self.last_batch(staged.batch.writer)
+        if last is None or last < staged.batch.number:
+            return False
+        there = set(pa.table(self._opened.get_add_actions()).column("path").to_pylist())
+        return all(self._relative(each) in there for each in staged.files)
+
     def _create(self, schema: Any) -> Any:
         from deltalake import DeltaTable as Opened
 
@@ -128,10 +142,13 @@ class DeltaTable:
             low, high = file.offsets
             stats |= {"minValues": {"offset": low}, "maxValues": {"offset": high}, "nullCount": {"offset": 0}}
         return AddAction(
-            path=os.path.relpath(file.path, self.path),
+            path=self._relative(file),
             size=file.size,
             partition_values=file.partition_values,
             modification_time=file.path.stat().st_mtime_ns // 1_000_000,
             data_change=True,
             stats=json.dumps(stats),
         )
+
+    def _relative(self, file: StagedFile) -> str:
+        return os.path.relpath(file.path, self.path)

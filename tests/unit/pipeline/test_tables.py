@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,8 +20,8 @@ import pyarrow.parquet as pq
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables.delta import DeltaTable
-from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, batch_of, staged_in
+from chronik.pipeline.tables.delta import LOG, DeltaTable
+from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, StagedFile, batch_of, staged_in
 from chronik.pipeline.tables.parquet import NOTES, ParquetTable
 
 WRITER = "ingest-0123456789ab"
@@ -90,6 +91,40 @@ def test_of_two_that_commit_the_same_batch_one_is_refused(tmp_path: Path) -> Non
         late.create_write_transaction([], "append", late.schema(), ["topic", "date"], commit_properties=same)
 
     assert read_delta(first.path) == [0, 1]
+
+
+class Overtaken(DeltaTable):
+    """When it is about to commit, somebody else commits the same batch."""
+
+    def _add(self, file: StagedFile) -> Any:
+        other = DeltaTable(self.path)
+        other.commit(staged(other, 1, [5]), schema())
+        return super()._add(file)
+
+
+def test_overtaken_by_the_same_batch_delta_says_so(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+
+    with pytest.raises(CannotRun, match="Concurrent transaction"):
+        Overtaken(table.path).commit(staged(table, 1, [1]), schema())
+
+    assert read_delta(table.path) == [0, 5]
+
+
+def test_a_checkpoint_of_the_log_that_fails_takes_no_rows_with_it(tmp_path: Path) -> None:
+    table = DeltaTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+    log = deltalake.DeltaTable(str(table.path))
+    log.alter.set_table_properties({"delta.checkpointInterval": "1"})
+    (table.path / LOG / f"{log.version() + 1:020d}.checkpoint.parquet").mkdir()  # so that no file can be there
+
+    table.commit(staged(table, 1, [1]), schema())
+    table.commit(staged(table, 2, [2]), schema())
+    DeltaTable(table.path).clean(WRITER)
+
+    assert table.last_batch(WRITER) == 2
+    assert read_delta(table.path) == [0, 1, 2]
 
 
 def test_delta_gets_new_columns_and_old_rows_have_null_there(tmp_path: Path) -> None:
