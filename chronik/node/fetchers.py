@@ -227,6 +227,8 @@ class _Stream:
             # named only when a session begins.
             self._begin_session_anew()
             self._broker_epoch = broker_epoch
+            if self._unsynced:
+                return
         self._asked_total += 1
         partitions: list[FetchPartition] = []
         for key in self._to_name:
@@ -303,7 +305,11 @@ class _Stream:
         self._session_id, self._epoch = NO_SESSION, FIRST_EPOCH
         self._in_session.clear()
         self._to_forget.clear()
-        self._to_name = {key: None for key in self._followed if key not in self._unsynced}
+        self._to_name.clear()
+        for key, replica in list(self._followed.items()):
+            if key not in self._unsynced:
+                # Of what is left out for a while some may not be synced: the disk became full between two batches.
+                self.join(replica)
 
     def _pause(self, pause_ms: int) -> None:
         self._is_paused = True

@@ -14,7 +14,7 @@ from chronik.core.machines.metadata.records import (
     RemoveTopicRecord,
     TopicRecord,
 )
-from tests.unit.node.copies import TOPIC, TOPIC_ID, Copies, pass_time, with_copies
+from tests.unit.node.copies import TOPIC, TOPIC_ID, Copies, SlowFiles, pass_time, with_copies
 
 TOPIC_RESOURCE = 2
 ANEW = b"orders".ljust(16, b"\x02")
@@ -154,6 +154,58 @@ async def test_a_log_that_cannot_be_cut_now_is_as_it_was_and_asks_seldom(copies:
     copies[2].produce(b"kept!")
     await pass_time(3_000)
     assert copies[3].values() == [b"kept!"]
+
+
+async def with_the_first_of_two_batches(copies: Copies) -> SlowFiles:
+    """Node 3 has room for no more than that, and has not synced it; its disk."""
+    await copies.stop(3)
+    files = SlowFiles()
+    copies.start(3, files)
+    await pass_time(50)
+    copies.network.cut |= {(3, 1)}
+    await pass_time(1_000)
+    copies[1].produce(b"first", b"x" * 50_000)
+    files.may_sync.clear()
+    total, free = files.disk_bytes()
+    files.room_bytes = total - free + 10_000
+    copies.network.cut.clear()
+    await pass_time(300)
+    assert [copies[node_id].offsets() for node_id in (1, 2, 3)] == [(0, 0, 2), (0, 0, 2), (0, 0, 1)]
+    return files
+
+
+async def counts_when_it_is_synced(copies: Copies, files: SlowFiles) -> None:
+    assert copies[1].offsets() == (0, 0, 2)
+    files.may_sync.set()
+    await pass_time(100)
+    assert copies[1].offsets() == (0, 1, 2)
+    files.room_bytes = None
+    await pass_time(2_000)
+    assert [copies[node_id].offsets() for node_id in (1, 2, 3)] == [(0, 2, 2)] * 3
+
+
+@with_copies()
+async def test_what_a_full_disk_took_is_not_named_to_a_leader_that_was_away_until_it_is_synced(copies: Copies) -> None:
+    files = await with_the_first_of_two_batches(copies)
+
+    copies.network.cut |= {(3, 1), (1, 3)}
+    await pass_time(700)
+    copies.network.cut.clear()
+    await pass_time(300)
+
+    await counts_when_it_is_synced(copies, files)
+
+
+@with_copies()
+async def test_what_a_full_disk_took_is_not_named_under_a_new_registration_until_it_is_synced(copies: Copies) -> None:
+    files = await with_the_first_of_two_batches(copies)
+    copies.network.asked.clear()
+
+    copies[3].broker_epoch += 100
+    await pass_time(700)
+
+    assert not any(request.replica_epoch == copies[3].broker_epoch for request in copies.network.asked)
+    await counts_when_it_is_synced(copies, files)
 
 
 @with_copies()
