@@ -49,47 +49,59 @@ class ParquetTable:
         noted = self._read(f"writer-{writer}")
         if noted is None:
             return None
-        self._move(noted["moves"])
+        self._move(writer, noted)
         return int(noted["batch"])
 
     def stage(self, rows: DataFrame, batch: Batch) -> Staged:
         return write_files(rows, self.path / STAGING / batch.folder_name(), batch)
 
     def commit(self, staged: Staged, schema: StructType) -> None:
-        moves = []
+        moves: list[list[str]] = []
         for number, file in enumerate(staged.files):
+            if not file.path.exists():
+                raise CannotRun(f"{file.path} is gone before it was moved into the table", "start the job again")
             source = file.path.relative_to(self.path)
             place = file.path.relative_to(staged.folder).parent
             moves.append([str(source), str(place / f"{staged.folder.name}-{number:05d}.parquet")])
+        noted = {"batch": staged.batch.number, "moves": moves}
         try:
             self._write("schema", json.loads(schema.json()))
-            self._write(f"writer-{staged.batch.writer}", {"batch": staged.batch.number, "moves": moves})
+            self._write(f"writer-{staged.batch.writer}", noted)
         except OSError:
             shutil.rmtree(staged.folder, ignore_errors=True)
             raise
-        self._move(moves)
+        self._move(staged.batch.writer, noted)
         shutil.rmtree(staged.folder, ignore_errors=True)
 
     def clean(self, writer: str) -> None:
-        last = self.last_batch(writer)  # moves what is left to move
+        """What others have staged stays: they may be about to commit it."""
+        self.last_batch(writer)  # moves what is left to move
         if (self.path / STAGING).is_dir():
             for folder in (self.path / STAGING).iterdir():
                 if batch_of(folder.name, writer) is not None:
                     shutil.rmtree(folder)
-        if last is None and not self.topics():
-            shutil.rmtree(self.path / STAGING, ignore_errors=True)
 
     def compact(self) -> int:
         raise CannotRun(
             "plain Parquet cannot be compacted without readers seeing records twice", "use --format delta for that"
         )
 
-    def _move(self, moves: list[list[str]]) -> None:
-        """What has been moved before is not there any more."""
-        for source, place in moves:
+    def _move(self, writer: str, noted: dict[str, Any]) -> None:
+        """What has been moved before is in its place. Raises CannotRun for what is nowhere.
+
+        The note then forgets it: who removes old files from the table is not to be told that they are missing.
+        """
+        for source, place in noted["moves"]:
             if (self.path / source).exists():
                 (self.path / place).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(self.path / source, self.path / place)
+            elif not (self.path / place).exists():
+                raise CannotRun(
+                    f"{self.path / source} is gone before it was moved into the table: records are missing",
+                    "to fill the table anew, remove it and the checkpoint",
+                )
+        if noted["moves"]:
+            self._write(f"writer-{writer}", {**noted, "moves": []})
 
     def _read(self, name: str) -> Any:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -189,6 +190,45 @@ def test_parquet_that_was_noted_and_not_moved_is_moved_by_who_comes_next(tmp_pat
     assert again.last_batch(WRITER) == 1
     assert read_parquet(table.path) == [0, 1, 2]
     assert list((table.path / STAGING).iterdir()) == []
+
+
+def test_what_another_job_has_staged_is_not_cleaned_up(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    first = staged(table, 0, [0, 1])
+
+    ParquetTable(tmp_path / "t").clean("ingest-of-others")
+    table.commit(first, schema())
+
+    assert read_parquet(table.path) == [0, 1]
+
+
+def test_parquet_that_is_gone_before_it_was_noted_can_be_written_again(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    lost = staged(table, 0, [0])
+    shutil.rmtree(lost.folder)
+
+    with pytest.raises(CannotRun, match="is gone before it was moved"):
+        table.commit(lost, schema())
+
+    assert table.last_batch(WRITER) is None
+
+
+def test_parquet_that_is_gone_after_it_was_noted_is_missed(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+    moves = [[f"{STAGING}/x/topic=t/part-0.parquet", "topic=t/x.parquet"]]
+    (table.path / NOTES / f"writer-{WRITER}.json").write_text(json.dumps({"batch": 1, "moves": moves}))
+
+    with pytest.raises(CannotRun, match="records are missing"):
+        table.last_batch(WRITER)
+
+
+def test_parquet_that_somebody_removes_from_the_table_is_not_missed(tmp_path: Path) -> None:
+    table = ParquetTable(tmp_path / "t")
+    table.commit(staged(table, 0, [0]), schema())
+    shutil.rmtree(table.path / "topic=t")
+
+    assert table.last_batch(WRITER) == 0
 
 
 @pytest.mark.parametrize("kind", [DeltaTable, ParquetTable])
