@@ -108,7 +108,7 @@ class _Reader:
                 kind, read = self.node(values, namespace)
                 return T.MapType(T.StringType(), kind, True), _blocks(_pair(read))
             case {"type": "int", "logicalType": "date"}:
-                return T.DateType(), _long
+                return T.DateType(), _int
             case {"type": "long", "logicalType": "timestamp-millis"}:
                 return T.TimestampType(), _millis
             case {"type": "long", "logicalType": "timestamp-micros"}:
@@ -294,13 +294,14 @@ def _decimal(schema: Mapping[str, Any], read: Read) -> tuple[T.DataType, Read] |
     precision, scale = schema.get("precision"), schema.get("scale", 0)
     if schema.get("logicalType") != "decimal" or not isinstance(precision, int) or not isinstance(scale, int):
         return None
-    if not 0 <= scale <= precision <= _DECIMAL_DIGITS_MAX:
+    if not 0 <= scale <= precision <= _DECIMAL_DIGITS_MAX or precision == 0:
         raise BadSchema(f"a decimal of {precision} digits, {scale} of them behind the point")
+    limit = 10**precision  # by number: Python does not write out an int of thousands of digits
 
     def read_decimal(value: bytes, at: int) -> tuple[decimal.Decimal, int]:
         found, at = read(value, at)
         unscaled = int.from_bytes(found, "big", signed=True)
-        if len(str(abs(unscaled))) > precision:
+        if abs(unscaled) >= limit:
             raise Malformed(f"Avro: a decimal of more than {precision} digits at byte {at}")
         return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS_MAX)), at
 

@@ -9,9 +9,12 @@ from typing import Any
 import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
-from hypothesis import given
+import pyarrow as pa
+from hypothesis import example, given
 from hypothesis import strategies as st
+from pyspark.sql.pandas.types import to_arrow_type
 
 from chronik.pipeline.values.avro import AvroType, BadSchema, Malformed, parse_schema
 
@@ -21,6 +24,17 @@ def record(*fields: tuple[str, Any]) -> AvroType:
     return parse_schema(json.dumps({"type": "record", "name": "Order", "fields": listed}))
 
 
+def zigzag(number: int) -> bytes:
+    """A whole number as Avro writes it."""
+    left = (number << 1) ^ (number >> 63)
+    written = bytearray()
+    while left > 0x7F:
+        written.append(left & 0x7F | 0x80)
+        left >>= 7
+    return bytes([*written, left])
+
+
+A_DECIMAL = {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}
 EVERYTHING = record(
     ("id", "long"),
     ("name", ["null", "string"]),
@@ -28,7 +42,7 @@ EVERYTHING = record(
     ("hash", {"type": "fixed", "name": "Hash", "size": 2}),
     ("tags", {"type": "array", "items": "string"}),
     ("counts", {"type": "map", "values": "int"}),
-    ("price", {"type": "bytes", "logicalType": "decimal", "precision": 5, "scale": 2}),
+    ("price", A_DECIMAL),
     ("at", {"type": "long", "logicalType": "timestamp-millis"}),
     ("day", {"type": "int", "logicalType": "date"}),
     ("ok", "boolean"),
@@ -88,6 +102,11 @@ def test_the_schema_id_before_a_value_must_be_the_one_that_was_meant() -> None:
         ([("a", ["null", "long"])], b"\x08", "branch 4 of a union of 2"),
         ([("a", {"type": "array", "items": "null"})], b"\xfe\xff\xff\xff\x0f\x00", "items at byte"),
         ([("a", "boolean")], b"\x02", "neither true nor false"),
+        ([("a", {"type": "int", "logicalType": "date"})], b"\x80\x80\x80\x80\x10", "is no int"),
+        ([("a", {"type": "int", "logicalType": "time-millis"})], b"\x80\x80\x80\x80\x10", "is no int"),
+        ([("a", {"type": "long", "logicalType": "timestamp-millis"})], zigzag(1 << 62), "beyond all times"),
+        ([("a", A_DECIMAL)], b"\x06\x0f\x42\x40", "more than 5 digits"),
+        ([("a", A_DECIMAL)], zigzag(2_000) + b"\x7f" * 2_000, "more than 5 digits"),
     ],
 )
 def test_bytes_of_something_else_are_malformed(fields: list[tuple[str, Any]], value: bytes, words: str) -> None:
@@ -103,6 +122,41 @@ def test_no_bytes_do_more_than_be_malformed(value: bytes) -> None:
         return
 
 
+NUMBERS = [
+    *("int", "long"),
+    *({"type": "int", "logicalType": name} for name in ("date", "time-millis")),
+    *({"type": "long", "logicalType": f"{name}-micros"} for name in ("time", "timestamp", "local-timestamp")),
+    {"type": "long", "logicalType": "timestamp-millis"},
+]
+
+
+@pytest.mark.parametrize("kind", NUMBERS, ids=str)
+@given(st.integers(-(1 << 63), (1 << 63) - 1))
+@example(1 << 31)
+@example(-(1 << 31) - 1)
+@example((1 << 63) // 1000)
+@example(-((1 << 63) // 1000))
+def test_a_number_is_malformed_or_one_that_arrow_takes(kind: Any, number: int) -> None:
+    check_arrow_takes(record(("a", kind)), zigzag(number))
+
+
+@given(st.binary(max_size=20), st.integers(1, 38), st.data())
+def test_a_decimal_is_malformed_or_one_that_arrow_takes(unscaled: bytes, precision: int, data: st.DataObject) -> None:
+    scale = data.draw(st.integers(0, precision))
+    kind = {"type": "bytes", "logicalType": "decimal", "precision": precision, "scale": scale}
+
+    check_arrow_takes(record(("a", kind)), zigzag(len(unscaled)) + unscaled)
+
+
+def check_arrow_takes(avro: AvroType, value: bytes) -> None:
+    """Else one bad value would end the task, and the job with it, again and again."""
+    try:
+        found = avro.decoder()(value)
+    except Malformed:
+        return
+    assert len(pa.array([found], to_arrow_type(avro.columns(), timezone="UTC"))) == 1
+
+
 @pytest.mark.parametrize(
     ("schema", "words"),
     [
@@ -114,6 +168,11 @@ def test_no_bytes_do_more_than_be_malformed(value: bytes) -> None:
         ('{"type": "record", "name": "R", "fields": [{"name": "a", "type": "lnog"}]}', "lnog is no Avro type"),
         ('{"type": "record", "fields": [{"name": "a", "type": "long"}]}', "without a name"),
         ('{"type": "record", "name": "R", "fields": [{"type": "long"}]}', "a field without name"),
+        (
+            '{"type": "record", "name": "R", "fields": [{"name": "a", "type": '
+            '{"type": "bytes", "logicalType": "decimal", "precision": 0}}]}',
+            "a decimal of 0 digits",
+        ),
     ],
 )
 def test_schemas_that_no_table_can_hold_are_refused(schema: str, words: str) -> None:
