@@ -121,13 +121,19 @@ def _carry_out(settings: Settings, books: Books, history: History, is_bar_wanted
 
     interrupts = Interrupts()
     interrupts.listen()
+    notes: list[str] = []
     try:
         with _bars(settings.messages, is_bar_wanted) as on_progress:
             addresses = parse_addresses(settings.bootstrap)
-            return carry_out(settings, addresses, history, on_progress, lambda: interrupts.is_ending, books).to_json()
+            return carry_out(
+                settings, addresses, history, on_progress, lambda: interrupts.is_ending, books, notes.append
+            ).to_json()
     except (Stopped, KeyboardInterrupt):
         print_note("stopped; nothing is said about a run that was not finished")
         raise typer.Exit(EXIT_INTERRUPTED) from None
+    finally:  # when the bars are gone
+        for note in notes:
+            print_note(note)
 
 
 @app.command(

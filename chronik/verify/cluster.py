@@ -127,7 +127,8 @@ class Cluster:
         entry = ConfigEntry(TRACE, "true" if is_on else None, incremental_operation=operation)
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         self._answer(
-            lambda: self._admin.incremental_alter_configs([resource], request_timeout=ANSWER_S), f"trace topic {topic}"
+            lambda: self._admin.incremental_alter_configs([resource], request_timeout=ANSWER_S),
+            f"trace topic {topic}" if is_on else f"switch the trace of topic {topic} off again",
         )
 
     def is_traced(self, topic: str) -> bool:
@@ -140,16 +141,17 @@ class Cluster:
         )
         return TRACE in entries and entries[TRACE].value == "true"
 
-    def try_to_delete(self, topic: str, group: str | None) -> None:
-        """A run's own topic and group. That they stay is no reason to call the run a failure."""
-        with contextlib.suppress(CannotRun):
+    def delete(self, topic: str, group: str | None) -> None:
+        """A run's own topic and group. A group that stays is not worth a word: it may never have come to be."""
+        try:
             self._answer(lambda: self._admin.delete_topics([topic], request_timeout=ANSWER_S), f"delete topic {topic}")
-        if group is not None:
-            with contextlib.suppress(CannotRun):
-                self._answer(
-                    lambda: self._admin.delete_consumer_groups([group], request_timeout=ANSWER_S),
-                    f"delete group {group}",
-                )
+        finally:
+            if group is not None:
+                with contextlib.suppress(CannotRun):
+                    self._answer(
+                        lambda: self._admin.delete_consumer_groups([group], request_timeout=ANSWER_S),
+                        f"delete group {group}",
+                    )
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         """Where each partition ends for consumers: its high watermark. Those that nobody answers for are left out."""

@@ -15,6 +15,7 @@ class Fate(StrEnum):
     """From bad to better."""
 
     LOST = "acknowledged and lost"
+    LOST_OR_NOT_VISIBLE = "lost or not visible yet"  # acknowledged; nobody said whether the log goes that far
     GONE = "sent with acks=0, and not in the log"  # refused or lost: nobody was told
     NEVER_ACCEPTED = "never accepted"
     NOT_VISIBLE = "accepted but not visible"
@@ -91,7 +92,7 @@ def fates(numbers: Iterable[int], ledger: Ledger, found: Found) -> dict[int, Fat
         elif ledger.is_acknowledged(number) and ledger.offsets[number] != UNKNOWN:
             decided[number] = fate = _acknowledged(ledger.place(number), found)
             if fate is Fate.NOT_VISIBLE:
-                hidden[ledger.partitions[number]] = hidden.get(ledger.partitions[number], 1) - 1
+                hidden[ledger.partitions[number]] -= 1
         else:
             unsure.append(number)
     for number in unsure:
@@ -105,8 +106,10 @@ def _acknowledged(place: Place, found: Found) -> Fate:
     if watermark is None:
         return Fate.NOT_KNOWN
     if place.offset >= watermark:
-        is_beyond_end = place.offset >= found.next_offsets.get(place.partition, place.offset + 1)
-        return Fate.LOST if is_beyond_end else Fate.NOT_VISIBLE
+        end = found.next_offsets.get(place.partition)
+        if end is None:
+            return Fate.LOST_OR_NOT_VISIBLE
+        return Fate.LOST if place.offset >= end else Fate.NOT_VISIBLE
     if place.offset < found.read_to.get(place.partition, 0):
         return Fate.LOST  # the log has something else there
     return _unconsumed(place, found)
@@ -131,4 +134,7 @@ def _without_offset(number: int, ledger: Ledger, found: Found, hidden: dict[int,
             return Fate.NOT_VISIBLE
     if not ledger.is_acknowledged(number):
         return Fate.NEVER_ACCEPTED
-    return Fate.LOST if ledger.is_answered else Fate.GONE
+    if not ledger.is_answered:
+        return Fate.GONE
+    is_end_known = all(candidate in found.next_offsets for candidate in candidates)
+    return Fate.LOST if is_end_known else Fate.LOST_OR_NOT_VISIBLE

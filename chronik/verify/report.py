@@ -125,10 +125,18 @@ def _figures(report: Report) -> RenderableType:
     line = Text("  ")
     for name in ("missing", "lost", "duplicated", "reordered", "gaps", "stalls"):
         count = len(report[name]) if isinstance(report[name], list) else report[name]
+        shown = _lost(report) if name == "lost" else f"{count:,}"
         bad = "bold red" if name in ("missing", "lost") else "yellow"
         line.append(f"{name} ", style="dim")
-        line.append(f"{count:,}   ", style=bad if count else "green")
+        line.append(f"{shown}   ", style=bad if shown != "0" else "green")
     return Group(table, Text(), line)
+
+
+def _lost(report: Report) -> str:
+    """At least so many, and at most so many where that could not be told."""
+    open_count = sum(each["count"] for each in report["fates"] if each["fate"] == Fate.LOST_OR_NOT_VISIBLE)
+    least = report["lost"]
+    return f"{least:,} to {least + open_count:,}" if open_count else f"{least:,}"
 
 
 def _promise(report: Report) -> str:
@@ -235,7 +243,7 @@ def _closing(report: Report) -> Text:
 
 def history_table(runs: Sequence[Kept]) -> Table:
     """All runs, oldest first: what was done and changed, and how many were consumed."""
-    is_any_lost = any(kept.report is not None and kept.report["lost"] for kept in runs)
+    is_any_lost = any(kept.report is not None and _lost(kept.report) != "0" for kept in runs)
     columns = [
         ("run", "right"),
         ("when", "left"),
@@ -270,7 +278,8 @@ def _history_row(kept: Kept) -> Iterator[RenderableType]:
     yield f"{report['consumed']:,}"
     yield f"{settings['messages']:,}"
     yield percent(report["consumed"], settings["messages"])
-    yield Text(f"{report['lost']:,}", "bold red" if report["lost"] else "dim")
+    lost = _lost(report)
+    yield Text(lost, "bold red" if lost != "0" else "dim")
     mark, style = _MARKS[report["verdict"]]
     verdict = Text(mark.lower(), style)
     if report["cause"]:

@@ -14,7 +14,7 @@ from chronik.shell.asking import Address
 from chronik.verify.books import Books
 from chronik.verify.clients.choice import another_than, open_client
 from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
-from chronik.verify.cluster import Cluster
+from chronik.verify.cluster import TRACE, Cluster
 from chronik.verify.compare import Comparison, compare
 from chronik.verify.errors import CannotRun, Stopped
 from chronik.verify.fates import Fate, Found, fates
@@ -33,6 +33,9 @@ from chronik.verify.verdict import Facts, FateCount, Outcome, judge
 FIRST_POLL_S = 5.0
 POLL_S = 2.0
 NO_BOOKS = Books()
+
+OnNote = Callable[[str], None]
+"""Told what the user is to know and what is no part of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +73,27 @@ def verify(
     on_progress: OnProgress,
     is_stopped: Callable[[], bool] = lambda: False,
     books: Books = NO_BOOKS,
+    on_note: OnNote = lambda text: None,
 ) -> Result:
     """The whole run. Raises CannotRun when it cannot even begin, Stopped when it is to end before its end."""
     settings.check()
     books.check()
     client = open_client(settings.client, settings.bootstrap)
     cluster = Cluster(settings.bootstrap, addresses)
+    return verify_on(cluster, client, settings, history, on_progress, is_stopped, books, on_note)
+
+
+def verify_on(
+    cluster: Cluster,
+    client: Client,
+    settings: Settings,
+    history: History,
+    on_progress: OnProgress,
+    is_stopped: Callable[[], bool],
+    books: Books,
+    on_note: OnNote,
+) -> Result:
+    """The same with a cluster and a client that are there."""
     cluster.nodes()
     started_at = datetime.now().astimezone().isoformat(timespec="seconds")
     run = history.begin(started_at, settings)
@@ -87,13 +105,14 @@ def verify(
         raise
     try:
         result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped, books).carry_out(started_at)
-    except Stopped:
-        clear_up(cluster, stage, is_kept=settings.is_kept or not stage.is_own)
+    except (Stopped, CannotRun):
+        clear_up(cluster, stage, settings.is_kept or not stage.is_own, on_note)
         raise
+    history.finish(run, result.to_json())  # first: on a cluster that is unwell nobody may want to wait for the rest
     is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not Outcome.PASS
-    clear_up(cluster, stage, is_kept)
-    result = replace(result, is_topic_kept=is_kept)
-    history.finish(run, result.to_json())
+    if not clear_up(cluster, stage, is_kept, on_note):
+        result = replace(result, is_topic_kept=False)
+        history.finish(run, result.to_json())
     return result
 
 
@@ -117,12 +136,24 @@ def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
     return Stage(topic, starts, None, group, is_own=False, is_traced_by_us=is_traced_by_us)
 
 
-def clear_up(cluster: Cluster, stage: Stage, is_kept: bool) -> None:
-    """Leaves behind what was there before, and the topic if it is to be looked at."""
+def clear_up(cluster: Cluster, stage: Stage, is_kept: bool, on_note: OnNote) -> bool:
+    """Leaves behind what was there before, and the topic if it is to be looked at. Returns whether the topic stays.
+
+    What cannot be done is said, and no more: how the run ended is not changed by it."""
     if not is_kept:
-        cluster.try_to_delete(stage.topic, stage.group)
-    elif stage.is_traced_by_us:
-        cluster.trace(stage.topic, is_on=False)
+        try:
+            cluster.delete(stage.topic, stage.group)
+        except CannotRun as problem:
+            on_note(f"{problem}; do it with `chronik topic delete {stage.topic}`")
+            return True
+        return False
+    if stage.is_traced_by_us:
+        try:
+            cluster.trace(stage.topic, is_on=False)
+        except CannotRun as problem:
+            how = f"chronik topic alter {stage.topic} --delete-config {TRACE}"
+            on_note(f"{problem}; if the topic is still there, do it with `{how}`")
+    return True
 
 
 class _Run:

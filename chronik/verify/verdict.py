@@ -81,6 +81,7 @@ class _Reason:
 # What of the stall rules' findings can explain that messages ended so, the likeliest first.
 _EXPLAINS: dict[Fate, tuple[Cause, ...]] = {
     Fate.NEVER_ACCEPTED: (Cause.REFUSED_FOR_LEADERSHIP, Cause.WATERMARK_STANDS_STILL),
+    Fate.LOST_OR_NOT_VISIBLE: (),  # no stall explains a loss
     Fate.NOT_VISIBLE: (Cause.WATERMARK_STANDS_STILL,),
     Fate.NOT_FETCHED: (
         Cause.FETCH_HANGS,
@@ -112,7 +113,7 @@ def judge(facts: Facts) -> Judgement:
         _outcome(facts, broken is not None, reason.cause),
         reason.cause,
         _fell_short(facts),
-        (*reason.evidence, *_remarks(facts)),
+        (*reason.evidence, *_perhaps_lost(facts), *_remarks(facts)),
         reason.advice,
     )
 
@@ -171,6 +172,9 @@ def _reason(facts: Facts) -> _Reason:
                 (_where(main), "the leader has them, and its high watermark has not passed them"),
                 "see which follower is behind with `chronik topic describe`",
             )
+        case Fate.LOST_OR_NOT_VISIBLE:  # what is known of them is said whatever the cause is
+            told = (_PROMISES[facts.settings.acks],)
+            return _Reason(NOT_KNOWN, told, "read the topic again later: what is still not there then is lost")
         case Fate.NOT_KNOWN:
             return _Reason(NOT_KNOWN, (_where(main),), "see whether every partition has a leader, and run it again")
         case _:
@@ -197,6 +201,15 @@ def _lost(facts: Facts, lost: FateCount) -> _Reason:
         if facts.settings.acks is Acks.ALL
         else "use acks=all where no message may be lost",
     )
+
+
+def _perhaps_lost(facts: Facts) -> tuple[str, ...]:
+    """Loss that cannot be ruled out is said beside any other cause."""
+    counted = _count(facts, Fate.LOST_OR_NOT_VISIBLE)
+    if counted is None:
+        return ()
+    untold = "nobody said how far the leader's log goes: another Kafka does not tell, or no node answered"
+    return (_where(counted), f"they were acknowledged and are not below the high watermark, and {untold}")
 
 
 def _is_short_of_time(facts: Facts) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from chronik.testing import node
 from tests.cli.conftest import Chronik, interrupt
 
 KEYS = ["produced", "acknowledged", "consumed", "lost", "duplicated", "reordered", "gaps", "stalls", "partitions"]
@@ -161,6 +163,24 @@ def test_ctrl_c_leaves_a_topic_of_the_users_own_alone(chronik: Chronik, name: st
 
     assert code == 130, err
     assert not is_traced_by_a_setting_of_its_own(chronik, name)
+
+
+@pytest.mark.skipif(os.environ.get("CHRONIK_TEST_PEER") == "kafka", reason="only chronik has a trace to switch off")
+def test_ctrl_c_is_ctrl_c_though_the_topic_was_deleted_under_it_and_its_trace_cannot_be_switched_off(
+    name: str, history: str
+) -> None:
+    with node({"auto.create.topics.enable": "false"}) as strict:
+        chronik = Chronik(strict.bootstrap)
+        chronik.ok("topic", "create", name)
+        options = ("--topic", name, "--client", "confluent", "--messages", "5000000", "--history", history)
+        with chronik.running("verify", *options) as process:
+            while not is_traced_by_a_setting_of_its_own(chronik, name):
+                pass
+            chronik.ok("topic", "delete", name, "--yes")
+            code, _, err = interrupt(process)
+
+    assert code == 130, err
+    assert f"cannot switch the trace of topic {name} off again" in err
 
 
 def is_traced_by_a_setting_of_its_own(chronik: Chronik, topic: str) -> bool:

@@ -52,8 +52,10 @@ def test_acknowledged_and_above_the_watermark_is_not_visible() -> None:
     assert fate(a_ledger(5), found) is Fate.NOT_VISIBLE
 
 
-def test_above_the_watermark_of_a_kafka_that_does_not_tell_its_end_is_not_visible() -> None:
-    assert fate(a_ledger(5), Found(read_to={0: 3}, watermarks={0: 3})) is Fate.NOT_VISIBLE
+def test_above_the_watermark_of_a_log_whose_end_nobody_told_is_lost_or_not_visible() -> None:
+    found = Found(read_to={0: 3}, watermarks={0: 3}, next_offsets={1: 9})
+
+    assert fate(a_ledger(5), found) is Fate.LOST_OR_NOT_VISIBLE
 
 
 def test_in_the_log_and_never_sent_to_the_consumer_is_not_fetched() -> None:
@@ -130,8 +132,16 @@ def test_fates_are_in_the_order_of_the_messages() -> None:
     assert list(fates([0, 1], a_ledger(refused=2), found)) == [0, 1]
 
 
+def test_something_else_at_its_offset_is_lost_whether_or_not_the_end_is_told() -> None:
+    assert fate(a_ledger(5), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST
+
+
 def test_acknowledged_without_an_offset_and_not_in_the_log_is_lost() -> None:
-    assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST
+    assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.LOST
+
+
+def test_acknowledged_without_an_offset_and_not_in_a_log_whose_end_nobody_told_is_lost_or_not_visible() -> None:
+    assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST_OR_NOT_VISIBLE
 
 
 def test_what_a_client_was_sent_is_joined_into_ranges() -> None:

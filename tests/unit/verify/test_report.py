@@ -101,6 +101,15 @@ def test_lost_is_what_was_acknowledged_and_is_gone_not_what_is_late() -> None:
     assert report(late)["missing"] == 2
 
 
+def test_what_may_be_lost_is_not_counted_as_lost_nor_shown_as_if_nothing_were() -> None:
+    fates = (FateCount(Fate.LOST_OR_NOT_VISIBLE, 2, {2: 2}, 2, Place(2, 17)),)
+    told = report(replace(FELL_SHORT, fates=fates))
+
+    assert (told["lost"], told["missing"], told["fates"][0]["count"]) == (0, 2, 2)
+    assert "missing 2   lost 0 to 2   duplicated 0" in shown(render(told))
+    assert "0 to 2" in shown(history_table([Kept(8, PASSED.started_at, told["settings"], told)]), 160)
+
+
 def test_a_pass_says_so_and_no_more_than_that() -> None:
     text = shown(render(report(PASSED)))
 

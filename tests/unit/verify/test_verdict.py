@@ -229,6 +229,28 @@ def test_what_nobody_can_tell_is_said_to_be_so() -> None:
     assert judge(facts(SHORT, fated(Fate.NOT_KNOWN))).cause == "not known"
 
 
+@pytest.mark.parametrize("acks", [Acks.LEADER, Acks.ALL])
+def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled_and_nobody_claims_to_have_looked(acks: Acks) -> None:
+    stalled = [stalling(cause) for cause in Cause]
+
+    judged = judge(
+        facts(SHORT, fated(Fate.LOST_OR_NOT_VISIBLE), stalling=stalled, settings=replace(SETTINGS, acks=acks))
+    )
+
+    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, "not known")
+    assert "600 messages lost or not visible yet: 600 in partition 2" in judged.evidence
+    assert any("nobody said how far the leader's log goes" in line for line in judged.evidence)
+    assert not any("the leader has them" in line for line in judged.evidence)
+
+
+@pytest.mark.parametrize("main", [Fate.LOST, Fate.NOT_CONSUMED])
+def test_what_may_be_lost_is_said_beside_another_cause(main: Fate) -> None:
+    judged = judge(facts(SHORT, fated(main, 598), fated(Fate.LOST_OR_NOT_VISIBLE, 2)))
+
+    assert judged.cause not in (None, "not known")
+    assert "2 messages lost or not visible yet: 2 in partition 2" in judged.evidence
+
+
 @pytest.mark.parametrize("fate", list(Fate))
 @pytest.mark.parametrize("acks", list(Acks))
 def test_no_cause_without_evidence(fate: Fate, acks: Acks) -> None:
