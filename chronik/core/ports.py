@@ -123,8 +123,10 @@ class Files(Protocol):
         """Sync all of them off the event loop; for each, what went wrong. A failed sync must never be tried again:
         the kernel may have dropped the pages, and the second try would report success."""
 
-    def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
-        """As `replace`, off the event loop. One at a time for a path, until it is done."""
+    def replace_later(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None = None) -> Awaitable[None]:
+        """As `replace`, off the event loop. One at a time for a path, until it is done. `is_wanted` is asked when
+        all is written, perhaps on a thread: if it says no, nothing is put in place, and between a yes and that no
+        `replace` comes."""
 
     def remove_later(self, path: str) -> Awaitable[None]:
         """As `remove`, off the event loop: large files take a while."""

@@ -107,23 +107,27 @@ class Checkpoints:
         """As `write`, without the loop waiting for the disk."""
         async with self._one_at_a_time:
             while not await self._written_undisturbed(replicas):
-                pass  # which of the two the disk has now, nobody can say: write what holds now
+                pass  # what it had is old: write what holds now
 
     async def _written_undisturbed(self, replicas: Callable[[], Iterable[Replica]]) -> bool:
-        """False when `write` came between: what is on its way to the disk may be older than what that has written."""
+        """False when `write` came between. What was on its way is then older, and must not take the place of what that
+        has written: a log may have been cut since, and would be taken for damaged."""
         times_at_once = self._times_at_once
+
+        def is_newest() -> bool:
+            return self._times_at_once == times_at_once
+
         for name, content in self._changed(replicas()):
-            self._written.pop(name, None)
-            await self._wait_for_replace(name, content)
-            if self._times_at_once != times_at_once:
-                self._written.pop(name, None)
+            self._written.pop(name, None)  # so that `write` writes it, whatever becomes of this
+            await self._wait_for_replace(name, content, is_newest)
+            if not is_newest():
                 return False
             self._written[name] = content
         return True
 
-    async def _wait_for_replace(self, name: str, content: bytes) -> None:
-        """Whoever is cancelled here waits for the file, so that it cannot take the place of a newer one."""
-        writing = asyncio.ensure_future(self._files.replace_later(name, content))
+    async def _wait_for_replace(self, name: str, content: bytes, is_newest: Callable[[], bool]) -> None:
+        """Whoever is cancelled here waits for the file: only one at a time may be on its way."""
+        writing = asyncio.ensure_future(self._files.replace_later(name, content, is_newest))
         try:
             await asyncio.shield(writing)
         except asyncio.CancelledError:

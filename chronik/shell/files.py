@@ -13,6 +13,7 @@ import fcntl
 import os
 import shutil
 import sys
+import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -193,6 +194,7 @@ class RealFiles:
         self._open_files_max = open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()  # least recently used first
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
+        self._placing = threading.Lock()  # whoever asks whether a file is still wanted, until it is in its place
         self.written_bytes = 0
         self.can_ask_for_cached = hasattr(os, "RWF_NOWAIT")
 
@@ -249,7 +251,9 @@ class RealFiles:
     def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
         self._replace(path, content, ".tmp", sync)
 
-    def _replace(self, path: str, content: Buffer, suffix: str, sync: bool) -> None:
+    def _replace(
+        self, path: str, content: Buffer, suffix: str, sync: bool, is_wanted: Callable[[], bool] | None = None
+    ) -> None:
         absolute = self._absolute(path)
         os.makedirs(os.path.dirname(absolute), exist_ok=True)
         beside = absolute + suffix
@@ -258,8 +262,13 @@ class RealFiles:
             target.flush()
             if sync:
                 sync_content(target.fileno())
-        os.replace(beside, absolute)
-        if sync:
+        with self._placing:
+            is_placed = is_wanted is None or is_wanted()
+            if is_placed:
+                os.replace(beside, absolute)
+        if not is_placed:
+            os.unlink(beside)
+        elif sync:
             sync_directory(os.path.dirname(absolute))
 
     def rename(self, old: str, new: str) -> None:
@@ -304,10 +313,10 @@ class RealFiles:
             outcomes[start::THREADS] = part_outcomes
         return outcomes
 
-    def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
+    def replace_later(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None = None) -> Awaitable[None]:
         # Not the name that `replace` uses: the two may meet.
         return asyncio.get_running_loop().run_in_executor(
-            self._threads, self._replace, path, content, ".later.tmp", True
+            self._threads, self._replace, path, content, ".later.tmp", True, is_wanted
         )
 
     def remove_later(self, path: str) -> Awaitable[None]:

@@ -174,11 +174,12 @@ class MemoryFiles:
         for name in [name for name in self.contents if name == path or name.startswith(path + "/")]:
             del self.contents[name]
 
-    async def _replace(self, path: str, content: Buffer) -> None:
-        self.replace(path, content)
+    async def _replace(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None) -> None:
+        if is_wanted is None or is_wanted():
+            self.replace(path, content)
 
-    def replace_later(self, path: str, content: Buffer) -> Awaitable[None]:
-        return self._replace(path, content)
+    def replace_later(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None = None) -> Awaitable[None]:
+        return self._replace(path, content, is_wanted)
 
     async def _remove(self, path: str) -> None:
         self.remove(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
@@ -50,11 +50,11 @@ class WatchedFiles(MemoryFiles):
             self.in_the_loop.append(f"replace {path}")
         super().replace(path, content, sync)
 
-    async def _replace(self, path: str, content: Buffer) -> None:
+    async def _replace(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None) -> None:
         await asyncio.sleep(0)
         self._is_elsewhere = True
         try:
-            self.replace(path, content)
+            await super()._replace(path, content, is_wanted)
         finally:
             self._is_elsewhere = False
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -204,10 +205,10 @@ def test_what_is_written_off_the_loop_is_the_same() -> None:
 class SlowFiles(MemoryFiles):
     """A disk that takes its time over what is done off the loop."""
 
-    async def _replace(self, path: str, content: Buffer) -> None:
+    async def _replace(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None) -> None:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
-        self.replace(path, content)
+        await super()._replace(path, content, is_wanted)
 
 
 def test_whoever_is_cancelled_while_a_checkpoint_is_written_waits_for_it() -> None:
@@ -241,6 +242,28 @@ def test_a_deletion_while_checkpoints_are_written_is_not_undone_by_them() -> Non
         await writing
 
         assert written_to(files).synced == written_to(files).watermarks == {TopicPartition("kept", 0): 3}
+
+    asyncio.run(write())
+
+
+def test_a_cut_that_is_announced_while_checkpoints_are_written_is_never_taken_back() -> None:
+    """Else who is killed then finds a log that ends before what was synced, and takes it for damaged."""
+
+    async def write() -> None:
+        files = SlowFiles()
+        checkpoints = written_to(files)
+        replica = replica_of("one", 5, 5)
+        writing = asyncio.ensure_future(checkpoints.write_later(lambda: [replica]))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        replica.log.expect_cut(3)
+        checkpoints.write([replica])
+
+        while not writing.done():
+            assert written_to(files).synced == {TopicPartition("one", 0): 3}
+            await asyncio.sleep(0)
+
+        assert written_to(files).synced == {TopicPartition("one", 0): 3}
 
     asyncio.run(write())
 

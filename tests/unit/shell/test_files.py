@@ -8,6 +8,7 @@ import errno
 import os
 import resource
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
@@ -330,6 +331,34 @@ def test_a_replace_that_fails_leaves_the_old_content(files: RealFiles) -> None:
         files.replace("checkpoint", b"x" * 10_000)
 
     assert files.read_all("checkpoint") == b"old"
+
+
+def test_what_is_not_wanted_any_more_when_it_is_written_is_not_put_in_place(files: RealFiles, tmp_path: Path) -> None:
+    async def replace() -> None:
+        await files.replace_later("checkpoint", b"wanted", lambda: True)
+        await files.replace_later("checkpoint", b"not wanted", lambda: False)
+
+    asyncio.run(replace())
+
+    assert files.read_all("checkpoint") == b"wanted"
+    assert os.listdir(tmp_path) == ["checkpoint"]
+
+
+def test_nobody_comes_between_the_question_whether_a_file_is_wanted_and_its_being_there(files: RealFiles) -> None:
+    newer = threading.Thread(target=files.replace, args=("checkpoint", b"newer"))
+
+    def is_wanted() -> bool:
+        newer.start()
+        newer.join(0.2)  # it has to wait; without the lock it is done long before
+        return True
+
+    async def replace() -> None:
+        await files.replace_later("checkpoint", b"older", is_wanted)
+
+    asyncio.run(replace())
+    newer.join()
+
+    assert files.read_all("checkpoint") == b"newer"
 
 
 def test_reading_all_of_a_file_that_is_not_there_says_so(files: RealFiles) -> None:
