@@ -191,9 +191,13 @@ async def _serve(config: NodeConfig) -> int:
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
             return 0
-        await opening
+        node = await opening
         http = house.http_address
         where = f", metrics at http://{written(http)}/metrics" if http else ""
+        for key, (given, instead) in node.metadata.image.node_config.overruled().items():
+            log.warning(
+                "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead
+            )
         log.info("ready: Kafka clients at %s%s", written(house.address), where)
         await stopping
         log.info("stopping")

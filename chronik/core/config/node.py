@@ -282,6 +282,14 @@ class NodeConfig:
         values = _parsed({**self.given, **cluster_wide, **own})
         return dataclasses.replace(self, **values, cluster_wide=dict(cluster_wide), own=dict(own))
 
+    def overruled(self) -> dict[str, tuple[str, str]]:
+        """What this node was started with and does not hold: by key, that and what was set for all nodes instead."""
+        return {
+            key: (self.given[key], text)
+            for key, text in self.cluster_wide.items()
+            if key in self.given and key not in self.own and self.given[key] != text
+        }
+
     def topic_default(self, topic_key: str) -> Any:
         """What a topic has that does not set `topic_key` itself: the first of Kafka's synonyms that has a value."""
         known = TOPIC_SETTINGS[topic_key]

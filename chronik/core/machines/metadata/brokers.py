@@ -12,6 +12,7 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
+from chronik.core.machines.metadata.configs import one_minimum
 from chronik.core.machines.metadata.controller_commands import (
     BrokerGone,
     BrokerHeartbeat,
@@ -70,6 +71,8 @@ def register_broker(
         facts += left_by(image, command.broker_id)
     elif not image.is_active(command.broker_id):
         facts += joined_by(image, command.broker_id)
+    if any(other != command.broker_id for other in image.brokers):
+        facts += one_minimum(image)
     return [*facts, seen], epoch
 
 

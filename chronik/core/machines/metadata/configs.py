@@ -27,6 +27,7 @@ from chronik.core.machines.metadata.names import problem_with
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
 GAPS = "chronik.gaps"
+MIN_IN_SYNC = "min.insync.replicas"
 # Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
 # refused: nothing is throttled here.
 THROTTLES = frozenset(
@@ -55,9 +56,20 @@ def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any
     return ([] if command.validate_only else [*records, *_eligible_anew(image, records)]), tuple(results)
 
 
+def one_minimum(image: MetadataImage) -> list[Any]:
+    """Where there are several brokers, one `min.insync.replicas` must hold for all of them: what the controller has in
+    its file, until it is altered. Who may lead (the controller says) and what is safe (a leader says) hang on it, and
+    with two numbers an acknowledged record could be lost. Kafka does the same for eligible leaders (KIP-966)."""
+    if MIN_IN_SYNC in image.broker_overrides(ALL_BROKERS):
+        return []
+    number = str(image.node_config.min_insync_replicas)
+    record = ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_IN_SYNC, number)
+    return [record, *_eligible_anew(image, [record])]
+
+
 def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[PartitionChangeRecord]:
     """Who is an eligible leader hangs on min.insync.replicas (KIP-966): with another number it begins anew."""
-    altered = [record for record in records if record.name == "min.insync.replicas"]
+    altered = [record for record in records if record.name == MIN_IN_SYNC]
     is_for_all = any(record.resource_type == ResourceType.BROKER for record in altered)
     names = sorted(image.topics) if is_for_all else [record.resource_name for record in altered]
     for name in names:
@@ -160,8 +172,17 @@ def _check_broker(image: MetadataImage, name: str, wanted: Mapping[str, str], na
                 raise unknown_key(key, NODE_SETTINGS, "broker")
             if not NODE_SETTINGS[key].is_dynamic:
                 raise BadConfig(key, f"Cannot update these configs dynamically: {key}")
+        _check_one_minimum(image, name, wanted)
         for_all = wanted if name == ALL_BROKERS else image.broker_overrides(ALL_BROKERS)
         own = {} if name == ALL_BROKERS else wanted
         image.node_config.with_dynamic(for_all, own).checked()
     except BadConfig as problem:
         raise Refused(Code.INVALID_REQUEST, problem.message) from problem
+
+
+def _check_one_minimum(image: MetadataImage, name: str, wanted: Mapping[str, str]) -> None:
+    if name != ALL_BROKERS and MIN_IN_SYNC in wanted:
+        message = f"{MIN_IN_SYNC} cannot be altered for one broker: set it for all of them, or for a topic."
+        raise Refused(Code.INVALID_CONFIG, message)
+    if name == ALL_BROKERS and MIN_IN_SYNC not in wanted and MIN_IN_SYNC in image.broker_overrides(ALL_BROKERS):
+        raise Refused(Code.INVALID_CONFIG, f"{MIN_IN_SYNC} of all brokers cannot be removed: set it to another number.")

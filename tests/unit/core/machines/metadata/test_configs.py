@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
     AlterConfigs,
@@ -14,6 +15,9 @@ from chronik.core.machines.metadata.commands import (
     Outcome,
     ResourceType,
 )
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.records import ConfigRecord
+from tests.unit.core.machines.metadata.cluster import Cluster
 from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
@@ -218,3 +222,38 @@ def test_a_topic_that_never_was_compacted_has_no_gaps() -> None:
     alter(asked, ("cleanup.policy", SET, "delete"))
 
     assert not asked.image.topic_config("t").may_have_gaps
+
+
+def test_where_there_are_several_brokers_one_minimum_holds_for_all() -> None:
+    """With one number for who may lead and another for what is safe, an acknowledged record could be lost."""
+    controller = Cluster(settings={"min.insync.replicas": "2"})
+    leader = MetadataImage("cluster", NodeConfig.from_settings({"node.id": "2", "min.insync.replicas": "1"}))
+    for kind, name, values in controller.image.overrides():
+        for key, value in values.items():
+            leader.apply(ConfigRecord(kind, name, key, value))
+
+    assert controller.image.broker_overrides("") == {"min.insync.replicas": "2"}
+    assert leader.topic_config("any").min_insync_replicas == 2
+    assert leader.node_config.overruled() == {"min.insync.replicas": ("1", "2")}
+
+
+def test_a_broker_that_is_alone_keeps_its_file() -> None:
+    alone = Cluster((1,))
+    alone.start(1)
+
+    assert alone.image.broker_overrides("") == {}
+
+
+def test_the_minimum_of_all_is_altered_for_all_and_never_taken_back() -> None:
+    cluster = Cluster(settings={"min.insync.replicas": "2"})
+    key = "min.insync.replicas"
+
+    assert alter(cluster, (key, SET, "1"), of=(BROKER, "2")).code is Code.INVALID_CONFIG
+    assert alter(cluster, (key, DELETE, None), of=(BROKER, "")).code is Code.INVALID_CONFIG
+    assert (
+        alter(cluster, ("message.max.bytes", SET, "77"), of=(BROKER, ""), replace_all=True).code is Code.INVALID_CONFIG
+    )
+    assert alter(cluster, (key, SET, "1"), of=(BROKER, "")).code is Code.NONE
+    assert cluster.image.topic_config("any").min_insync_replicas == 1
+    cluster.start(3)
+    assert cluster.image.broker_overrides("") == {key: "1"}
