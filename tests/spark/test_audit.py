@@ -183,7 +183,7 @@ def test_producers_that_do_not_count_on_and_on_are_found_by_their_own_numbers(sp
     log = spark.createDataFrame(rows, schemas.LOG)
     bounds = spark.createDataFrame([("t", 0, 0, 7000, False)], schemas.BOUNDS)
     compacted = spark.createDataFrame([("t", 0, 0, 7000, True)], schemas.BOUNDS)
-    counted = numbered(log)
+    counted = numbered(log, bounds)
 
     found = {row.producer_id: row for row in sequences(counted, parts(counted), bounds).collect()}
     said = sequence_findings(parts(counted), bounds).orderBy("producer_id").collect()
@@ -205,6 +205,24 @@ def test_producers_that_do_not_count_on_and_on_are_found_by_their_own_numbers(sp
         (6, "lost", 1 << 31, (1 << 31) + 1),
     ]
     assert explained == 2
+
+
+def test_what_was_deleted_while_the_log_was_read_is_not_missed_by_its_numbers(spark: SparkSession) -> None:
+    read = [(0, 200, 0), (200, 300, 200), (690, 720, 690), (720, 800, 720), (800, 900, 850)]
+    rows = [("t", 0, start, end, "record", 1, 0, sequence) for start, end, sequence in read]
+    rows += [("t", 1, 0, 5, "record", 1, 0, 0), ("t", 1, 5, 9, "record", 1, 0, 7)]
+    log = spark.createDataFrame(rows, schemas.LOG)
+    bounds = spark.createDataFrame([("t", 0, 700, 900, False), ("t", 1, 0, 9, False)], schemas.BOUNDS)
+
+    counted = numbered(log, bounds)
+    found = sequences(counted, parts(counted), bounds).orderBy("partition").collect()
+    said = sequence_findings(parts(counted), bounds).orderBy("partition").collect()
+
+    assert [(row.expected, row.lost, row.first_offset) for row in found] == [(250, 50, 700), (11, 2, 0)]
+    assert [(row.partition, row.finding, row.start_sequence, row.end_sequence) for row in said] == [
+        (0, "lost", 800, 850),
+        (1, "lost", 5, 7),
+    ]
 
 
 def test_the_seed_run_is_found_to_the_last_message(

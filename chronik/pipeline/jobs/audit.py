@@ -113,7 +113,7 @@ def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit
         accounts = keep(kept, accounts)
         partitions = keep(kept, audit.partitions(accounts))
         sums = check_all_accounted_for(partitions, total)
-        numbered = None if gathered.log is None else keep(kept, log.numbered(gathered.log))
+        numbered = None if gathered.log is None else keep(kept, log.numbered(gathered.log, gathered.bounds))
         parts = None if numbered is None else keep(kept, log.parts(numbered))
         findings = audit.with_commits(audit.findings(accounts), gathered.committed)
         yield Audit(

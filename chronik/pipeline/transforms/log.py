@@ -49,12 +49,26 @@ def log_of(batches: DataFrame) -> DataFrame:
     return plain.select(*columns).unionByName(others.withColumn("state", state).select(*columns))
 
 
-def numbered(log: DataFrame) -> DataFrame:
+def numbered(log: DataFrame, bounds: DataFrame) -> DataFrame:
     """The batches of idempotent producers, each with whether it begins where the one before it ended."""
     mine = log.where((F.col("producer_id") >= 0) & (F.col("sequence") >= 0) & (F.col("state") != schemas.MARKER))
+    mine = _from_start(mine, bounds)
     size = F.col("end_offset") - F.col("start_offset")
     due = F.lag((F.col("sequence") + size) % SEQUENCES).over(Window.partitionBy(*PRODUCER).orderBy("start_offset"))
     return mine.withColumn("size", size).withColumn("is_due", F.coalesce(due == F.col("sequence"), F.lit(True)))
+
+
+def _from_start(batches: DataFrame, bounds: DataFrame) -> DataFrame:
+    """What the log still had when it had been read.
+
+    Retention may run meanwhile: then the oldest batches were read and those behind them were not, and the numbers in
+    between are not lost.
+    """
+    starts = F.broadcast(bounds.select("topic", "partition", "log_start"))
+    known = batches.join(starts, ["topic", "partition"], "left").where("log_start is null or end_offset > log_start")
+    gone = F.greatest(F.coalesce("log_start", F.lit(0)) - F.col("start_offset"), F.lit(0))
+    sequence = ((F.col("sequence") + gone) % SEQUENCES).cast("int")
+    return known.withColumns({"sequence": sequence, "start_offset": F.col("start_offset") + gone}).drop("log_start")
 
 
 def parts(numbered: DataFrame) -> DataFrame:
