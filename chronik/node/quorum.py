@@ -2,7 +2,8 @@
 
 Every `Ready` is carried out in the order that `core/raft` demands, at once and without waiting; only the sync of the
 log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
-to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash.
+to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails while
+a snapshot takes the log's place, nobody knows what the log is, and this node is out until it is started again.
 
 What it says to the others goes through `quorum_links`.
 """
@@ -32,6 +33,7 @@ from chronik.core.replica.replica import Replica
 from chronik.node.deadlines import Deadline
 from chronik.node.identity import CannotStart
 from chronik.node.peers import Peers
+from chronik.node.quorum_waits import QuorumWaits
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
@@ -116,7 +118,7 @@ class Quorum:
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
         self._opened_links: QuorumLinks | None = None
-        self._when_safe: list[tuple[int, asyncio.Future[None]]] = []
+        self._waits = QuorumWaits()
         replica.on_synced = self.log_grew
         replicas.on_offline.append(self._replica_offline)
 
@@ -181,7 +183,7 @@ class Quorum:
             if deadline is not None:
                 self._waiting.cancel(deadline)
         self._deadline = self._fetch_pause = None
-        self._fail_waiting()
+        self._waits.fail()
         self._plan_wake()
 
     def step(self, request: m.Request) -> Any:
@@ -211,14 +213,8 @@ class Quorum:
     ) -> None:
         self.log.voter_addresses.update(known)
         self._act(change)
-        if is_waited_for:
-            await self._wait_until_safe(self.log.end_offset)
-
-    async def _wait_until_safe(self, end_offset: int) -> None:
-        if self.high_watermark < end_offset:
-            future = asyncio.get_running_loop().create_future()
-            self._when_safe.append((end_offset, future))
-            await future
+        if is_waited_for and self.high_watermark < self.log.end_offset:
+            await self._waits.wait_for(self.log.end_offset)
 
     def when_news(self, reader: Callable[[], None]) -> None:
         """Call the reader (soon) when something has changed, until `stop_reading`."""
@@ -305,16 +301,10 @@ class Quorum:
             log.info("this node does not lead the quorum any more: epoch %d, leader %s", raft.epoch, raft.leader)
             if self.follower is not None:
                 self.follower.office_lost()
-            self._fail_waiting()
+            self._waits.fail()
         elif raft.is_leader and not self._was_leader:
             log.info("this node leads the quorum in epoch %d", raft.epoch)
         self._was_leader = raft.is_leader
-
-    def _fail_waiting(self) -> None:
-        waiting, self._when_safe = self._when_safe, []
-        for _, future in waiting:
-            if not future.done():
-                future.set_exception(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the leader of the quorum has changed"))
 
     def _truncate(self, end_offset: int) -> None:
         self._replicas.cut([(self.replica, end_offset, False)])
@@ -359,10 +349,14 @@ class Quorum:
         log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
         self.log.prepare(point)
         self._replicas.announce_cuts([(self.replica.log, 0)])
-        self.log.install(point)
-        self.replica.cut()
-        if self.follower is not None:
-            self.follower.refill(point)
+        try:
+            self.log.install(point)
+            self.replica.cut()
+            if self.follower is not None:
+                self.follower.refill(point)
+        except (OSError, Corrupt) as problem:  # half of the log may be gone: the next start makes it whole
+            self._replicas.take_offline(self.replica, f"a snapshot cannot take its place: {problem}")
+            raise
         self._has_log_changed = True
 
     def _safe(self, end_offset: int) -> None:
@@ -371,10 +365,7 @@ class Quorum:
             self.follower.committed(end_offset)
         self.replica.set_watermark(end_offset)
         self._waiting.moved(self.replica)
-        due = [future for offset, future in self._when_safe if offset <= end_offset and not future.done()]
-        self._when_safe = [(offset, future) for offset, future in self._when_safe if offset > end_offset]
-        for future in due:
-            future.set_result(None)
+        self._waits.safe(end_offset)
 
     # --- time
 

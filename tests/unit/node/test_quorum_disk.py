@@ -184,6 +184,67 @@ async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_wh
     assert follower.topics() == ["one", "two", "three"]
 
 
+async def fails_while_a_snapshot_is_installed(world: QuorumWorld, failing: str) -> None:
+    # Given a node that was away for so long that it needs a snapshot
+    for member in world.members.values():
+        member.snapshot_records = 20
+    controller = await world.start()
+    away = world.others(controller)[0]
+    await controller.create("first")
+    await world.agreed()
+    world.cut(away)
+    for number in range(30):
+        await controller.create(f"topic-{number}", 3)
+    # When its disk fails for a moment, with the snapshot there and the log half gone
+    away.disk.failures[failing] = OSError(errno.EIO, "Input/output error")
+    world.wires.moods.clear()
+    await world.until(lambda: any(path.endswith(".checkpoint") for path in away.disk.paths()), "the snapshot")
+    away.disk.failures.clear()
+    end_offset = away.quorum.log.end_offset
+    await controller.create("last")
+    await pass_time(5)
+    # Then it takes no part, and its log and image stay as they are, until it is started again
+    assert away.quorum.log.end_offset == end_offset
+    assert away.topics() == ["first"]
+    assert not away.quorum._is_running
+    away.kill()
+    await away.start()
+    await world.agreed()
+    assert away.topics() == controller.topics()
+
+
+@in_quorum()
+async def test_a_log_without_its_segments_takes_no_part_until_a_restart(world: QuorumWorld) -> None:
+    await fails_while_a_snapshot_is_installed(world, "write:.log")
+
+
+@in_quorum()
+async def test_a_log_without_its_epochs_takes_no_part_until_a_restart(world: QuorumWorld) -> None:
+    await fails_while_a_snapshot_is_installed(world, "write:leader-epoch-checkpoint")
+
+
+@in_quorum()
+async def test_a_snapshot_that_cannot_be_announced_is_installed_when_it_can(world: QuorumWorld) -> None:
+    """Nothing of the log is gone by then."""
+    for member in world.members.values():
+        member.snapshot_records = 20
+    controller = await world.start()
+    away = world.others(controller)[0]
+    await world.agreed()
+    away.kill()
+    for number in range(30):
+        await controller.create(f"topic-{number}", 3)
+    await away.start()
+    away.disk.failures["write:offset-checkpoint"] = OSError(errno.ENOSPC, "No space left on device")
+    await pass_time(3)
+    assert away.topics() == []
+
+    away.disk.failures.clear()
+    await world.agreed()
+
+    assert away.topics() == controller.topics()
+
+
 @in_quorum()
 async def test_a_log_that_ends_before_its_snapshot_begins_behind_it(world: QuorumWorld) -> None:
     """A snapshot holds what a majority has, and may be on a disk sooner than the end of the log."""
