@@ -147,6 +147,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
         self._cluster: Cluster | None = None
+        self._told: set[str] = set()  # of what is lost
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cluster": None}  # connections stay in the process that made them
@@ -172,24 +173,26 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief
     def prepareForTriggerAvailableNow(self) -> None:
-        self._target = self._latest(None)
+        # Strict, it is like a misspelt name: there is no start to speak of yet.
+        self._target = self._latest(may_miss=not self._options.fails_on_data_loss)
 
     @brief
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         begun = Offsets.from_json(start)
         latest = self._target or self._settled(begun)
         self._check_same_topics(begun, latest.topic_ids)
-        ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
-        for each, offset in begun.by_partition.items():
-            if each not in ends:
-                data_loss(self._options, f"{each} is not there any more, and was read up to offset {offset}")
+        ends = self._ends(begun, latest)
         if isinstance(limit, ReadMaxRows):
             ends = rate_limited(self._begin(begun, ends), ends, limit.max_rows)
-        return Offsets(ends, latest.topic_ids).to_json()
+        known = {topic: topic_id for topic, topic_id in begun.topic_ids.items() if topic_id is not None}
+        return Offsets(ends, {**latest.topic_ids, **known}).to_json()
 
     @brief
     def reportLatestOffset(self) -> dict[str, Any] | None:
-        return (self._target or self._latest(None)).to_json()
+        try:
+            return (self._target or self._latest(may_miss=False)).to_json()
+        except NoSuchTopic:  # only for the query's progress: whether it may go on is said by `latestOffset`
+            return None
 
     @brief
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -213,7 +216,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         deadline = time.monotonic() + min(SETTLE_S, self._options.client.timeout_ms / 1000)
         while True:
-            latest = self._latest(begun)
+            latest = self._latest(may_miss=True)
             self._check_same_topics(begun, latest.topic_ids)
             now = latest.by_partition
             behind = [each for each, offset in begun.by_partition.items() if now.get(each, offset) < offset]
@@ -227,18 +230,37 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return latest
 
-    def _latest(self, begun: Offsets | None) -> Offsets:
-        """The end of every partition there is now, of topics that may have come or gone since."""
+    def _latest(self, *, may_miss: bool) -> Offsets:
+        """The end of every partition there is now, of topics that may have come or gone since. Raises NoSuchTopic."""
         cluster = self._connected()
         try:
             topics = find_topics(cluster, self._options.topics)
         except NoSuchTopic as problem:
-            if begun is None:
+            if not may_miss:
                 raise
-            data_loss(self._options, str(problem))
+            self._lose(str(problem))
             topics = cluster.topics(self._options.topics.names or tuple(self._options.topics.assigned or ()))
-        partitions = [each for each in partitions_of(topics, self._options.topics) if each.topic in topics]
+        partitions = partitions_of(topics, self._options.topics)
         return Offsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
+
+    def _ends(self, begun: Offsets, latest: Offsets) -> dict[Partition, int]:
+        """Where to read to, not before where the stream is.
+
+        A partition that is not there stays where it was: forgotten, it would be read from its beginning when it is
+        back, and a topic created again could not be told from it.
+        """
+        ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
+        for each, offset in begun.by_partition.items():
+            if each not in ends:
+                self._lose(f"{each} is not there any more, and was read up to offset {offset}")
+                ends[each] = offset
+        return ends
+
+    def _lose(self, words: str) -> None:
+        """Raises DataLoss, or says so once: it stays true with every micro-batch."""
+        if words not in self._told:
+            data_loss(self._options, words)
+            self._told.add(words)
 
     def _begin(self, begun: Offsets, ends: Mapping[Partition, int]) -> dict[Partition, int]:
         """Where to begin in each partition. One that is new is read from its beginning, which was offset 0."""
@@ -248,7 +270,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         earliest = self._connected().offsets(dict.fromkeys(new, EARLIEST))
         for each, offset in earliest.items():
             if offset > 0:
-                data_loss(self._options, f"{each} is new, and begins at offset {offset} already")
+                self._lose(f"{each} is new, and begins at offset {offset} already")
         return {each: begun.by_partition.get(each, earliest.get(each, 0)) for each in ends}
 
     def _check_same_topics(self, begun: Offsets, now: Mapping[str, uuid.UUID | None]) -> None:

@@ -33,6 +33,11 @@ def stream_reader(bootstrap: str, topic: str, **more: str) -> TopicStreamReader:
     return TopicStreamReader(read_options(options(bootstrap, topic, **more), is_streaming=True))
 
 
+def pattern_reader(bootstrap: str, pattern: str, **more: str) -> TopicStreamReader:
+    said = options(bootstrap, subscribePattern=pattern, **more)
+    return TopicStreamReader(read_options(said, is_streaming=True))
+
+
 def ranges(partitions: Any) -> list[tuple[int, int, int]]:
     assert all(isinstance(each, RangePartition) for each in partitions)
     wanted = [each.wanted for each in partitions]
@@ -151,6 +156,60 @@ def test_a_topic_that_is_gone_ends_a_stream(chronik_node: RunningNode) -> None:
 
     with pytest.raises(DataLoss, match="there is no topic"):
         stream.latestOffset(begun, ReadAllAvailable())
+
+
+def test_a_topic_that_is_away_for_a_while_is_read_on_where_it_was(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    stays, goes = new_topic(here, name="away-stays"), new_topic(here, name="away-goes")
+    send(here, goes, simple(10))
+    said = {"startingOffsets": "earliest", "failOnDataLoss": "false"}
+    all_seen = pattern_reader(here, "away-.*", **said)
+    begun = all_seen.initialOffset()
+    read = all_seen.latestOffset(begun, ReadAllAvailable())
+
+    send(here, stays, simple(3))
+    missed = pattern_reader(here, "away-s.*", **said).latestOffset(read, ReadMaxRows(100))
+    send(here, goes, simple(5, first=10))
+    back = all_seen.latestOffset(missed, ReadAllAvailable())
+
+    assert ranges(all_seen.partitions(read, missed)) == [(0, 0, 3)]
+    assert missed[goes] == {"id": begun[goes]["id"], "offsets": {"0": 10}}
+    assert values(all_seen, all_seen.partitions(missed, back)) == list(range(10, 15))
+    with pytest.raises(DataLoss, match="away-goes-0 is not there any more, and was read up to offset 10"):
+        pattern_reader(here, "away-s.*").latestOffset(read, ReadAllAvailable())
+
+    delete_topic(here, goes)
+    missed = all_seen.latestOffset(back, ReadAllAvailable())
+    new_topic(here, name=goes)
+    with pytest.raises(OtherTopic, match="start with a new checkpoint"):
+        all_seen.latestOffset(missed, ReadAllAvailable())
+
+
+@pytest.mark.parametrize("how", ["subscribe", "assign"])
+def test_a_named_topic_that_is_gone_is_left_out_where_the_user_says_so(
+    chronik_node: RunningNode, how: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    here = chronik_node.bootstrap
+    stays, goes = new_topic(here), new_topic(here)
+    named = {"subscribe": f"{stays},{goes}", "assign": json.dumps({stays: [0], goes: [0]})}[how]
+    said = options(here, startingOffsets="earliest", failOnDataLoss="false", **{how: named})
+    stream, later = (TopicStreamReader(read_options(said, is_streaming=True)) for _ in range(2))
+    begun = stream.initialOffset()
+    delete_topic(here, goes)
+    send(here, stays, simple(4))
+
+    end = stream.latestOffset(begun, ReadAllAvailable())
+    warned = len(caplog.records)
+    again = stream.latestOffset(end, ReadAllAvailable())
+    later.prepareForTriggerAvailableNow()
+
+    assert values(stream, stream.partitions(begun, end)) == list(range(4))
+    assert again == end
+    assert len(caplog.records) == warned + 1, "once by each reader"
+    assert stream.reportLatestOffset() is None
+    assert later.latestOffset(begun, ReadAllAvailable()) == end
+    with pytest.raises(NoSuchTopic, match="there is no topic"):
+        TopicStreamReader(read_options(said, is_streaming=True)).initialOffset()
 
 
 def test_a_log_that_was_cut_back_is_not_read_on_in_silence(chronik_node: RunningNode) -> None:

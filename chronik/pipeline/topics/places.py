@@ -52,13 +52,15 @@ def find_topics(cluster: Cluster, wanted: Topics) -> dict[str, TopicSeen]:
 
 
 def partitions_of(topics: Mapping[str, TopicSeen], wanted: Topics) -> list[Partition]:
+    """The partitions that are meant, of the topics that are there."""
     if wanted.assigned is None:
         return [Partition(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.leaders)]
-    for name, numbers in wanted.assigned.items():
+    there = {name: numbers for name, numbers in sorted(wanted.assigned.items()) if name in topics}
+    for name, numbers in there.items():
         for number in numbers:
             if number not in topics[name].leaders:
                 raise BadOption(f"assign: topic {name!r} has {len(topics[name].leaders)} partitions, and no {number}")
-    return [Partition(name, number) for name, numbers in sorted(wanted.assigned.items()) for number in numbers]
+    return [Partition(name, number) for name, numbers in there.items() for number in numbers]
 
 
 def starting_offsets(cluster: Cluster, partitions: list[Partition], options: ReadOptions) -> dict[Partition, int]:
