@@ -41,6 +41,8 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
+# pyiceberg makes Python's times of a file's smallest and largest, which fails where a time is of no year that it has.
+_NO_BOUNDS_OF_TIME = {"write.metadata.metrics.column.timestamp": "counts"}
 
 
 def check_installed() -> None:
@@ -220,6 +222,8 @@ def add_batch(table: Any, staged: Staged, schema: StructType) -> None:
             with change.update_schema() as columns:
                 columns.union_by_name(_arrow(schema))
         change.set_properties(noted)
+        if any(each.partition_values.get("date", "") is None for each in staged.files):
+            change.set_properties(_NO_BOUNDS_OF_TIME)
         if staged.files:
             paths = [f"file://{each.path}" for each in staged.files]
             change.add_files(paths, snapshot_properties=noted, check_duplicate_files=False)

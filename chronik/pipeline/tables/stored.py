@@ -14,6 +14,7 @@ from chronik.pipeline.tables.iceberg import CATALOG, IcebergTable
 from chronik.pipeline.tables.kinds import for_spark
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
@@ -75,7 +76,8 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None
     for values, paths in files.items():
         rows = spark.read.schema(stored).parquet(*paths)
         for name, value in zip(by, values, strict=True):
-            rows = rows.withColumn(name, F.lit(value).cast(schema[name].dataType))
+            given = F.date_from_unix_date(F.lit(value)) if isinstance(value, int) else F.lit(value)
+            rows = rows.withColumn(name, given.cast(schema[name].dataType))
         frame = frame.unionByName(rows)
     return frame
 
@@ -97,14 +99,24 @@ def _chosen(schema: StructType, columns: Collection[str] | None) -> StructType:
     return StructType([field for field in schema.fields if columns is None or field.name in columns])
 
 
-def _files(table: object, by: list[str]) -> dict[tuple[str | None, ...], list[str]]:
+def _files(table: object, by: list[str]) -> dict[tuple[str | int | None, ...], list[str]]:
     """Files by the values of the columns that the table is partitioned by."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=True))  # type: ignore[attr-defined]
     root = Path(unquote(urlparse(str(table.table_uri)).path))  # type: ignore[attr-defined]
-    found: dict[tuple[str | None, ...], list[str]] = {}
-    for action in actions.to_pylist():
-        values = tuple(None if action[f"partition.{name}"] is None else str(action[f"partition.{name}"]) for name in by)
-        found.setdefault(values, []).append(for_spark(root / unquote(action["path"])))
+    found: dict[tuple[str | int | None, ...], list[str]] = {}
+    columns = [_values(actions.column(f"partition.{name}")) for name in by]
+    for path, *values in zip(actions.column("path").to_pylist(), *columns, strict=True):
+        found.setdefault(tuple(values), []).append(for_spark(root / unquote(path)))
     return found
+
+
+def _values(column: pa.ChunkedArray) -> list[str | int | None]:
+    """As text, but dates as days since 1970: Python has none after the year 9999, and a table may."""
+    import pyarrow as pa
+
+    if pa.types.is_date32(column.type):
+        days: list[str | int | None] = column.cast(pa.int32()).to_pylist()
+        return days
+    return [None if each is None else str(each) for each in column.to_pylist()]

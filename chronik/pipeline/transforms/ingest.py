@@ -26,7 +26,7 @@ COLUMNS = ("topic", "date", "partition", "offset", "timestamp", "timestampType",
 
 def judged(records: DataFrame, form: Form) -> DataFrame:
     """Records with their day, what their value was read as, and a `reason` where it could not be read."""
-    dated = records.withColumn("date", F.to_date("timestamp"))
+    dated = records.withColumn("date", _date())
     match form.kind:
         case Kind.RAW:
             return dated.withColumn(READ, F.col("value")).withColumn(REASON, F.lit(None).cast("string"))
@@ -37,6 +37,14 @@ def judged(records: DataFrame, form: Form) -> DataFrame:
             return _text_read(dated, F.from_csv(_text(), _with_corrupt(form).toDDL(), said), _csv_rules())
         case Kind.AVRO:
             return _avro_read(dated, form)
+
+
+def _date() -> Column:
+    """Null outside the years 1 to 9999, as when a producer takes nanoseconds for milliseconds.
+
+    Tables are partitioned by it, and most readers have no other years: one such record would close the table to them.
+    """
+    return F.when(F.year("timestamp").between(1, 9999), F.to_date("timestamp"))
 
 
 def rows_of_table(rows: DataFrame) -> DataFrame:
