@@ -1,6 +1,6 @@
 """The audit as it grows: ten times the records, as runs of a hundred, with 0.01 % of each kind of fault planted.
 
-One round: 100 million records take a quarter of an hour, and a growth is a ratio within the round.
+One round: both take three minutes together, most of it to plant the faults, and a growth is a ratio within the round.
 """
 
 from __future__ import annotations
