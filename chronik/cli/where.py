@@ -15,7 +15,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName,
 from chronik.cli.output import byte_size, console, count, counted, print_json, print_line, print_table
 from chronik.cli.questions import Cluster
 from chronik.cli.record_format import Record, as_json_line, shown
-from chronik.cli.where_finding import At
+from chronik.cli.where_finding import At, Found
 from chronik.cli.where_known import Gatherer, refuse_unknown
 from chronik.trace.looks import BatchSeen, Place
 from chronik.trace.story import Story, tell
@@ -49,9 +49,14 @@ def where(
     """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
     gatherer = Gatherer(Cluster(bootstrap), topic, is_quiet=as_json)
-    places = _places(gatherer, partition, offset, key, newest, producer_id, sequence)
-    told = [_told(gatherer, place) for place in places]
+    found = _find(gatherer, partition, offset, key, newest, producer_id, sequence)
+    told = [_told(gatherer, place) for place in found.places]
+    unread = f"whether there are others: {found.unread_words}" if found.unread else None
     if as_json:
+        if unread is not None:
+            told = [
+                (msgspec.structs.replace(story, unknown=(*story.unknown, unread)), record) for story, record in told
+            ]
         answers = [_as_json(story, record) for story, record in told]
         print_json(answers[0] if offset is not None else answers)
         return
@@ -59,6 +64,11 @@ def where(
         if number:
             print_line()
         _print(story, record)
+    if unread is not None:
+        from rich.text import Text
+
+        print_line()
+        console().print(Text(f"not known: {unread}", style="yellow"))
 
 
 def _refuse_contradictions(
@@ -72,7 +82,7 @@ def _refuse_contradictions(
         raise CliError("it must be said which record, in one way", hint)
 
 
-def _places(
+def _find(
     gatherer: Gatherer,
     partition: int | None,
     offset: int | None,
@@ -80,23 +90,22 @@ def _places(
     newest: int,
     producer_id: int | None,
     sequence: int | None,
-) -> list[At]:
+) -> Found:
     if partition is not None and offset is not None:
-        return [At(partition, offset)]
+        return Found([At(partition, offset)], {})
     state, cluster = gatherer.state, gatherer.cluster
     if partition is not None:
         refuse_unknown(state, partition)
     partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
     if key is not None:
         found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, gatherer.is_quiet)
-        missing = f"no record in {state.name} has the key {key}"
+        what = f"the key {key}"
     else:
         assert producer_id is not None  # or there would be no way given
         assert sequence is not None
         found = where_finding.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
-        missing = f"no record in {state.name} has sequence number {sequence} of producer {producer_id}"
-    if not found:
-        raise CliError(missing, "it was never accepted, or it has been deleted since")
+        what = f"sequence number {sequence} of producer {producer_id}"
+    found.refuse_nothing(state.name, what)
     return found
 
 
@@ -160,8 +169,12 @@ def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
     if story.batch is not None:
         yield from _batch_facts(story.batch, story)
     if (told := story.acknowledged) is not None:
-        yield "appended", f"{_time(told.appended_us)} on node {told.node}, from {told.client_id} at {told.host}"
+        client = f"on node {told.node}, from {told.client_id} at {told.host}"
         again = f"; sent again {counted(told.retries, 'time')}, and not taken twice" if told.retries else ""
+        if told.appended_us is None:
+            yield "sent again", client
+        else:
+            yield "appended", f"{_time(told.appended_us)} {client}"
         if told.answered_us is not None:
             took = "" if told.took_us is None else f" after {told.took_us / 1000:.1f} ms"
             in_sync = f", in sync {_listed(told.in_sync)}" if told.in_sync else ""

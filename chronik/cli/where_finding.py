@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronik.cli.connect import client_settings, plain_errors
@@ -13,7 +13,7 @@ from chronik.cli.output import progress
 from chronik.cli.questions import Cluster, TopicState
 from chronik.shell.asking import Address, NoAnswer
 from chronik.shell.looking import NotChronik, look_as, states
-from chronik.trace.looks import FIND, FindLook, Place
+from chronik.trace.looks import FIND, FindLook, Place, StateLook
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -29,17 +29,44 @@ class At(NamedTuple):
     offset: int
 
 
+class Found(NamedTuple):
+    """`unread` are partitions that could not be looked through, with the reason: what is not found may be there."""
+
+    places: list[At]
+    unread: dict[int, str]
+
+    @property
+    def unread_words(self) -> str:
+        by_reason: dict[str, list[int]] = {}
+        for number, reason in sorted(self.unread.items()):
+            by_reason.setdefault(reason, []).append(number)
+        return "; ".join(
+            f"partition {', '.join(map(str, numbers))} cannot be read now ({reason})"
+            for reason, numbers in by_reason.items()
+        )
+
+    def refuse_nothing(self, topic: str, what: str) -> None:
+        """Raises CliError where nothing was found: there is nothing, or it is not known whether there is."""
+        if self.places:
+            return
+        if self.unread:
+            raise CliError(
+                f"whether a record in {topic} has {what} is not known: {self.unread_words}",
+                f"see `chronik topic describe {topic}` for who should lead it, and ask again when it is led",
+            )
+        raise CliError(f"no record in {topic} has {what}", "it was never accepted, or it has been deleted since")
+
+
 def by_key(
     cluster: Cluster, topic: TopicState, partitions: list[int], key: bytes, newest: int, is_quiet: bool
-) -> list[At]:
+) -> Found:
     """The newest records with this key, by their time, newest first. The topic is read from its beginning to its end,
     as no log has an index of keys."""
+    begin, left, unread = _to_read(cluster, topic, partitions)
+    if not left:
+        return Found([], unread)
     from confluent_kafka import Consumer, TopicPartition
 
-    places = [(topic.name, number) for number in partitions]
-    starts, ends = cluster.start_offsets(places), cluster.end_offsets(places)
-    begin = {number: starts[topic.name, number] or 0 for number in partitions}
-    left = {number: end for number in partitions if (end := ends[topic.name, number] or 0) > begin[number]}
     total = sum(end - begin[number] for number, end in left.items())
     found: dict[int, deque[tuple[int, int, int]]] = {number: deque(maxlen=newest) for number in left}
     settings = client_settings(cluster.bootstrap) | {"group.id": "chronik-cli", "enable.auto.commit": False}
@@ -57,19 +84,38 @@ def by_key(
     finally:
         consumer.close()
     hits = sorted((hit for hits in found.values() for hit in hits), reverse=True)
-    return [At(number, offset) for _, number, offset in hits[:newest]]
+    unread |= dict.fromkeys(left, "it gives nothing more before its end")
+    return Found([At(number, offset) for _, number, offset in hits[:newest]], unread)
+
+
+def _to_read(
+    cluster: Cluster, topic: TopicState, partitions: list[int]
+) -> tuple[dict[int, int], dict[int, int], dict[int, str]]:
+    """Where each partition begins; where those end that have something; and those of which no leader tells it."""
+    led = {part.partition for part in topic.partitions if part.leader is not None}
+    places = [(topic.name, number) for number in partitions if number in led]
+    starts, ends = cluster.start_offsets(places), cluster.end_offsets(places)
+    begin: dict[int, int] = {}
+    left: dict[int, int] = {}
+    unread: dict[int, str] = {}
+    for number in partitions:
+        start, end = starts.get((topic.name, number)), ends.get((topic.name, number))
+        if start is None or end is None:
+            unread[number] = "no leader answers"
+        elif end > start:
+            begin[number], left[number] = start, end
+    return begin, left, unread
 
 
 def _until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iterator[list[Message]]:
-    """Messages until each of these partitions has been read up to the offset it had, or to its end."""
+    """Messages until each of these partitions has been read up to the offset it had, or to its end. Those that give
+    nothing for long are left in the end."""
     from confluent_kafka import KafkaError
 
     heard_at = time.monotonic()
-    while left:
+    while left and time.monotonic() - heard_at <= QUIET_S:
         with plain_errors(bootstrap):
             messages = consumer.consume(BATCH_MAX, POLL_S)
-        if not messages and time.monotonic() - heard_at > QUIET_S:
-            raise CliError(f"partition {min(left)} gives nothing more before its end", "see `chronik stalls` for why")
         heard_at = time.monotonic() if messages else heard_at
         for message in messages:
             number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
@@ -81,7 +127,7 @@ def _until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Ite
 
 def by_sequence(
     addresses: list[Address], topic: TopicState, partitions: list[int], producer_id: int, sequence: int
-) -> list[At]:
+) -> Found:
     """Where a producer's sequence number is, in every partition: it counts in each. Newest first."""
     try:
         seen = states(addresses, LOOK_TIMEOUT_S, topics=[topic.name])
@@ -89,42 +135,76 @@ def by_sequence(
         raise CliError(f"only Chronik can look for producers' numbers: {problem}", "give an offset, or --key") from None
     except NoAnswer as problem:
         raise CliError(str(problem), "check --bootstrap") from None
-    holders = {
-        (copy.partition, copy.is_leader): node_id
-        for node_id, look in seen.items()
-        for copy in look.copies
-        if copy.topic == topic.name and copy.offline is None
-    }
+    leaders, others = holders(seen.values(), topic.name)
+
+    def look(holder: int, number: int, from_offset: int) -> FindLook:
+        return _look(
+            addresses, node=holder, topic=topic.name, partition=number, producer_id=producer_id, sequence=sequence,
+            from_offset=from_offset,
+        )  # fmt: skip
+
+    return look_through(partitions, leaders, others, look)
+
+
+def holders(seen: Iterable[StateLook], topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """By partition, the node that leads it, and one that has another copy."""
+    leaders: dict[int, int] = {}
+    others: dict[int, int] = {}
+    for look in seen:
+        for copy in look.copies:
+            if copy.topic == topic and copy.offline is None:
+                (leaders if copy.is_leader else others)[copy.partition] = look.node
+        for closed in look.unopened:  # it is opened when somebody asks for it
+            if closed.topic == topic and closed.leader == look.node:
+                leaders[closed.partition] = look.node
+    return leaders, others
+
+
+def look_through(
+    partitions: Iterable[int],
+    leaders: Mapping[int, int],
+    others: Mapping[int, int],
+    look: Callable[[int, int, int], FindLook],
+) -> Found:
+    """Each partition at its leader; where none answers, at another who has a copy: that may end earlier. `look` is
+    given node, partition and offset."""
     found: list[At] = []
+    unread: dict[int, str] = {}
     for number in partitions:
-        holder = holders.get((number, True), holders.get((number, False)))
-        if holder is not None:
-            found += _found_by(addresses, topic.name, number, holder, producer_id, sequence)
-    return found
+        holder = leaders.get(number, others.get(number))
+        if holder is None:
+            unread[number] = "nobody answers who has a copy"
+            continue
+        try:
+            hits = _found_by(holder, number, look)
+        except NoAnswer as problem:
+            unread[number] = str(problem)
+            continue
+        found += hits
+        if number not in leaders and not hits:
+            unread[number] = f"no leader answers, and node {holder} may not have all of it"
+    return Found(found, unread)
 
 
-def _found_by(
-    addresses: list[Address], topic: str, partition: int, holder: int, producer_id: int, sequence: int
-) -> list[At]:
+def _found_by(holder: int, partition: int, look: Callable[[int, int, int], FindLook]) -> list[At]:
+    """Raises NoAnswer."""
     found: list[At] = []
     from_offset = 0
     while from_offset >= 0:
-        look = _look(
-            addresses, node=holder, topic=topic, partition=partition, producer_id=producer_id, sequence=sequence,
-            from_offset=from_offset,
-        )  # fmt: skip
-        if look.place is not Place.HERE:
-            raise CliError(f"node {holder} cannot look through partition {partition}: {look.place}")
-        found += (At(partition, each.offset) for each in look.found)
-        from_offset = look.go_on_from
+        told = look(holder, partition, from_offset)
+        if told.place is not Place.HERE:
+            raise NoAnswer(f"node {holder} cannot look through it: {told.place}")
+        found += (At(partition, each.offset) for each in told.found)
+        from_offset = told.go_on_from
     return found[::-1]
 
 
 def _look(addresses: list[Address], **arguments: object) -> FindLook:
-    problem: NoAnswer | None = None
+    """Raises NoAnswer."""
+    problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
             return look_as(FindLook, address, FIND, LOOK_TIMEOUT_S, **arguments)
         except NoAnswer as met:
             problem = met
-    raise CliError(str(problem), "check --bootstrap")
+    raise problem

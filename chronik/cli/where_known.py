@@ -5,7 +5,7 @@ At another Kafka there is nobody to look at: then it is what its protocol tells.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,11 +17,12 @@ from chronik.cli.output import print_note, progress
 from chronik.cli.questions import Cluster, TopicState
 from chronik.cli.record_format import Record
 from chronik.cli.trace_topic import stored_events
+from chronik.cli.where_reach import NEVER, Remembered, blind_until, written
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.shell.asking import NoAnswer
 from chronik.shell.cluster_view import view_of
 from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
-from chronik.trace.events import AnyEvent, ProduceAppended
+from chronik.trace.events import AnyEvent, EventsLost, TraceBegan
 from chronik.trace.looks import RECORD, Place, RecordLook, StateLook
 from chronik.trace.story import Known
 
@@ -33,6 +34,7 @@ KINDS = [
     "produce_appended", "produce_answered", "replicated", "watermark_moved", "fetch_answered", "leader_changed",
     "committed",
 ]  # fmt: skip
+MARKS = ["trace_began", "events_lost"]  # where a node's trace has a hole
 
 
 @dataclass
@@ -67,9 +69,12 @@ class Gatherer:
         if all(look.place is Place.NO_SUCH_PARTITION for look in looks.values()):
             refuse_unknown(self.state, partition)
         is_traced = any(seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values())
-        found = list(self._traced)
-        if not any(_brought(event, partition, offset) for event in found):
-            found = self._with_stored(found, looks)
+        remembered = self._remembered
+        stored: list[AnyEvent] | None = None
+        if not remembered.has_all_of(partition, offset):
+            stored = self._stored(written(remembered.events, partition, offset), looks)
+        found = _by_time(remembered.events, stored or [])
+        blind = blind_until(remembered, stored, partition, offset)
         return Known(
             looks=list(looks.values()),
             silent=looks.silent,
@@ -77,20 +82,16 @@ class Gatherer:
             traced_from_us=min((event.at_us for event in found), default=None),
             is_traced=is_traced,
             committed=self._committed(self._states, partition),
-            members={
-                member.client_id: group.group
-                for look in self._states.values()
-                for group in look.groups
-                for member in group.members
-                if (self.topic, partition) in member.assigned
-            },
+            members=members_reading(self._states.values(), self.topic),
+            # Who tells of the record and not of what he did: of him the story would not know that he is silent.
+            blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
         )
 
     def _look_all_ways(self, partition: int, offset: int) -> Looks[RecordLook]:
         """At the record, at how things stand and at what was traced, all at once: a node that hangs is waited for once.
         Raises NotChronik."""
         with ThreadPoolExecutor(2) as threads:
-            others = [threads.submit(getattr, self, name) for name in ("_states", "_traced")]
+            others = [threads.submit(getattr, self, name) for name in ("_states", "_remembered")]
             looks = self.look_at(partition, offset)
             for other in others:
                 other.result()
@@ -107,36 +108,44 @@ class Gatherer:
             raise CliError(str(problem), "check --bootstrap") from None
 
     @cached_property
-    def _traced(self) -> list[AnyEvent]:
-        """What the nodes still have of this topic, by time."""
-        found: list[AnyEvent] = []
-        cursors: dict[int, int] = {}
+    def _remembered(self) -> Remembered:
+        """What the nodes still have of this topic, and how far back that reaches."""
+        remembered = Remembered(self.topic)
         is_more = True
         while is_more:
-            seen = events(self.addresses, LOOK_TIMEOUT_S, [self.topic], cursors, kinds=KINDS)
-            found += (event for look in seen.values() for event in look.events)
-            cursors = {node_id: look.cursor for node_id, look in seen.items()}
-            is_more = any(look.is_more for look in seen.values())
-        return sorted(found, key=lambda event: event.at_us)
+            seen = events(
+                self.addresses, LOOK_TIMEOUT_S, [self.topic], remembered.cursors, kinds=[*KINDS, "trace_began"]
+            )
+            is_more = remembered.take(seen, seen.silent)
+        remembered.end(events(self.addresses, LOOK_TIMEOUT_S, limit=1) if remembered.wrapped else {})
+        return remembered
 
-    def _with_stored(self, found: list[AnyEvent], looks: Mapping[int, RecordLook]) -> list[AnyEvent]:
-        """The nodes have let go of the record's beginnings: the trace topic may have them."""
-        times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
-        since_ms = max(min(times, default=0) - CLOCKS_APART_MS, 0)
-        stored = self._stored_since(since_ms)
-        return sorted(dict.fromkeys([*found, *stored]), key=lambda event: event.at_us) if stored else found
-
-    def _stored_since(self, since_ms: int) -> list[AnyEvent]:
+    def _stored(self, written_us: int | None, looks: Mapping[int, RecordLook]) -> list[AnyEvent] | None:
+        """What the trace topic has of this topic since the record was written, and where it has holes: the nodes have
+        let go of something. None: it cannot be read, or there is none."""
         partitions = self._trace_partitions
         if not partitions:
-            return []
+            return None
+        times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
+        since_ms = min(times, default=0) if written_us is None else written_us // 1000
         with progress("reading the trace", None, unit="records", is_wanted=not self.is_quiet) as step:
-            read = stored_events(self.cluster.bootstrap, partitions, since_ms, self.topic.encode(), step)
-            try:
-                return [event for event in read if getattr(event, "topic", None) == self.topic and _is_told(event)]
-            except CliError as problem:  # who leads it may be what is wrong; all else can be told
-                print_note(f"the trace topic cannot be read now: {problem}")
-                return []
+            found: list[AnyEvent] = []
+            # A node that tells of a hole need not tell of this topic in the same record.
+            for word in (self.topic, *MARKS):
+                read = stored_events(
+                    self.cluster.bootstrap, partitions, max(since_ms - CLOCKS_APART_MS, 0), word.encode(), step
+                )
+                try:
+                    found += (event for event in read if self._is_told(event))
+                except CliError as problem:  # who leads it may be what is wrong; all else can be told
+                    print_note(f"the trace topic cannot be read now: {problem}")
+                    return None
+        return found
+
+    def _is_told(self, event: AnyEvent) -> bool:
+        if isinstance(event, TraceBegan | EventsLost):
+            return True
+        return getattr(event, "topic", None) == self.topic and event.__struct_config__.tag in KINDS
 
     @cached_property
     def _trace_partitions(self) -> int:
@@ -212,16 +221,23 @@ class Gatherer:
         )
 
 
-def _brought(event: AnyEvent, partition: int, offset: int) -> bool:
-    return (
-        isinstance(event, ProduceAppended)
-        and event.partition == partition
-        and event.base_offset <= offset < event.to_offset
+def _by_time(*found: Iterable[AnyEvent]) -> list[AnyEvent]:
+    """What is in memory may be stored as well."""
+    told = dict.fromkeys(
+        event for events in found for event in events if not isinstance(event, TraceBegan | EventsLost)
     )
+    return sorted(told, key=lambda event: event.at_us)
 
 
-def _is_told(event: AnyEvent) -> bool:
-    return event.__struct_config__.tag in KINDS
+def members_reading(seen: Iterable[StateLook], topic: str) -> dict[str, set[str]]:
+    """By client id, the groups in which a member reads the topic: more than one, where two have a name in common."""
+    groups: dict[str, set[str]] = {}
+    for look in seen:
+        for group in look.groups:
+            for member in group.members:
+                if any(assigned == topic for assigned, _ in member.assigned):
+                    groups.setdefault(member.client_id, set()).add(group.group)
+    return groups
 
 
 def refuse_unknown(topic: TopicState, partition: int) -> None:

@@ -6,16 +6,15 @@ from its absence. What no trace is needed for (which replicas have it, what is c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
+from chronik.trace.arrival import Acknowledged, Arrival, arrival_of, writer
 from chronik.trace.events import (
     AnyEvent,
     Committed,
     FetchAnswered,
-    LeaderChanged,
-    ProduceAnswered,
     ProduceAppended,
     Replicated,
     WatermarkMoved,
@@ -35,21 +34,8 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     is_traced: bool = False  # now
     is_chronik: bool = True  # else there is one look, made of what any Kafka tells its clients
     committed: Mapping[str, int] = {}  # by group, of this partition
-    members: Mapping[str, str] = {}  # groups by the client ids of their members: a fetch does not say for whom it is
-
-
-class Acknowledged(msgspec.Struct, frozen=True):
-    """How its batch came in, and what its producer was told."""
-
-    appended_us: int
-    answered_us: int | None  # None: the producer was not told, as far as is known
-    took_us: int | None
-    acks: int
-    node: int  # that led
-    client_id: str
-    host: str
-    in_sync: tuple[int, ...]  # when it was answered
-    retries: int  # the same batch sent again: the log had it already
+    members: Mapping[str, Collection[str]] = {}  # groups by client ids of members: a fetch does not say for whom it is
+    blind_until_us: Mapping[int, int] = {}  # by node: not all that it did before then is among the events
 
 
 class CopyTold(msgspec.Struct, frozen=True):
@@ -83,7 +69,7 @@ class CommitTold(msgspec.Struct, frozen=True):
     group: str
     offset: int  # the next one it will read
     has_it: bool  # it has committed this record
-    at_us: int | None  # when, if the trace knows; of the first commit that did
+    at_us: int | None  # when, if the trace knows which commit was the first that did
     client_id: str | None = None
 
 
@@ -117,11 +103,11 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
     leading = _leading(known.looks)
     batch = _batch(known.looks, leading)
     events = [event for event in known.events if _is_about(event, topic, partition)]
-    acknowledged, replaced = _arrival(events, offset, batch)
+    arrival = arrival_of(events, offset, batch)
     watermark = NO_OFFSET if leading is None else leading.watermark
     stable = NO_OFFSET if leading is None else leading.last_stable_offset
     place = Place.NO_COPY if leading is None else leading.place
-    copies = _copies(known, leading, events, offset)
+    copies = _copies(known, leading, events, offset, arrival.written)
     return Story(
         topic,
         partition,
@@ -129,7 +115,7 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
         place,
         _summary(offset, leading, copies, known),
         batch,
-        _writer(batch, acknowledged, events, leading),
+        writer(batch, arrival.written, events, leading),
         watermark,
         stable,
         NO_OFFSET if leading is None else leading.log_start,
@@ -137,12 +123,12 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
         offset < watermark,
         offset < stable,
         _visible_us(events, offset) if offset < watermark else None,  # later than the look: another story
-        acknowledged,
-        replaced,
+        arrival.acknowledged,
+        arrival.replaced,
         copies,
-        _deliveries(events, offset, known.members),
-        _commits(events, offset, known.committed),
-        _unknown(known, place, acknowledged),
+        _deliveries(events, offset, _groups(known)),
+        _commits(events, offset, known, arrival.written),
+        _unknown(known, place, arrival, _blind_since(known, leading, events, offset, arrival.written)),
     )
 
 
@@ -164,90 +150,6 @@ def _batch(looks: Sequence[RecordLook], leading: RecordLook | None) -> BatchSeen
     return next((look.batch for look in looks if look.batch is not None), None)
 
 
-# --- how it came in
-
-
-def _arrival(
-    events: Sequence[AnyEvent], offset: int, batch: BatchSeen | None
-) -> tuple[Acknowledged | None, tuple[str, ...]]:
-    """The batch that holds this offset now, and others that held it before a leader changed."""
-    appended = [e for e in events if isinstance(e, ProduceAppended) and e.base_offset <= offset < e.to_offset]
-    first = [event for event in appended if not event.is_duplicate]
-    kept = [e for e in first if batch is None or _is_of(e, batch)]
-    acknowledged = None
-    if kept:
-        own = kept[-1]
-        answered = _answer_to(events, own)
-        retries = [event for event in appended if event.is_duplicate and event.at_us >= own.at_us]
-        if answered is None:  # the first try may have been cut off before its answer: a retry was told then
-            answered = next((told for retry in retries if (told := _answer_to(events, retry)) is not None), None)
-        acknowledged = Acknowledged(
-            own.at_us,
-            None if answered is None else answered.at_us,
-            None if answered is None else answered.took_us,
-            own.acks,
-            own.node,
-            own.client_id,
-            own.host,
-            () if answered is None else answered.in_sync,
-            len(retries),
-        )
-    cut = [event for event in first if event not in kept]
-    return acknowledged, tuple(_cut_words(event, _answer_to(events, event)) for event in cut)
-
-
-def _is_of(event: ProduceAppended, batch: BatchSeen) -> bool:
-    return (event.base_offset, event.to_offset, event.leader_epoch) == (
-        batch.base_offset,
-        batch.to_offset,
-        batch.leader_epoch,
-    )
-
-
-def _answer_to(events: Sequence[AnyEvent], appended: ProduceAppended) -> ProduceAnswered | None:
-    """On the same node and connection, the next one about the same offsets."""
-    for event in events:
-        if (
-            isinstance(event, ProduceAnswered)
-            and event.at_us >= appended.at_us
-            and (event.node, event.connection) == (appended.node, appended.connection)
-            and (event.base_offset, event.to_offset) == (appended.base_offset, appended.to_offset)
-        ):
-            return event
-    return None
-
-
-def _cut_words(event: ProduceAppended, answered: ProduceAnswered | None) -> str:
-    told = "its producer was not told that it is safe"
-    if answered is not None:
-        told = f"its producer was told so, with acks={event.acks}: that promises one copy, and that one is gone"
-        if event.acks == -1:
-            told = "its producer was told that all in-sync replicas have it"
-    return (
-        f"node {event.node} took another batch for offsets {event.base_offset} to {event.to_offset - 1} in leader epoch"
-        f" {event.leader_epoch}, from {event.client_id}; it was cut off when the leader changed, and {told}"
-    )
-
-
-def _writer(
-    batch: BatchSeen | None, acknowledged: Acknowledged | None, events: Sequence[AnyEvent], leading: RecordLook | None
-) -> int:
-    """The node that led in the epoch that is stamped on the batch."""
-    if acknowledged is not None:
-        return acknowledged.node
-    if batch is None:
-        return -1
-    for event in events:
-        if isinstance(event, LeaderChanged):
-            if event.leader_epoch == batch.leader_epoch:
-                return event.leader
-            if event.leader_epoch_before == batch.leader_epoch:
-                return event.leader_before
-    if leading is not None and leading.leader_epoch == batch.leader_epoch:
-        return leading.leader
-    return -1
-
-
 def _visible_us(events: Sequence[AnyEvent], offset: int) -> int | None:
     for event in events:
         if isinstance(event, WatermarkMoved) and event.is_leader and event.before <= offset < event.watermark:
@@ -258,7 +160,13 @@ def _visible_us(events: Sequence[AnyEvent], offset: int) -> int | None:
 # --- where it is
 
 
-def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent], offset: int) -> tuple[CopyTold, ...]:
+def _copies(
+    known: Known,
+    leading: RecordLook | None,
+    events: Sequence[AnyEvent],
+    offset: int,
+    written: ProduceAppended | None,
+) -> tuple[CopyTold, ...]:
     replicas = () if leading is None else leading.replicas
     in_sync = () if leading is None else leading.in_sync
     by_node = {look.node: look for look in known.looks}
@@ -269,9 +177,7 @@ def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent]
         if not known.is_chronik and leading is not None:
             told.append(_copy_elsewhere(node, leading))
             continue
-        heard = next(
-            (e.at_us for e in events if isinstance(e, Replicated) and e.follower == node and offset < e.to_offset), None
-        )
+        heard = _heard_us(events, node, offset, written)
         if look is None:
             words = f"does not answer: {known.silent.get(node, 'it is not there')}"
             told.append(CopyTold(node, is_leader, node in in_sync, None, False, heard, words))
@@ -280,6 +186,18 @@ def _copies(known: Known, leading: RecordLook | None, events: Sequence[AnyEvent]
             CopyTold(node, is_leader, node in in_sync, look.place, look.is_synced, heard, _copy_words(look, leading))
         )
     return tuple(told)
+
+
+def _heard_us(events: Sequence[AnyEvent], follower: int, offset: int, written: ProduceAppended | None) -> int | None:
+    """When a leader heard that a follower has it, and not only that it has more by now. What a follower had when it was
+    first heard of is not known (-1): it may have had the record for long, unless that was written while we looked."""
+    since_us = 0 if written is None else written.at_us
+    for event in events:
+        if isinstance(event, Replicated) and event.follower == follower and event.at_us >= since_us:
+            is_news = event.from_offset >= 0 or written is not None
+            if is_news and event.from_offset <= offset < event.to_offset:
+                return event.at_us
+    return None
 
 
 def _copy_elsewhere(node: int, leading: RecordLook) -> CopyTold:
@@ -360,8 +278,16 @@ def _listed(numbers: Sequence[int]) -> str:
 # --- where it went
 
 
-def _deliveries(events: Sequence[AnyEvent], offset: int, members: Mapping[str, str]) -> tuple[Delivered, ...]:
-    groups = {**members, **{event.client_id: event.group for event in events if isinstance(event, Committed)}}
+def _groups(known: Known) -> dict[str, str]:
+    """By client id, where it can be no other group: many clients are called as their library calls all of them."""
+    groups: dict[str, set[str]] = {client_id: set(groups) for client_id, groups in known.members.items()}
+    for event in known.events:
+        if isinstance(event, Committed):
+            groups.setdefault(event.client_id, set()).add(event.group)
+    return {client_id: next(iter(found)) for client_id, found in groups.items() if len(found) == 1}
+
+
+def _deliveries(events: Sequence[AnyEvent], offset: int, groups: Mapping[str, str]) -> tuple[Delivered, ...]:
     return tuple(
         Delivered(
             e.at_us, e.node, e.client_id, e.host, e.group or groups.get(e.client_id), e.offset, e.to_offset, e.took_us
@@ -371,17 +297,17 @@ def _deliveries(events: Sequence[AnyEvent], offset: int, members: Mapping[str, s
     )
 
 
-def _commits(events: Sequence[AnyEvent], offset: int, committed: Mapping[str, int]) -> tuple[CommitTold, ...]:
-    first: dict[str, Committed] = {}
-    latest: dict[str, int] = {}
+def _commits(
+    events: Sequence[AnyEvent], offset: int, known: Known, written: ProduceAppended | None
+) -> tuple[CommitTold, ...]:
+    commits: dict[str, list[Committed]] = {}
     for event in events:
         if isinstance(event, Committed):
-            latest[event.group] = event.offset
-            if event.offset > offset:
-                first.setdefault(event.group, event)
+            commits.setdefault(event.group, []).append(event)
+    latest = {group: told[-1].offset for group, told in commits.items()}
     told = []
-    for group, next_offset in sorted({**latest, **committed}.items()):
-        when = first.get(group)
+    for group, next_offset in sorted({**latest, **known.committed}.items()):
+        when = _first_commit(commits.get(group, []), offset, known.blind_until_us, written)
         told.append(
             CommitTold(
                 group,
@@ -394,10 +320,41 @@ def _commits(events: Sequence[AnyEvent], offset: int, committed: Mapping[str, in
     return tuple(told)
 
 
+def _first_commit(
+    commits: Sequence[Committed], offset: int, blind_until_us: Mapping[int, int], written: ProduceAppended | None
+) -> Committed | None:
+    """A group's first commit of the record. The first that is known need not be that: only where it is also known that
+    the group was not there yet, and nothing is missing in between."""
+    before_us = None if written is None else written.at_us
+    for commit in commits:
+        if commit.offset > offset:
+            is_first = before_us is not None and blind_until_us.get(commit.node, 0) <= before_us
+            return commit if is_first else None
+        before_us = commit.at_us
+    return None
+
+
 # --- what is not known
 
 
-def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> tuple[str, ...]:
+def _blind_since(
+    known: Known,
+    leading: RecordLook | None,
+    events: Iterable[AnyEvent],
+    offset: int,
+    written: ProduceAppended | None,
+) -> list[int]:
+    """Nodes that may have given it to somebody and not be known to: of what they did since it was written, something
+    is missing."""
+    if leading is None or written is None or offset >= leading.watermark:
+        return []
+    # A node that has no copy any more may have had one: then there is an event of it.
+    could = set(leading.replicas) | {event.node for event in events if not isinstance(event, Committed)}
+    until_us = known.blind_until_us
+    return sorted(node for node in could if node in known.silent or until_us.get(node, 0) > written.at_us)
+
+
+def _unknown(known: Known, place: Place, arrival: Arrival, blind: Sequence[int]) -> tuple[str, ...]:
     lines: list[str] = []
     if known.silent:
         lines.append(f"what node {_listed(sorted(known.silent))} has: no answer")
@@ -405,12 +362,20 @@ def _unknown(known: Known, place: Place, acknowledged: Acknowledged | None) -> t
         return _NOT_TOLD_ELSEWHERE
     if place in (Place.BEYOND_END, Place.NO_SUCH_PARTITION):
         return tuple(lines)  # there is nothing to be known
-    if acknowledged is None:
+    told = arrival.acknowledged
+    if told is None:
         lines.append(f"when it was acknowledged, and with which acks: {_why(known)}")
-    elif acknowledged.answered_us is None and acknowledged.acks != 0:
+    elif told.answered_us is None and told.acks != 0:
         lines.append("whether its producer was told: the trace has the batch, and no answer to it")
-    if not known.is_traced or acknowledged is None:
+    if told is not None and arrival.written is None:
+        lines.append("when it was written, and whether that was answered: the trace has only a retry")
+    if not known.is_traced or arrival.written is None:
         lines.append(f"all fetch answers that had it: {_why(known)}")
+    elif blind:
+        lines.append(
+            f"all fetch answers that had it: not all that node {_listed(blind)} did after it was written is surely in"
+            " the trace"
+        )
     return tuple(lines)
 
 

@@ -218,9 +218,67 @@ def test_records_before_and_after_a_failover_name_the_leader_that_wrote_them(tra
     assert replica(before, first)["words"].startswith("does not answer")
     # The node that acknowledged it is gone, and with it what it had in memory: the trace topic has it.
     assert (before["acknowledged"]["node"], before["acknowledged"]["client_id"]) == (first, "shop")
-    assert before["unknown"] == [f"what node {first} has: no answer"]
+    # What it did in its last moments was not stored any more.
+    assert before["unknown"] == [
+        f"what node {first} has: no answer",
+        f"all fetch answers that had it: not all that node {first} did after it was written is surely in the trace",
+    ]
     again = where(bootstrap, topic, 0, 1)
     assert [copy["is_synced"] for copy in again["copies"]] == [True, True, True]
+
+
+def test_what_no_leader_can_tell_is_not_said_to_be_nowhere(cluster: RunningCluster) -> None:
+    topic = create_topic(cluster.bootstrap, partitions=3, replicas=1)
+    for partition in (0, 1):
+        settings = {"enable.idempotence": True, "client.id": f"shop-{partition}"}
+        produce(cluster.bootstrap, topic, [f"{partition}".encode()], partition=partition, **settings)
+    (there,) = where(cluster.bootstrap, topic, "--key", "0")
+    gone, alive = leader_of(cluster, topic, 0), leader_of(cluster, topic, 1)
+    assert gone != alive
+    producer = "--producer-id", str(there["batch"]["producer_id"]), "--sequence", "0"
+    bootstrap = cluster.nodes[alive].bootstrap
+    cluster.kill(gone)
+    try:
+        by_key, by_number = run(bootstrap, topic, "--key", "0"), run(bootstrap, topic, *producer)
+        (other,) = where(bootstrap, topic, "--key", "1")
+        shown = run(bootstrap, topic, "--key", "1").stdout
+    finally:
+        cluster.restart(gone)
+    wait_until(lambda: run(bootstrap, topic, "--key", "0").returncode == 0, "it is found again")
+
+    for refused in (by_key, by_number):
+        assert refused.returncode == 2
+        assert "is not known: partition 0" in refused.stderr
+        assert "never accepted" not in refused.stderr
+    assert other["unknown"][-1].startswith("whether there are others: partition 0 cannot be read now")
+    assert "not known: whether there are others: partition 0 cannot" in " ".join(shown.split())
+    assert where(bootstrap, topic, *producer)[0]["offset"] == 0
+
+
+def test_who_was_given_a_record_while_the_trace_was_off_is_not_known(cluster: RunningCluster) -> None:
+    topic = create_topic(cluster.bootstrap, partitions=1)
+    wait_until_in_sync(cluster, topic)
+    switch(cluster, topic, "on")
+    produce(cluster.bootstrap, topic, [b"a"])
+    traced_all_along = where(cluster.bootstrap, topic, 0, 0)
+    switch(cluster, topic, "off")
+    consume(cluster.bootstrap, topic, group := new_name("billing"), 1)
+    switch(cluster, topic, "on")
+    story = where(cluster.bootstrap, topic, 0, 0)
+    switch(cluster, topic, "off")
+
+    assert traced_all_along["unknown"] == []
+    assert story["acknowledged"]["client_id"] == "shop"
+    assert {each["client_id"] for each in story["delivered"]} == {"chronik-cli"}  # as we read it ourselves
+    assert [(each["group"], each["has_it"], each["at_us"]) for each in story["committed"]] == [(group, True, None)]
+    assert story["unknown"] == [
+        "all fetch answers that had it: not all that node 1, 2, 3 did after it was written is surely in the trace"
+    ]
+
+
+def switch(cluster: RunningCluster, topic: str, state: str) -> None:
+    command = [sys.executable, "-m", "chronik", "trace", state, "--topic", topic, "--bootstrap", cluster.bootstrap]
+    subprocess.run(command, capture_output=True, timeout=COMMAND_S, check=True)
 
 
 def test_a_replica_that_lags_says_where_its_log_ends(tmp_path: Path) -> None:

@@ -265,9 +265,108 @@ def test_events_of_other_partitions_do_not_count() -> None:
 def test_the_group_of_a_fetch_is_known_by_the_client_id_of_its_member() -> None:
     fetches = [fetched(30, 40, 45, "member", None), fetched(31, 40, 45, "nobody", None)]
 
-    told = story(events=fetches, members={"member": "billing"})
+    told = story(events=fetches, members={"member": ["billing"]})
 
     assert [each.group for each in told.delivered] == ["billing", None]
+
+
+def test_the_group_of_a_fetch_is_not_known_where_two_groups_have_a_client_of_that_name() -> None:
+    fetches = [fetched(30, 40, 45, client, None) for client in ("rdkafka", "consumer-1", "consumer-2")]
+    commits = [
+        Committed(40, 2, TOPIC, PARTITION, "billing", "consumer-1", "10.0.0.2", 45),
+        Committed(41, 2, TOPIC, PARTITION + 1, "audit", "consumer-1", "10.0.0.2", 45),
+        Committed(42, 2, TOPIC, PARTITION, "billing", "consumer-2", "10.0.0.2", 45),
+    ]
+
+    told = story(events=[*fetches, *commits], members={"rdkafka": ["billing", "audit"]})
+
+    assert [each.group for each in told.delivered] == [None, None, "billing"]
+
+
+# --- records that are older than the trace
+
+
+def test_what_a_follower_has_by_now_is_not_when_it_had_an_older_record() -> None:
+    later = [Replicated(90, 1, TOPIC, PARTITION, 2, 48, 50), Replicated(91, 1, TOPIC, PARTITION, 3, -1, 50)]
+
+    told = story(events=later)
+
+    assert [copy.replicated_us for copy in told.copies] == [None, None, None]
+
+
+def test_a_follower_that_is_first_heard_of_after_the_record_was_written_has_it_since_then_for_its_leader() -> None:
+    cut_off = Replicated(5, 3, TOPIC, PARTITION, 2, 40, 45)  # what another leader had there before
+    heard = Replicated(14, 1, TOPIC, PARTITION, 2, -1, 45)
+
+    told = story(events=[cut_off, appended(10), heard])
+
+    assert told.copies[1].replicated_us == 14
+
+
+def test_the_first_commit_that_is_known_is_not_taken_for_the_first_that_there_was() -> None:
+    at_once = Committed(90, 2, TOPIC, PARTITION, "billing", "billing-1", "10.0.0.2", 50)
+    before = Committed(80, 2, TOPIC, PARTITION, "billing", "billing-1", "10.0.0.2", 42)
+
+    (unknown,) = story(events=[at_once]).committed
+    (told,) = story(events=[before, at_once]).committed
+    (written,) = story(events=[appended(), at_once]).committed
+
+    assert (unknown.has_it, unknown.at_us, unknown.client_id) == (True, None, None)
+    assert (told.at_us, written.at_us) == (90, 90)
+
+
+def test_a_hole_in_the_trace_of_its_coordinator_hides_which_commit_was_the_first() -> None:
+    at_once = Committed(90, 2, TOPIC, PARTITION, "billing", "billing-1", "10.0.0.2", 50)
+
+    (hidden,) = story(events=[appended(), at_once], blind_until_us={2: 30}).committed
+    (told,) = story(events=[appended(), at_once], blind_until_us={2: 5, 3: 30}).committed
+
+    assert (hidden.has_it, hidden.at_us, told.at_us) == (True, None, 90)
+
+
+# --- holes in the trace
+
+
+def test_a_node_whose_trace_has_a_hole_since_may_have_given_it_to_somebody() -> None:
+    whole: list[AnyEvent] = [appended(), answered()]
+
+    told = story(events=whole, blind_until_us={1: 5, 2: 60, 4: 60})  # node 4 has no copy, and never had one
+    moved = story(events=[*whole, LeaderChanged(50, 4, TOPIC, PARTITION, 4, 2, 1, 3)], blind_until_us={4: 60})
+    hidden = story([look(1, watermark=42), look(2), look(3)], whole, blind_until_us={2: 60})
+
+    assert told.unknown == (
+        "all fetch answers that had it: not all that node 2 did after it was written is surely in the trace",
+    )
+    assert "node 4" in moved.unknown[0]
+    assert hidden.unknown == ()  # nobody could give it: it is not below the watermark yet
+
+
+def test_what_a_silent_node_did_last_may_not_be_in_the_trace() -> None:
+    told = story([look(1), look(2)], [appended(), answered()], silent={3: "connection refused"})
+
+    assert told.unknown == (
+        "what node 3 has: no answer",
+        "all fetch answers that had it: not all that node 3 did after it was written is surely in the trace",
+    )
+
+
+# --- retries after a failover
+
+
+def test_where_the_leader_that_took_it_is_gone_the_answer_to_a_retry_is_what_the_producer_was_told() -> None:
+    looks = [look(node, is_leader=node == 2, leader=2, leader_epoch=4) for node in (2, 3)]
+    other = appended(40, node=2, leader_epoch=4, connection=6, is_duplicate=True, base_sequence=90)
+    retry = appended(50, node=2, leader_epoch=4, connection=6, is_duplicate=True)
+
+    told = story(looks, [other, retry, answered(60, node=2, connection=6)])
+
+    assert told.acknowledged is not None
+    assert (told.acknowledged.appended_us, told.acknowledged.answered_us) == (None, 60)
+    assert (told.acknowledged.node, told.acknowledged.retries, told.written_by) == (2, 1, -1)
+    assert told.unknown == (
+        "when it was written, and whether that was answered: the trace has only a retry",
+        "all fetch answers that had it: the trace does not reach back that far",
+    )
 
 
 # --- at another Kafka
