@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 from collections.abc import Callable
@@ -239,6 +240,87 @@ def test_a_stream_begins_where_it_first_said_though_more_comes_in(chronik_node: 
     assert ranges(stream.partitions(begun, end)) == [(0, 5, 9)]
     assert ranges(stream.partitions(end, stream.latestOffset(end, ReadAllAvailable()))) == [(0, 9, 15)]
     assert stream.partitions(end, end) == []
+
+
+def test_the_first_micro_batch_run_again_begins_where_it_was_planned(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    topic = new_topic(here)
+    send(here, topic, simple(5))
+    killed = stream_reader(here, topic)
+    begun = killed.initialOffset()
+    send(here, topic, simple(10, first=5))
+    end = from_checkpoint(killed.latestOffset(begun, ReadAllAvailable()))
+    send(here, topic, simple(3, first=15))
+
+    again = stream_reader(here, topic)
+    planned = ranges(again.partitions(again.initialOffset(), end))
+    second = again.latestOffset(end, ReadAllAvailable())
+
+    assert planned == ranges(killed.partitions(begun, end)) == [(0, 5, 15)]
+    assert ranges(again.partitions(end, second)) == [(0, 15, 18)]
+    assert second == {topic: {"id": begun[topic]["id"], "offsets": {"0": 18}}}
+
+
+def test_a_stream_with_nothing_new_says_the_same_text(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    topic = new_topic(here, 2)
+    reader = stream_reader(here, topic, startingOffsets="earliest")
+    texts = [json.dumps(reader.initialOffset())]
+
+    for number in (0, 0, 3, 0, 3, 0):
+        send(here, topic, simple(number))
+        begun = json.loads(texts[-1])
+        end = reader.latestOffset(begun, ReadAllAvailable())
+        texts.append(json.dumps(end))
+        assert sum(high - low for _, low, high in ranges(reader.partitions(begun, end))) == number
+
+    assert [one == other for one, other in itertools.pairwise(texts)] == [True, True, False, True, False, True]
+
+
+def test_a_topic_that_came_with_the_first_micro_batch_is_read_from_its_beginning(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    killed = pattern_reader(here, "early-.*")
+    begun = killed.initialOffset()
+    topic = new_topic(here, name="early-1")
+    send(here, topic, simple(10))
+    end = from_checkpoint(killed.latestOffset(begun, ReadAllAvailable()))
+    send(here, topic, simple(5))
+
+    again = pattern_reader(here, "early-.*")
+
+    assert begun == {}
+    assert ranges(again.partitions(again.initialOffset(), end)) == [(0, 0, 10)]
+
+
+def test_what_is_deleted_before_the_first_micro_batch_is_run_again_is_missed(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    topic = new_topic(here)
+    send(here, topic, simple(100))
+    killed = stream_reader(here, topic, startingOffsets="earliest")
+    end = from_checkpoint(killed.latestOffset(killed.initialOffset(), ReadAllAvailable()))
+    delete_records(here, topic, 0, 40)
+    strict = stream_reader(here, topic, startingOffsets="earliest")
+    lenient = stream_reader(here, topic, startingOffsets="earliest", failOnDataLoss="false")
+
+    with pytest.raises(DataLoss, match="offsets 0 to before 40 are gone"):
+        values(strict, strict.partitions(strict.initialOffset(), end))
+    assert values(lenient, lenient.partitions(lenient.initialOffset(), end)) == list(range(40, 100))
+
+
+def test_a_first_micro_batch_of_an_older_checkpoint_is_not_skipped_in_silence(chronik_node: RunningNode) -> None:
+    here = chronik_node.bootstrap
+    topic = new_topic(here)
+    send(here, topic, simple(10))
+    strict, lenient = stream_reader(here, topic), stream_reader(here, topic, failOnDataLoss="false")
+    end = {topic: {"id": strict.initialOffset()[topic]["id"], "offsets": {"0": 6}}}
+
+    with pytest.raises(DataLoss, match="was to be read up to offset 6, from where is not known: now from 10"):
+        strict.partitions(strict.initialOffset(), end)
+    assert lenient.partitions(lenient.initialOffset(), end) == []
+
+
+def from_checkpoint(offset: dict[str, Any]) -> Any:
+    return json.loads(json.dumps(offset))
 
 
 def test_available_now_means_what_was_there_then(chronik_node: RunningNode) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from chronik.core.records.batch import COMPRESSION_NAMES
 from chronik.shell.ports import free_ports
 from chronik.testing import RunningNode
-from tests.spark.support import Sent, delete_topic, new_topic, options, send, simple
+from tests.spark.support import Sent, delete_records, delete_topic, new_topic, options, send, simple
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
@@ -113,6 +114,39 @@ def test_a_stream_reads_on_from_its_checkpoint(spark: SparkSession, chronik_node
     assert first == [60, 60, 30]
     assert second == [10]
     assert table(spark, tmp_path) == list(range(160))
+
+
+def test_a_first_micro_batch_that_failed_is_not_begun_elsewhere(
+    spark: SparkSession, chronik_node: RunningNode, tmp_path: Path
+) -> None:
+    topic = new_topic(chronik_node.bootstrap)
+    said = options(chronik_node.bootstrap, topic, startingOffsets="earliest")
+    send(chronik_node.bootstrap, topic, simple(100))
+    read: list[int] = []
+
+    def fail(frame: DataFrame, number: int) -> None:
+        raise RuntimeError(f"micro-batch {number} comes to nothing")
+
+    def keep(frame: DataFrame, _: int) -> None:
+        read.extend(int(row.value) for row in frame.collect())
+
+    with pytest.raises(Exception, match="micro-batch 0 comes to nothing"):
+        run_each(spark, said, tmp_path, fail)
+    delete_records(chronik_node.bootstrap, topic, 0, 40)
+
+    with pytest.raises(Exception, match="offsets 0 to before 40 are gone"):
+        run_each(spark, said, tmp_path, keep)
+    assert read == []
+    send(chronik_node.bootstrap, topic, simple(5, first=100))
+    run_each(spark, said | {"failOnDataLoss": "false"}, tmp_path, keep)
+    assert read == list(range(40, 105))
+
+
+def run_each(spark: SparkSession, said: dict[str, str], folder: Path, work: Callable[[DataFrame, int], None]) -> None:
+    source = spark.readStream.format("chronik").options(**said).load().writeStream.foreachBatch(work)
+    source.option("checkpointLocation", str(folder / "checkpoint")).trigger(
+        availableNow=True
+    ).start().awaitTermination()
 
 
 def test_a_stream_does_not_go_on_in_a_topic_created_again(

@@ -6,7 +6,7 @@ import itertools
 import math
 import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chronik.pipeline.topics.client import Partition
@@ -31,28 +31,41 @@ class Offsets:
 
     by_partition: Mapping[Partition, int]
     topic_ids: Mapping[str, uuid.UUID | None]
+    first: Mapping[Partition, int] = field(default_factory=dict)
+    """Where the stream began, in the offsets it began with and in the end of its first micro-batch. Spark keeps that
+    end, but not the start: it asks for it again when the micro-batch is run again, and it may have moved by then."""
+
+    @property
+    def is_first(self) -> bool:
+        """Whether nothing has been read yet."""
+        return self.first == self.by_partition
 
     def to_json(self) -> dict[str, Any]:
-        """As Spark keeps it in a checkpoint: dicts of strings and numbers."""
+        """As Spark keeps it in a checkpoint: dicts of strings and numbers. The same offsets give the same text."""
         topics: dict[str, Any] = {}
         for partition, offset in sorted(self.by_partition.items()):
             topic_id = self.topic_ids.get(partition.topic)
             kept = topics.setdefault(partition.topic, {"id": str(topic_id or ""), "offsets": {}})
             kept["offsets"][str(partition.number)] = offset
+        for partition, offset in sorted(self.first.items()):
+            topics[partition.topic].setdefault("first", {})[str(partition.number)] = offset
         return topics
 
     @classmethod
     def from_json(cls, topics: Mapping[str, Any]) -> Offsets:
         try:
-            offsets = {
-                Partition(topic, int(number)): int(offset)
-                for topic, kept in topics.items()
-                for number, offset in kept["offsets"].items()
-            }
+            offsets = _numbers({topic: kept["offsets"] for topic, kept in topics.items()})
+            first = _numbers({topic: kept.get("first", {}) for topic, kept in topics.items()})
             ids = {topic: uuid.UUID(kept["id"]) if kept["id"] else None for topic, kept in topics.items()}
         except (KeyError, TypeError, ValueError, AttributeError) as problem:
             raise ValueError(f"the checkpoint is not one of this source: {topics!r}") from problem
-        return cls(offsets, ids)
+        return cls(offsets, ids, first)
+
+
+def _numbers(topics: Mapping[str, Mapping[str, Any]]) -> dict[Partition, int]:
+    return {
+        Partition(topic, int(number)): int(offset) for topic, kept in topics.items() for number, offset in kept.items()
+    }
 
 
 def rate_limited(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 
 import pytest
@@ -26,6 +27,28 @@ def test_offsets_survive_the_checkpoint() -> None:
 
     assert kept["a"] == {"id": str(AN_ID), "offsets": {"0": 5, "1": 0}}
     assert Offsets.from_json(kept) == offsets
+
+
+def test_where_a_stream_began_survives_in_the_end_of_its_first_micro_batch() -> None:
+    end = Offsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None}, {A: 2, B: 0, C: 9})
+
+    kept = end.to_json()
+    again = Offsets.from_json(json.loads(json.dumps(kept)))
+
+    assert again == end
+    assert json.dumps(again.to_json()) == json.dumps(kept)
+    assert not end.is_first
+    assert Offsets(end.first, end.topic_ids, end.first).is_first
+
+
+def test_a_checkpoint_that_does_not_say_where_the_stream_began_is_read() -> None:
+    older = {"a": {"id": str(AN_ID), "offsets": {"0": 5}}}
+
+    offsets = Offsets.from_json(older)
+
+    assert offsets == Offsets({A: 5}, {"a": AN_ID})
+    assert not offsets.is_first
+    assert json.dumps(offsets.to_json()) == json.dumps(older)
 
 
 def test_a_checkpoint_of_another_source_is_told_from_ours() -> None:
