@@ -23,6 +23,9 @@ import pyarrow.dataset
 
 from chronik.pipeline.jobs.ingest import Format, Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.tables.delta import DeltaTable
+from chronik.pipeline.tables.filling import Filling
+from chronik.pipeline.tables.writers import Writer
 from chronik.pipeline.topics.client import NoSuchTopic
 from chronik.pipeline.values.forms import Form, Kind, read_form
 
@@ -304,6 +307,32 @@ def test_what_would_miss_records_or_have_them_twice_is_refused(ingest: Ingest) -
         ingest(topic)
 
     assert [row["offset"] for row in delta(ingest.folder / "away")] == list(range(10))
+
+
+def test_a_topic_that_another_job_has_filled_is_not_taken_in(ingest: Ingest) -> None:
+    orders, payments = new_topic(ingest.bootstrap), new_topic(ingest.bootstrap)
+    for topic in (orders, payments):
+        send(ingest.bootstrap, topic, simple(10))
+    ingest(orders)
+    checkpoint = ingest.folder / "other"
+    ingest(payments, checkpoint=checkpoint)
+
+    with pytest.raises(CannotRun, match=f"has records of {orders} already, from a job with another checkpoint"):
+        ingest(f"{payments},{orders}", checkpoint=checkpoint)
+    # As when a pattern takes it in while the job runs.
+    table = DeltaTable(ingest.table)
+    writer = Writer(checkpoint, table)
+    filling = Filling(table, DeltaTable(ingest.folder / "table-quarantine"), Form(), writer)
+    source = {**options(ingest.bootstrap, orders), "includeHeaders": "true"}
+    with pytest.raises(CannotRun, match=f"has records of {orders} already"):
+        filling.write(ingest.spark.read.format("chronik").options(**source).load(), 1)
+    send(ingest.bootstrap, payments, simple(5, first=10))
+    again = ingest(payments, checkpoint=checkpoint)
+
+    assert again.rows == 5
+    rows = [(row["topic"], int(row["value"])) for row in delta(ingest.table)]
+    assert rows == sorted([(orders, number) for number in range(10)] + [(payments, number) for number in range(15)])
+    assert len(list(ingest.table.glob("ingest-*"))) == 3  # nothing of what was refused
 
 
 def test_bad_input_is_refused_before_anything_is_written(ingest: Ingest) -> None:

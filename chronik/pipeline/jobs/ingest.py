@@ -1,15 +1,11 @@
 """Topics to tables, each record once, through any kill and restart of driver and workers.
 
-Spark's checkpoint says which offsets a batch has; the table says which batches it has. Beside the checkpoint lies a
-note with the name under which this job writes, so that a restart is the same writer.
+Spark's checkpoint says which offsets a batch has; the table says which batches it has.
 """
 
 from __future__ import annotations
 
 import fcntl
-import json
-import os
-import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -24,6 +20,7 @@ from chronik.pipeline.tables.filling import Filling
 from chronik.pipeline.tables.iceberg import IcebergTable
 from chronik.pipeline.tables.kinds import Table, check_folder, for_spark
 from chronik.pipeline.tables.parquet import ParquetTable
+from chronik.pipeline.tables.writers import Writer
 from chronik.pipeline.topics.client import Cluster
 from chronik.pipeline.topics.options import read_options
 from chronik.pipeline.topics.places import find_topics
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming import StreamingQuery
 
-NOTE = "chronik-ingest.json"
 LOOK_EVERY_S = 0.5
 
 
@@ -95,16 +91,17 @@ def run(
     source = {"startingOffsets": "earliest", **settings.source, "includeHeaders": "true"}
     options = read_options(source, is_streaming=True)
     with Cluster(options.client) as cluster:
-        find_topics(cluster, options.topics)  # before anything is written
+        topics = find_topics(cluster, options.topics)  # before anything is written
     checkpoint = settings.beside(settings.checkpoint, "checkpoint")
     with _only_one(checkpoint):
         kind = TABLES[settings.format]
         table, quarantine = kind(settings.table), kind(settings.beside(settings.quarantine, "quarantine"))
-        writer, note = _writer(checkpoint, table)
-        filling = Filling(table, quarantine, settings.form, writer, note, settings.is_compacted)
+        writer = Writer(checkpoint, table)
+        filling = Filling(table, quarantine, settings.form, writer, settings.is_compacted)
         filling.check()
+        writer.check(topics)  # and again with each batch: a pattern may take in more
         for each in (table, quarantine):
-            each.clean(writer)
+            each.clean(writer.name)
         # Delta's times are microseconds; Spark would write its own old form.
         spark.conf.set("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS")
         when: dict[str, Any] = {"availableNow": True} if settings.is_once else {"processingTime": _span(settings)}
@@ -153,32 +150,3 @@ def _only_one(checkpoint: Path) -> Iterator[None]:
         except BlockingIOError as problem:
             raise CannotRun(f"another job is running with the checkpoint {checkpoint}") from problem
         yield
-
-
-def _writer(checkpoint: Path, table: Table) -> tuple[str, Callable[[int], None]]:
-    """The name of the writer whose checkpoint this is, and how to note a batch that is in the table."""
-    path = checkpoint / NOTE
-    place = str(table.path)
-    noted: dict[str, Any] = {"writer": f"ingest-{uuid.uuid4().hex[:12]}", "table": place, "batch": -1}
-    if path.exists():
-        noted = json.loads(path.read_text(encoding="utf-8"))
-        if noted["table"] != place:
-            raise CannotRun(
-                f"the checkpoint {checkpoint} is for the table {noted['table']}", "give another --checkpoint"
-            )
-    elif any((checkpoint / "offsets").glob("*")):
-        raise CannotRun(f"{checkpoint} is the checkpoint of something else", "give another --checkpoint")
-    last = table.last_batch(noted["writer"])
-    if noted["batch"] > (-1 if last is None else last):
-        raise CannotRun(
-            f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
-            "to fill the table anew, remove both",
-        )
-
-    def note(batch: int) -> None:
-        new = path.with_suffix(".new")
-        new.write_text(json.dumps({**noted, "batch": batch}), encoding="utf-8")
-        os.replace(new, path)
-
-    note(noted["batch"])
-    return noted["writer"], note

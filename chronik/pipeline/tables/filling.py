@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, evolved
 from chronik.pipeline.tables.kinds import Batch, Table
+from chronik.pipeline.tables.writers import Writer
 from chronik.pipeline.transforms.ingest import (
     inferred_json,
     judged,
@@ -40,9 +40,7 @@ class Filling:
     table: Table
     quarantine: Table
     form: Form
-    writer: str
-    note: Callable[[int], None]
-    """Told each batch that is in the table."""
+    writer: Writer
     is_compacted: bool = False
     rows: int = 0
     quarantined: int = 0
@@ -66,11 +64,11 @@ class Filling:
             raise
 
     def _write(self, records: DataFrame, number: int) -> None:
-        batch = Batch(self.writer, number)
-        last = self.table.last_batch(self.writer)
+        batch = Batch(self.writer.name, number)
+        last = self.table.last_batch(batch.writer)
         if last is not None and last >= number:
             self.skipped += 1
-            self.note(last)
+            self.writer.note(last)
             return
         if self.form.is_inferred:
             found = self._inferred(records)
@@ -84,24 +82,23 @@ class Filling:
         bad = Observation()
         counted = rows.observe(bad, F.count(F.col(REASON)).alias("rows"))
         staged = self.table.stage(rows_of_table(counted), batch)
-        if last is None and (both := sorted(set(staged.topics()) & set(self.table.topics()))):
-            self.table.clean(self.writer)
-            raise CannotRun(
-                f"{self.table.path} has records of {', '.join(both)} already, from a job with another checkpoint",
-                "give that job's --checkpoint, or another table",
-            )
+        try:
+            self.writer.claim(staged.topics(), number)
+        except CannotRun:
+            self.table.clean(batch.writer)
+            raise
         # The quarantine first: when a batch is in the table, nothing of it is missing anywhere.
         if bad.get["rows"]:
             self._set_apart(rows, batch)
         self.table.commit(staged, schema)
-        self.note(number)
+        self.writer.note(number)
         self.rows += staged.rows
         self.batches += 1
         if self.is_compacted and self.batches % COMPACT_EVERY == 0:
             self.compact()
 
     def _set_apart(self, rows: DataFrame, batch: Batch) -> None:
-        last = self.quarantine.last_batch(self.writer)
+        last = self.quarantine.last_batch(batch.writer)
         if last is not None and last >= batch.number:
             return
         staged = self.quarantine.stage(rows_of_quarantine(rows), batch)

@@ -1,0 +1,84 @@
+"""Who fills a table: a note beside Spark's checkpoint, so that a restart is the same writer.
+
+It also says which topics are his: of those that the table has from another, all records would be there twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.kinds import Table
+
+NOTE = "chronik-ingest.json"
+
+
+class Writer:
+    """The one whose checkpoint this is."""
+
+    def __init__(self, checkpoint: Path, table: Table) -> None:
+        """Raises CannotRun where the checkpoint does not go with the table."""
+        self._path = checkpoint / NOTE
+        self._table = table
+        place = str(table.path)
+        noted: dict[str, Any] = {"writer": f"ingest-{uuid.uuid4().hex[:12]}", "table": place, "batch": -1, "topics": {}}
+        if self._path.exists():
+            noted = json.loads(self._path.read_text(encoding="utf-8"))
+            if noted["table"] != place:
+                raise CannotRun(
+                    f"the checkpoint {checkpoint} is for the table {noted['table']}", "give another --checkpoint"
+                )
+        elif any((checkpoint / "offsets").glob("*")):
+            raise CannotRun(f"{checkpoint} is the checkpoint of something else", "give another --checkpoint")
+        self.name: str = noted["writer"]
+        last = self._last()
+        if noted["batch"] > last:
+            raise CannotRun(
+                f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
+                "to fill the table anew, remove both",
+            )
+        if "topics" not in noted:  # of an older version, which did not keep them: all that are there may be his
+            noted["topics"] = {} if last < 0 else dict.fromkeys(table.topics(), last)
+        self._noted = noted
+        self._write()
+
+    def check(self, topics: Collection[str]) -> None:
+        """Raises CannotRun for a topic that the table has from another writer."""
+        if not (new := self._new(topics)):
+            return
+        if both := sorted(new & set(self._table.topics())):
+            raise CannotRun(
+                f"{self._table.path} has records of {', '.join(both)} already, from a job with another checkpoint",
+                "give that job's --checkpoint, or another table",
+            )
+
+    def claim(self, topics: Collection[str], batch: int) -> None:
+        """To be called before the commit: a topic is his from the batch on that is in the table. Raises as `check`."""
+        self.check(topics)
+        if new := self._new(topics):
+            self._noted["topics"] |= dict.fromkeys(new, batch)
+            self._write()
+
+    def note(self, batch: int) -> None:
+        """That it is in the table."""
+        self._noted["batch"] = batch
+        self._write()
+
+    def _new(self, topics: Collection[str]) -> set[str]:
+        """Those that are not his. Whoever died between claim and commit has none of its records in the table."""
+        last = self._last()
+        return {each for each in topics if self._noted["topics"].get(each, last + 1) > last}
+
+    def _last(self) -> int:
+        last = self._table.last_batch(self.name)
+        return -1 if last is None else last
+
+    def _write(self) -> None:
+        new = self._path.with_suffix(".new")
+        new.write_text(json.dumps(self._noted), encoding="utf-8")
+        os.replace(new, self._path)

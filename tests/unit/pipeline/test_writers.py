@@ -1,0 +1,100 @@
+"""Which topics are whose in a table: nobody adds those of another, and everybody goes on with his own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
+pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.types import LongType, StructField, StructType
+
+from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.kinds import STAGING, Batch, staged_in
+from chronik.pipeline.tables.parquet import ParquetTable
+from chronik.pipeline.tables.writers import NOTE, Writer
+
+
+class Job:
+    """One that fills the table, with a checkpoint of its own. Made again it is the same, started again."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.table = ParquetTable(folder / "table")
+        self.checkpoint = folder / name
+        self.checkpoint.mkdir(exist_ok=True)
+        self.writer = Writer(self.checkpoint, self.table)
+
+    def fills(self, number: int, topic: str) -> None:
+        self.writer.claim([topic], number)
+        self.commits(number, topic)
+        self.writer.note(number)
+
+    def commits(self, number: int, topic: str) -> None:
+        batch = Batch(self.writer.name, number)
+        folder = self.table.path / STAGING / batch.folder_name()
+        (folder / f"topic={topic}").mkdir(parents=True)
+        pq.write_table(pa.table({"offset": [number]}), folder / f"topic={topic}" / "part-0.parquet")
+        self.table.commit(staged_in(folder, batch), StructType([StructField("offset", LongType())]))
+
+
+def test_started_again_a_job_goes_on_with_its_topics_and_takes_in_new_ones(tmp_path: Path) -> None:
+    Job(tmp_path, "a").fills(0, "orders")
+    Job(tmp_path, "a").fills(1, "payments")
+    again = Job(tmp_path, "a")
+
+    again.writer.check(["orders", "payments", "parcels"])
+    again.fills(2, "orders")
+
+    assert again.table.last_batch(again.writer.name) == 2
+
+
+def test_a_job_does_not_take_in_a_topic_that_another_has_filled(tmp_path: Path) -> None:
+    Job(tmp_path, "a").fills(0, "orders")
+    new = Job(tmp_path, "b")
+
+    with pytest.raises(CannotRun, match=r"has records of orders already, from a job with another checkpoint"):
+        new.writer.check(["orders", "payments"])
+    new.fills(0, "payments")
+    for known in (new, Job(tmp_path, "b")):
+        with pytest.raises(CannotRun, match=r"has records of orders already"):
+            known.writer.claim(["orders", "payments"], 1)
+
+    Job(tmp_path, "b").fills(1, "payments")
+
+
+def test_killed_before_it_noted_its_first_batch_of_a_topic_a_job_knows_that_it_is_its_own(tmp_path: Path) -> None:
+    job = Job(tmp_path, "a")
+    job.fills(0, "payments")
+    job.writer.claim(["orders"], 1)
+    job.commits(1, "orders")
+
+    Job(tmp_path, "a").fills(2, "orders")
+
+
+def test_killed_before_its_first_batch_of_a_topic_was_there_a_job_does_not_own_it(tmp_path: Path) -> None:
+    job = Job(tmp_path, "a")
+    job.fills(0, "payments")
+    job.writer.claim(["orders"], 1)
+    Job(tmp_path, "b").fills(0, "orders")
+
+    with pytest.raises(CannotRun, match="has records of orders already"):
+        Job(tmp_path, "a").writer.check(["orders"])
+
+
+def test_a_checkpoint_that_does_not_say_its_topics_goes_on(tmp_path: Path) -> None:
+    job = Job(tmp_path, "a")
+    job.fills(0, "orders")
+    noted = json.loads((job.checkpoint / NOTE).read_text())
+    del noted["topics"]
+    (job.checkpoint / NOTE).write_text(json.dumps(noted))
+
+    Job(tmp_path, "a").fills(1, "orders")
+    Job(tmp_path, "b").fills(0, "payments")
+
+    with pytest.raises(CannotRun, match="has records of payments already"):
+        Job(tmp_path, "a").writer.check(["orders", "payments"])
