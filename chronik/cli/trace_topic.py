@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,9 +21,13 @@ BATCH_MAX = 500
 
 
 def stored_events(
-    bootstrap: str, partitions: int, since_ms: int, word: bytes, on_read: Callable[[int], None] = lambda count: None
+    bootstrap: str,
+    partitions: int,
+    since_ms: int,
+    words: Sequence[bytes],
+    on_read: Callable[[int], None] = lambda count: None,
 ) -> Iterator[AnyEvent]:
-    """Events since a time, from records that have this word in them. What this version does not know is left out."""
+    """Events since a time, from records with one of these words. What this version does not know is left out."""
     from confluent_kafka import Consumer, TopicPartition
 
     settings = client_settings(bootstrap) | {"group.id": "chronik-cli", "enable.auto.commit": False}
@@ -41,14 +45,14 @@ def stored_events(
         if wanted:
             consumer.assign(wanted)
             yield from _read(
-                consumer, bootstrap, {each.partition: ends[each.partition] for each in wanted}, word, on_read
+                consumer, bootstrap, {each.partition: ends[each.partition] for each in wanted}, words, on_read
             )
     finally:
         consumer.close()
 
 
 def _read(
-    consumer: Consumer, bootstrap: str, ends: dict[int, int], word: bytes, on_read: Callable[[int], None]
+    consumer: Consumer, bootstrap: str, ends: dict[int, int], words: Sequence[bytes], on_read: Callable[[int], None]
 ) -> Iterator[AnyEvent]:
     heard_at = time.monotonic()
     while ends and time.monotonic() - heard_at < QUIET_S:
@@ -61,18 +65,18 @@ def _read(
             number, offset = message.partition() or 0, message.offset() or 0
             if number in ends and offset + 1 >= ends[number]:
                 del ends[number]
-            yield from _events(message.value() or b"", word)
+            yield from _events(message.value() or b"", words)
         on_read(len(messages))
 
 
-def _events(lines: bytes, word: bytes) -> Iterator[AnyEvent]:
-    if word not in lines:
+def _events(lines: bytes, words: Sequence[bytes]) -> Iterator[AnyEvent]:
+    if not any(word in lines for word in words):
         return
     try:
         yield from from_lines(lines)
     except msgspec.DecodeError:  # of a later version: those that are known are still good
         for line in lines.splitlines():
-            if word in line:
+            if any(word in line for word in words):
                 yield from _known(line)
 
 

@@ -129,18 +129,15 @@ class Gatherer:
         times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
         since_ms = min(times, default=0) if written_us is None else written_us // 1000
         with progress("reading the trace", None, unit="records", is_wanted=not self.is_quiet) as step:
-            found: list[AnyEvent] = []
             # A node that tells of a hole need not tell of this topic in the same record.
-            for word in (self.topic, *MARKS):
-                read = stored_events(
-                    self.cluster.bootstrap, partitions, max(since_ms - CLOCKS_APART_MS, 0), word.encode(), step
-                )
-                try:
-                    found += (event for event in read if self._is_told(event))
-                except CliError as problem:  # who leads it may be what is wrong; all else can be told
-                    print_note(f"the trace topic cannot be read now: {problem}")
-                    return None
-        return found
+            words = [word.encode() for word in (self.topic, *MARKS)]
+            since_ms = max(since_ms - CLOCKS_APART_MS, 0)
+            read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
+            try:
+                return [event for event in read if self._is_told(event)]
+            except CliError as problem:  # who leads it may be what is wrong; all else can be told
+                print_note(f"the trace topic cannot be read now: {problem}")
+                return None
 
     def _is_told(self, event: AnyEvent) -> bool:
         if isinstance(event, TraceBegan | EventsLost):

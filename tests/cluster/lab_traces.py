@@ -81,7 +81,7 @@ def record(
             lab.look()
         until_us = round(time.time() * 1e6)
         time.sleep(STORED_AFTER_S)
-        stored = stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, b"")
+        stored = stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, [b""])
         events = sorted((event for event in stored if event.at_us < until_us), key=lambda event: event.at_us)
         told.append((events, until_us))
         while_open(lab, until_us)

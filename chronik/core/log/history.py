@@ -170,9 +170,11 @@ def load_epochs(
     # turned, or one in the epoch of a batch, which no checksum covers.
     is_known = told is None or has_gaps or (not was_clean and told.entries == epochs.entries[: len(told.entries)])
     if told is not None and not is_known and not _is_slip(content, epochs, start_offset, end_offset):
-        if not was_clean and _only_starts_later(told, epochs):
+        if was_clean or not _starts_later(told, epochs):
+            raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {told.entries}")
+        epochs.advance(told.entries[0].start_offset)  # what was deleted stays so
+        if told.entries == epochs.entries:
             return told, []
-        raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {told.entries}")
     if epochs.latest < 0:
         return epochs, []
     files.replace(path, epochs.encode(end_offset), sync=False)
@@ -180,11 +182,14 @@ def load_epochs(
     return epochs, [path]
 
 
-def _only_starts_later(told: Epochs, epochs: Epochs) -> bool:
-    """The log start had been moved up, and its own checkpoint was not written any more."""
+def _starts_later(told: Epochs, epochs: Epochs) -> bool:
+    """The log start had been moved up, and its own checkpoint was not written any more; perhaps nor were the latest
+    epochs."""
+    if not told.entries:
+        return False
     within = Epochs(list(epochs.entries))
-    within.advance(told.entries[0].start_offset if told.entries else 0)
-    return told.entries == within.entries
+    within.advance(told.entries[0].start_offset)
+    return told.entries == within.entries[: len(told.entries)]
 
 
 def _epochs_within(content: bytes, start_offset: int, end_offset: int) -> Epochs | None:

@@ -28,6 +28,7 @@ from tests.unit.core.log.logs import (
 
 SMALL = TopicConfig(segment_bytes=1500, index_interval_bytes=300)
 BATCHES = 12
+CHECKPOINT = f"{DIRECTORY}/leader-epoch-checkpoint"
 
 
 def log_of_producers(files: MemoryFiles, batches: int = BATCHES) -> tuple[Log, list[bytes]]:
@@ -357,7 +358,7 @@ def test_a_flipped_bit_found_after_a_crash_is_never_served(data: st.DataObject) 
         return
     if path == last and again.recovery.rebuilt_indexes:
         # The leader epoch of the very last batch has no checksum; the checkpoint contradicted it.
-        assert again.recovery.rebuilt_indexes == (f"{DIRECTORY}/leader-epoch-checkpoint",)
+        assert again.recovery.rebuilt_indexes == (CHECKPOINT,)
         return
     assert found == expected
 
@@ -450,3 +451,19 @@ def test_a_log_start_that_was_moved_just_before_a_kill_takes_nothing_out_of_serv
     assert (again.start_offset, again.end_offset) == (3, 14)
     assert again.epochs.entries == log.epochs.entries
     assert contents(again).startswith(written[1])
+
+
+def test_so_does_none_whose_latest_epochs_were_not_written_either() -> None:
+    files = MemoryFiles()
+    log, _ = filled(files, 6)
+    log.advance_start(3)
+    put(log, batch_of(2))
+    checkpoint = files.read_all(CHECKPOINT)
+    put(log, batch_of(2), leader_epoch=5)
+    files.replace(CHECKPOINT, checkpoint)
+
+    again = open_log(files, log_start_offset=0)
+
+    assert (again.start_offset, again.end_offset) == (3, 16)
+    assert again.epochs.entries == log.epochs.entries
+    assert again.recovery.rebuilt_indexes == (CHECKPOINT,)
