@@ -43,8 +43,9 @@ def test_after_a_death_and_a_return_every_node_tells_the_truth(cluster: RunningC
 def test_a_topic_made_through_any_node_is_known_to_all(cluster: RunningCluster, node_id: int) -> None:
     bootstrap = cluster.nodes[node_id].bootstrap
     topic = create_topic(bootstrap)
-    # Whoever answered has it at once, the others within a moment.
-    told = told_by(cluster.nodes[node_id], [topic])
+    # Whoever answered has it at once, the others within a moment. The client asks that node who the controller is, and
+    # then the controller.
+    told = told_by(cluster.nodes[controller_of(cluster)], [topic])
     assert told is not None
     assert len(told.leaders) == 3
     assert wait_until_told_truly(cluster, topic) < SPREAD_S

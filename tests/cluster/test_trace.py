@@ -144,8 +144,9 @@ def test_nobody_but_nodes_writes_to_it(traced_node: RunningNode) -> None:
     producer.flush(WAIT_S)
 
     assert refused == [True]
+    admin = AdminClient({"bootstrap.servers": traced_node.bootstrap})  # which must live until it is answered
     with pytest.raises(KafkaException):
-        AdminClient({"bootstrap.servers": traced_node.bootstrap}).delete_topics([TRACE])[TRACE].result(WAIT_S)
+        admin.delete_topics([TRACE])[TRACE].result(WAIT_S)
 
 
 def test_each_node_of_a_cluster_has_its_part_in_it(traced_cluster: RunningCluster) -> None:
