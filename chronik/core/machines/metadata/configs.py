@@ -64,7 +64,12 @@ def one_minimum(image: MetadataImage) -> list[Any]:
         return []
     number = str(image.node_config.min_insync_replicas)
     record = ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_IN_SYNC, number)
-    return [record, *_eligible_anew(image, [record])]
+    of_one = [
+        ConfigRecord(kind, name, MIN_IN_SYNC, None)
+        for kind, name, values in image.overrides()
+        if kind == ResourceType.BROKER and MIN_IN_SYNC in values
+    ]
+    return [record, *of_one, *_eligible_anew(image, [record])]
 
 
 def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[PartitionChangeRecord]:

@@ -237,6 +237,15 @@ def test_where_there_are_several_brokers_one_minimum_holds_for_all() -> None:
     assert leader.node_config.overruled() == {"min.insync.replicas": ("1", "2")}
 
 
+def test_what_one_broker_was_told_of_it_before_is_taken_back() -> None:
+    cluster = Cluster((2,), settings={"min.insync.replicas": "2"})
+    cluster.image.apply(ConfigRecord(BROKER, "2", "min.insync.replicas", "1"))
+
+    cluster.start(3)
+
+    assert list(cluster.image.overrides()) == [(BROKER, "", {"min.insync.replicas": "2"})]
+
+
 def test_a_broker_that_is_alone_keeps_its_file() -> None:
     alone = Cluster((1,))
     alone.start(1)
