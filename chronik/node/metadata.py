@@ -14,11 +14,13 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from chronik.core.config.topic import FOREVER_MS, UNLIMITED, TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.machines.metadata.commands import CreateInternalTopic
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.records import decode, encode
@@ -126,6 +128,8 @@ class Metadata:
         machine = self._host.machine
         assert isinstance(machine, MetadataMachine)  # made below
         machine.image.version = self._quorum.log.end_offset
+        if isinstance(command, CreateInternalTopic):
+            command = replace(command, voter_count=len(self._quorum.raft.voters.ids))
         return self._host.ask(command)
 
     def _take_office(self) -> None:

@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import CreateTopics, DeleteTopics, NewTopic, TopicToDelete
+from chronik.core.machines.metadata.commands import (
+    CreateInternalTopic,
+    CreateTopics,
+    DeleteTopics,
+    NewTopic,
+    TopicToDelete,
+)
 from chronik.core.machines.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.unit.node.peer_world import pass_time
 from tests.unit.node.quorum_world import QuorumWorld, in_quorum
@@ -48,6 +54,14 @@ async def test_the_controller_decides_on_what_it_has_decided_before(world: Quoru
     (created,), (again,) = await first, await second
     assert created.outcome.code is Code.NONE
     assert again.outcome.code is Code.TOPIC_ALREADY_EXISTS
+
+
+@in_quorum()
+async def test_the_controller_says_how_many_voters_there_are_before_they_have_registered(world: QuorumWorld) -> None:
+    controller = await world.start()
+
+    with pytest.raises(Refused, match="replication factor of 3"):
+        await controller.metadata.ask_here(CreateInternalTopic("__consumer_offsets", bytes(16)))
 
 
 @in_quorum()

@@ -85,10 +85,13 @@ class CreateTopics:
 
 @dataclass(frozen=True, slots=True)
 class CreateInternalTopic:
-    """A topic of our own (`__consumer_offsets`) is needed. Answer: its Topic, also when it was there already."""
+    """A topic of our own (`__consumer_offsets`) is needed. Answer: its Topic, also when it was there already.
+    `voter_count` is said by the controller's own node: nodes that are on their way have not registered yet.
+    """
 
     name: str
     topic_id: bytes
+    voter_count: int = 1
 
 
 @dataclass(frozen=True, slots=True)

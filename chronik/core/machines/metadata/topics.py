@@ -90,19 +90,21 @@ def create_internal_topic(image: MetadataImage, command: CreateInternalTopic) ->
             records = [*_back_to_their_nodes(image, existing), *added]
         return records, CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
     if command.name == OFFSETS_TOPIC:
-        return _Creation(image).create(_offsets_topic(image, command.topic_id))
+        return _Creation(image).create(_offsets_topic(image, command))
     if command.name == TRACE_TOPIC:
         return _Creation(image).create(_trace_topic(image, command.topic_id))
     raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
 
 
-def _offsets_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
-    node = image.node_config
+def _offsets_topic(image: MetadataImage, command: CreateInternalTopic) -> NewTopic:
+    """A replica for each node there is, up to the setting: one that is down counts, or its place would be lost for
+    good, and the next one to go down would stop every group. While voters have not registered it is refused."""
+    node, node_count = image.node_config, max(_registered_count(image), command.voter_count)
     return NewTopic(
         name=OFFSETS_TOPIC,
-        topic_id=topic_id,
+        topic_id=command.topic_id,
         partition_count=node.offsets_topic_num_partitions,
-        replication_factor=min(node.offsets_topic_replication_factor, _live_count(image)),
+        replication_factor=min(node.offsets_topic_replication_factor, node_count),
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
@@ -113,7 +115,7 @@ def _offsets_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
 
 def _trace_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
     """Every node writes to a partition that it leads, so there is at least one for each."""
-    nodes, retention_ms = _live_count(image), image.node_config.chronik_trace_retention_ms
+    nodes, retention_ms = _registered_count(image), image.node_config.chronik_trace_retention_ms
     # What is past its time is deleted a segment at a time: a segment holds a tenth of that time, or less.
     segment_ms = TRACE_SEGMENT_MS if retention_ms < 0 else min(TRACE_SEGMENT_MS, max(retention_ms // 10, 60_000))
     return NewTopic(
@@ -156,8 +158,8 @@ def _back_to_their_nodes(image: MetadataImage, topic: Topic) -> list[PartitionCh
     ]
 
 
-def _live_count(image: MetadataImage) -> int:
-    return max(1, len(list(image.live_brokers())))
+def _registered_count(image: MetadataImage) -> int:
+    return max(1, len(image.brokers))
 
 
 class _Creation:
@@ -334,8 +336,9 @@ def _more_partitions(image: MetadataImage, wanted: MorePartitions, already_added
 
 
 def _placed(image: MetadataImage, count: int, factor: int, start: int) -> list[Replicas]:
-    """Replicas may go to fenced brokers where there are too few others: they are most likely back soon."""
-    brokers = [broker for _, broker in sorted(image.brokers.items()) if not broker.is_shutting_down]
+    """Replicas may go to fenced brokers where there are too few others: they are most likely back soon. One that is
+    shutting down becomes one of them in a moment."""
+    brokers = [broker for _, broker in sorted(image.brokers.items()) if broker.is_fenced or broker.is_active]
     unable = f"Unable to replicate the partition {factor} time(s):"
     if factor > len(brokers):
         raise Refused(

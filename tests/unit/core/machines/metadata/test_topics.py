@@ -228,6 +228,37 @@ def test_the_offsets_topic_has_as_many_replicas_as_there_are_nodes_up_to_its_set
     assert asked.ask(CreateInternalTopic("__consumer_offsets", topic_id(1))).replication_factor == 3
 
 
+def test_a_node_that_is_down_has_its_replica_of_the_offsets_topic_when_it_is_back() -> None:
+    """Made with two replicas it would stay so, and one death more would stop its groups."""
+    cluster = Cluster()
+    cluster.fence(3)
+
+    created = cluster.ask(CreateInternalTopic("__consumer_offsets", topic_id(1)))
+
+    assert created.replication_factor == 3
+    partitions = cluster.image.topics["__consumer_offsets"].partitions
+    assert all(set(placed.in_sync) == {1, 2} and placed.leader != 3 for placed in partitions)
+
+
+def test_a_node_that_shut_down_counts_as_one_that_is_down_and_until_then_the_offsets_topic_waits() -> None:
+    cluster = Cluster()
+    cluster.topic((1, 2), name="led-by-1")
+    cluster.beat(1, wants_shut_down=True)
+
+    assert cluster.refusal(CreateInternalTopic("__consumer_offsets", topic_id(9))) == Code.INVALID_REPLICATION_FACTOR
+    cluster.fence(1)
+    assert cluster.ask(CreateInternalTopic("__consumer_offsets", topic_id(9))).replication_factor == 3
+
+
+def test_the_offsets_topic_is_not_made_before_all_voters_have_registered() -> None:
+    """In a cluster that starts, the first group would be kept on the first node alone, for good."""
+    asked = Asked(brokers=(1, 2))
+
+    with pytest.raises(Refused, match="only 2 broker"):
+        asked.ask(CreateInternalTopic("__consumer_offsets", topic_id(1), voter_count=3))
+    assert asked.ask(CreateInternalTopic("__consumer_offsets", topic_id(1), voter_count=2)).replication_factor == 2
+
+
 def test_the_trace_topic_has_a_partition_for_each_node_and_forgets() -> None:
     asked = Asked({"chronik.trace.retention.ms": "600000"}, brokers=(1, 2, 3, 4))
 
