@@ -3,7 +3,8 @@
 Only the controller answers it. As in Kafka a broker registers fenced. Two of its listeners matter here: PLAINTEXT,
 which clients are told, and INTERNAL, where other nodes reach it. A previous broker epoch of -1 (from version 3 on), in
 Kafka the sign of a stop that was not clean, means here that nothing was ever on that disk: what is acknowledged is
-synced, so that a kill loses nothing.
+synced, so that a kill loses nothing. Where it is not (`durability = "os"`), a node whose stop was not clean says with
+-2 less its previous epoch that it has that epoch's disk, and perhaps not all that it acknowledged.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ RESPONSE = BrokerRegistrationResponse
 
 PREVIOUS_EPOCH_FROM = 3
 NO_EPOCH = -1
+SHORTENED = -2
 
 
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
@@ -41,7 +43,9 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     listeners = {listener.name: listener for listener in reversed(request.listeners)}
     for_clients = listeners.get(CLIENTS_END_POINT, request.listeners[0])
     for_nodes = listeners.get(NODES_END_POINT, for_clients)
-    is_new_disk = caller.version >= PREVIOUS_EPOCH_FROM and request.previous_broker_epoch == NO_EPOCH
+    previous_epoch = request.previous_broker_epoch
+    is_new_disk = caller.version >= PREVIOUS_EPOCH_FROM and previous_epoch == NO_EPOCH
+    is_shortened = previous_epoch <= SHORTENED
     command = RegisterBroker(
         broker_id=request.broker_id,
         incarnation_id=topic_ids.from_wire(request.incarnation_id) or bytes(16),
@@ -50,7 +54,8 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         rack=request.rack,
         is_fenced=True,
         has_lost_its_log=is_new_disk,
-        previous_epoch=request.previous_broker_epoch,
+        has_lost_its_tail=is_shortened,
+        previous_epoch=SHORTENED - previous_epoch if is_shortened else previous_epoch,
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
     )

@@ -88,10 +88,15 @@ def _partition(number: int, partition: Partition, live: dict[int, None]) -> Any:
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.in_sync,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=partition.eligible,
+        # Who was in sync last stays in that set here, without leading; Kafka's set is empty then.
+        last_known_elr=() if partition.has_leader else _without(partition.in_sync, partition.lost),
         offline_replicas=tuple(broker_id for broker_id in partition.replicas if broker_id not in live),
     )
+
+
+def _without(replicas: tuple[int, ...], gone: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if replica not in gone)
 
 
 def _missing(name: str, code: Code | None = None) -> Any:

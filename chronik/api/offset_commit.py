@@ -16,6 +16,7 @@ from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.image import Topic as KnownTopic
 from chronik.wire.unions.offset_commit import Request, Response, Topic, TopicResponse
 
 if TYPE_CHECKING:
@@ -30,12 +31,15 @@ TOPIC_IDS_FROM = 10
 
 async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
     by_id = caller.version >= TOPIC_IDS_FROM
-    names = [_name(topic, by_id, desk.metadata.image) for topic in request.topics]
+    # Looked up once: while the coordinator is asked, topics come, go and grow.
+    found = [_find(topic, by_id, desk.metadata.image) for topic in request.topics]
     offsets = tuple(
-        OffsetToCommit(name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata)
-        for name, topic in zip(names, request.topics, strict=True)
-        if name is not None
-        for p in topic.partitions
+        OffsetToCommit(
+            known.name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata, known.id
+        )
+        for topic, (known, problems) in zip(request.topics, found, strict=True)
+        for p, problem in zip(topic.partitions, problems, strict=True)
+        if known is not None and not problem
     )
     codes: list[Code] = []
     if offsets:
@@ -51,12 +55,11 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
         codes = list((await desk.groups.ask(request.group_id, command)).codes)
         if desk.trace is not None and desk.trace.steps is not None:
             _trace(desk.trace.steps, command, codes, caller, desk)
-    unknown = Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION
-    topics = []
-    for name, topic in zip(names, request.topics, strict=True):
-        count = len(topic.partitions)
-        own, codes = ([unknown] * count, codes) if name is None else (codes[:count], codes[count:])
-        topics.append(_topic(topic, own))
+    given = iter(codes)
+    topics = [
+        _topic(topic, [problem or next(given) for problem in problems])
+        for topic, (_, problems) in zip(request.topics, found, strict=True)
+    ]
     return Response(topics=tuple(topics))
 
 
@@ -71,13 +74,19 @@ def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Call
             steps.committed(topic, partition, group, caller, offset)
 
 
-def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:
-    """The topic's name, if there is such a topic."""
+def _find(topic: Topic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
+    """The topic, and for each partition why nothing can be committed for it: NONE where something can."""
     if by_id:
         known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
     else:
         known = image.topic(topic.name)
-    return None if known is None else known.name
+    if known is None:
+        return None, [Code.UNKNOWN_TOPIC_ID if by_id else Code.UNKNOWN_TOPIC_OR_PARTITION] * len(topic.partitions)
+    exists = range(len(known.partitions))
+    return known, [
+        Code.NONE if partition.partition_index in exists else Code.UNKNOWN_TOPIC_OR_PARTITION
+        for partition in topic.partitions
+    ]
 
 
 def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:

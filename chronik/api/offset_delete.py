@@ -14,30 +14,34 @@ from kio.schema.offset_delete.v0.response import (
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import DeleteOffsets
+from chronik.core.machines.metadata.image import MetadataImage
 
 REQUEST = OffsetDeleteRequest
 RESPONSE = OffsetDeleteResponse
 
 
 async def handle(request: OffsetDeleteRequest, caller: Caller, desk: Desk) -> OffsetDeleteResponse:
-    # Looked up once: while the coordinator is asked, topics come and go.
-    is_known = [desk.metadata.image.topic(topic.name) is not None for topic in request.topics]
+    # Looked up once: while the coordinator is asked, topics come, go and grow.
+    known = [_known(topic.name, desk.metadata.image) for topic in request.topics]
     asked = tuple(
         (topic.name, partition.partition_index)
-        for topic, known in zip(request.topics, is_known, strict=True)
-        if known
+        for topic, exists in zip(request.topics, known, strict=True)
         for partition in topic.partitions
+        if partition.partition_index in exists
     )
-    codes = list((await desk.groups.ask(request.group_id, DeleteOffsets(request.group_id, asked))).codes)
+    codes = iter((await desk.groups.ask(request.group_id, DeleteOffsets(request.group_id, asked))).codes)
     topics = []
-    for topic, known in zip(request.topics, is_known, strict=True):
-        count = len(topic.partitions)
-        if not known:
-            own = [Code.UNKNOWN_TOPIC_OR_PARTITION] * count
-        else:
-            own, codes = codes[:count], codes[count:]
+    for topic, exists in zip(request.topics, known, strict=True):
+        asked_for = (partition.partition_index for partition in topic.partitions)
+        own = [next(codes) if number in exists else Code.UNKNOWN_TOPIC_OR_PARTITION for number in asked_for]
         topics.append(_topic(topic, own))
     return OffsetDeleteResponse(error_code=Code.NONE, throttle_time=datetime.timedelta(0), topics=tuple(topics))
+
+
+def _known(name: str, image: MetadataImage) -> range:
+    """The partitions that a topic has: none when there is no such topic."""
+    topic = image.topic(name)
+    return range(0 if topic is None else len(topic.partitions))
 
 
 def _topic(topic: OffsetDeleteRequestTopic, codes: list[Code]) -> OffsetDeleteResponseTopic:

@@ -14,6 +14,7 @@ from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
 from chronik.core.machines.groups.commands import FetchOffsets
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.wire.unions.offset_fetch import (
     Group,
@@ -66,8 +67,22 @@ async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
 
 async def _ask(group: Group, partitions: tuple[tuple[str, int], ...] | None, desk: Desk) -> tuple[FetchedOffset, ...]:
     command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch)
-    offsets: tuple[FetchedOffset, ...] = (await desk.groups.ask(group.group_id, command)).offsets
-    return offsets
+    try:
+        offsets: tuple[FetchedOffset, ...] = (await desk.groups.ask(group.group_id, command)).offsets
+    except Refused as refused:
+        if refused.code == Code.COORDINATOR_NOT_AVAILABLE:  # which Java's consumers before 3.9 take for final here
+            raise Refused(Code.NOT_COORDINATOR, refused.message) from refused
+        raise
+    image = desk.metadata.image
+    if partitions is None:
+        return tuple(one for one in offsets if not _is_of_another(one, image))
+    return tuple(FetchedOffset(one.topic, one.partition) if _is_of_another(one, image) else one for one in offsets)
+
+
+def _is_of_another(fetched: FetchedOffset, image: MetadataImage) -> bool:
+    """Committed for an earlier topic of that name: this one begins anew, though nobody has cleared that away yet."""
+    known = image.topic(fetched.topic)
+    return known is not None and fetched.topic_id not in (NO_TOPIC_ID, known.id)
 
 
 def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:

@@ -44,6 +44,7 @@ from chronik.core.machines.metadata.records import CLIENTS_END_POINT, METADATA_V
 
 PLAINTEXT = 0
 KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration where it is not known, or there is none
+SHORTENED_DISK = -2  # less the previous epoch, of one whose last records may be missing (api/broker_registration)
 
 
 class Asking(NamedTuple):
@@ -98,8 +99,15 @@ def _registration(command: RegisterBroker, cluster_id: str) -> Any:
             ),
         ),
         rack=command.rack,
-        previous_broker_epoch=NEW_DISK if command.has_lost_its_log else max(command.previous_epoch, KNOWN_DISK),
+        previous_broker_epoch=_previous_epoch(command),
     )
+
+
+def _previous_epoch(command: RegisterBroker) -> int:
+    if command.has_lost_its_log:
+        return NEW_DISK
+    known = max(command.previous_epoch, KNOWN_DISK)
+    return SHORTENED_DISK - known if command.has_lost_its_tail else known
 
 
 def _heartbeat(command: BrokerHeartbeat) -> Any:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.metadata.commands import CreateInternalTopic
 from chronik.core.machines.metadata.image import Broker, MetadataImage, Topic
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
@@ -122,6 +123,7 @@ class Coordinators:
             self._time,
             partial(self._changes.applied, machine),
             codes=CODES,
+            safe_within_ms=self._config.offsets_commit_timeout_ms,
         )
         self._hosts[replica.partition] = self._loading[replica.partition] = host
         self._unread.append(host)
@@ -185,12 +187,17 @@ class Coordinators:
 
     def _forget_deleted_topics(self, host: MachineHost) -> None:
         machine = cast("GroupsMachine", host.machine)  # only those are started here
-        gone = tuple(topic for topic in machine.offsets.topics() if self._image.topic(topic) is None)
+        gone = frozenset(topic for topic in machine.offsets.topics() if self._is_gone(*topic))
         if gone:
             from chronik.core.machines.groups.commands import TopicsDeleted
 
             with contextlib.suppress(Refused):  # its log takes nothing now: done at the next deletion or start
                 host.ask(TopicsDeleted(gone)).add_done_callback(_seen)
+
+    def _is_gone(self, name: str, topic_id: bytes) -> bool:
+        """Also when there is a new one of that name: nobody may have looked in between."""
+        known = self._image.topic(name)
+        return known is None or topic_id not in (NO_TOPIC_ID, known.id)
 
     def _loaded_hosts(self) -> Iterator[MachineHost]:
         for partition, host in sorted(self._hosts.items()):

@@ -10,7 +10,7 @@ another: an election takes less time than a client's refusal, its new look at th
 clients of some makers have few tries. So does one for a topic that this node does not know, until it knows what the
 controller does: who creates a topic at one node and writes at another must not be told that there is none, least of all
 with acks=0, when it is not told at all. Batches that wait go in the order in which they came, before any that come
-later.
+later. Those with acks=0 also go again when their leader refuses them, in their turn (`turns`).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from chronik.node.here import here
 from chronik.node.one_address import OneAddress, Relayed
 from chronik.node.peers import NotSent, Peers, Unreachable
 from chronik.node.routes import Route, Routes
+from chronik.node.turns import Leadership, Returned, Turns
 from chronik.trace.metrics import Metrics
 from chronik.wire import forwarded_produce as wire
 from chronik.wire.codec import decode_response
@@ -108,6 +109,8 @@ class Forwarding:
         self._routes = Routes(peers)
         self._parked: dict[int, _Parked] = {}  # in the order in which they came
         self._parked_total = 0
+        self._again: dict[Turns, tuple[Route, Deadline]] = {}  # what was refused with acks=0 and goes again in a moment
+        self._continued: Route | None = None  # while a batch is tried again: its client may have hung up meanwhile
         self._news: asyncio.Task[None] | None = None  # finds out what the controller knows
         self._one_address = OneAddress(node_id, cluster.image, coordinators)
         self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
@@ -120,8 +123,10 @@ class Forwarding:
         is_shared = self._one_address.is_in_use
         self.taken = at(*Place) - NOWHERE_ELSE if is_shared else CONTROLLER_BOUND
         if len(self._routes):
-            # A node that is out will not answer: waiting for it would only make the client wait.
-            self._routes.drop_where(lambda node_id: node_id not in image.brokers or image.brokers[node_id].is_fenced)
+            # A node that is out will not answer: waiting for it would only make the client wait. The controller does,
+            # whatever becomes of its broker; without its answer what it has done would be asked of it once more.
+            controller_id = self._cluster.controller_id
+            self._routes.drop_where(lambda node_id: node_id != controller_id and _is_out(image, node_id))
         for ticket, parked in list(self._parked.items()):
             now = self._placed(parked.part)
             if now is None:
@@ -130,6 +135,8 @@ class Forwarding:
             elif now.has_leader and _leadership(now) != _leadership(parked.seen):
                 self._unpark(ticket)
                 parked.produce.again(parked.part)
+        for turns in list(self._again):  # perhaps to another leader, before any that come later
+            self._go_on(turns)
 
     def connection_closed(self, connection_id: int) -> None:
         self._routes.connection_closed(connection_id)
@@ -146,20 +153,26 @@ class Forwarding:
     def produce(self, produce: ProduceUnderWay, parts: list[Elsewhere]) -> None:
         """Send each partition's batch to its leader. Every part is settled once, or tried again."""
         by_leader: dict[int, list[Elsewhere]] = {}
+        route = self._continued or self._routes.of(produce.caller.connection_id)
         for part in parts:
             placed = self._placed(part)
-            if placed is None:
-                self._wait_for_news(produce, part)
+            turns = route.turns(part.topic, part.partition) if produce.request.acks == 0 else None
+            if turns is not None and turns.must_wait(_leadership(placed)):
+                turns.hold(produce, part)
+            elif placed is None:
+                self._wait_for_news(produce, part, route)
             elif not placed.has_leader:
-                self._park(produce, part, placed)
+                self._park(produce, part, placed, route)
             elif placed.leader == self._node_id:  # it is not ready to lead
                 self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER)
             else:
                 by_leader.setdefault(placed.leader, []).append(part)
+                if turns is not None:
+                    turns.under_way += 1
         for leader, theirs in by_leader.items():
-            self._send(produce, leader, theirs)
+            self._send(produce, leader, theirs, route)
 
-    def _send(self, produce: ProduceUnderWay, leader: int, parts: list[Elsewhere]) -> None:
+    def _send(self, produce: ProduceUnderWay, leader: int, parts: list[Elsewhere], route: Route) -> None:
         request, header = produce.request, produce.header
         topics: dict[str | bytes, list[Elsewhere]] = {}
         for part in parts:
@@ -173,7 +186,6 @@ class Forwarding:
         )
         pieces = wire.encode(header.version, header.correlation_id, header.client_id, sent)
         seen = [self._placed(part) for part in ordered]
-        route = self._routes.of(produce.caller.connection_id)
         timeout_ms = max(request.timeout_ms, 0) + SLACK_MS
         answer = route.write(leader, pieces, timeout_ms)
         answer.add_done_callback(partial(self._answered, produce, ordered, seen, route))
@@ -192,7 +204,7 @@ class Forwarding:
             if isinstance(problem, NotSent) and not route.is_closed:
                 for part, placed in zip(parts, seen, strict=True):
                     unsettled.pop(0)
-                    self._park(produce, part, placed)
+                    self._never_left(produce, part, placed, route)
             elif isinstance(problem, Unreachable):
                 for part in parts:
                     unsettled.pop(0)
@@ -200,10 +212,11 @@ class Forwarding:
             elif problem is not None:
                 raise problem
             else:
-                for part, told in zip(parts, self._told(produce, answer.result()), strict=True):
+                answers = self._told(produce, answer.result())
+                for part, placed, told in zip(parts, seen, answers, strict=True):
                     unsettled.pop(0)
-                    if produce.request.acks == 0 and told.error_code in NOT_KNOWN_THERE:
-                        self._send_again(produce, part, told)
+                    if produce.request.acks == 0:
+                        self._in_turn(produce, part, placed, told, route)
                     elif told.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
                         # Batches before it may have been refused here, by a leader that stepped down, and come again:
                         # it has overtaken them. Told to look for the leader, the client sends all of them once more, in
@@ -216,16 +229,69 @@ class Forwarding:
             log.exception("fault in the answer to batches that were sent on")
             for part in unsettled:
                 self._refuse(produce, part, Code.UNKNOWN_SERVER_ERROR)
+        if produce.request.acks == 0:
+            for part in parts:
+                self._next(route, route.turns(part.topic, part.partition))
 
-    def _send_again(self, produce: ProduceUnderWay, part: Elsewhere, told: PartitionAnswer) -> None:
+    def _never_left(self, produce: ProduceUnderWay, part: Elsewhere, seen: Partition | None, route: Route) -> None:
+        if produce.request.acks == 0:
+            told = PartitionAnswer(part.partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1)
+            self._send_again(produce, part, told, route)
+        else:
+            self._park(produce, part, seen, route)
+
+    def _in_turn(
+        self,
+        produce: ProduceUnderWay,
+        part: Elsewhere,
+        seen: Partition | None,
+        told: PartitionAnswer,
+        route: Route,
+    ) -> None:
+        if told.error_code in NOT_KNOWN_THERE:
+            self._send_again(produce, part, told, route)
+            return
+        if not told.error_code:
+            for late in route.turns(part.topic, part.partition).taken(_leadership(seen)):
+                late.produce.settle(late.part, late.told)  # its client is hung up on
+        produce.settle(part, told)
+
+    def _send_again(self, produce: ProduceUnderWay, part: Elsewhere, told: PartitionAnswer, route: Route) -> None:
         """The client would never know: so the leader is given a moment to learn that it leads."""
         now = asyncio.get_running_loop().time()
         if part.until is None:
             part.until = now + LEADER_WAIT_MS / 1000
         if now < part.until:
-            self._deadlines.after_ms(AGAIN_MS, lambda: produce.again(part))
+            route.turns(part.topic, part.partition).refused(Returned(produce, part, told))
         else:
             produce.settle(part, told)
+
+    def _next(self, route: Route, turns: Turns) -> None:
+        """One of them is not under way any longer."""
+        turns.under_way -= 1
+        if turns.has_refused:
+            if not turns.under_way:
+                deadline = self._deadlines.after_ms(AGAIN_MS, lambda: self._go_on(turns))
+                self._again[turns] = route, deadline
+        elif turns.has_held:
+            self._let_go(route, turns)
+
+    def _go_on(self, turns: Turns) -> None:
+        route, deadline = self._again.pop(turns)
+        self._deadlines.cancel(deadline)
+        self._let_go(route, turns)
+
+    def _let_go(self, route: Route, turns: Turns) -> None:
+        """Try all that wait, in their order: with the first under way, the others may have to wait again."""
+        for produce, part in turns.let_go():
+            self._continued = route
+            try:
+                produce.again(part)
+            except Exception:
+                self._metrics.faults += 1
+                log.exception("fault in a batch that goes again")
+            finally:
+                self._continued = None
 
     @staticmethod
     def _told(produce: ProduceUnderWay, frame: memoryview) -> list[PartitionAnswer]:
@@ -236,8 +302,11 @@ class Forwarding:
     def _refuse(produce: ProduceUnderWay, part: Elsewhere, code: Code) -> None:
         produce.settle(part, PartitionAnswer(part.partition, code, -1, -1, -1))
 
-    def _park(self, produce: ProduceUnderWay, part: Elsewhere, seen: Partition | None) -> None:
-        """Until the metadata names another leader, or time is up."""
+    def _park(self, produce: ProduceUnderWay, part: Elsewhere, seen: Partition | None, route: Route) -> None:
+        """Until the metadata names another leader, or time is up, or the client hangs up."""
+        if route.is_closed:
+            self._late(produce, part)
+            return
         loop = asyncio.get_running_loop()
         if part.until is None:
             part.until = loop.time() + min(LEADER_WAIT_MS, max(produce.request.timeout_ms, 0)) / 1000
@@ -253,12 +322,12 @@ class Forwarding:
         deadline = self._deadlines.after_ms(left_ms, lambda: self._give_up(ticket))
         self._parked[ticket] = _Parked(produce, part, seen, deadline)
 
-    def _wait_for_news(self, produce: ProduceUnderWay, part: Elsewhere) -> None:
+    def _wait_for_news(self, produce: ProduceUnderWay, part: Elsewhere, route: Route) -> None:
         """Nobody knows of it here: until this node knows what the controller knew a moment ago."""
         if self._cluster.is_controller:
             self._late(produce, part)
             return
-        self._park(produce, part, None)
+        self._park(produce, part, None, route)
         if self._news is None:
             self._look_for_news()
 
@@ -380,7 +449,12 @@ async def _reached(asking: Awaitable[memoryview]) -> memoryview:
         raise Refused(Code.BROKER_NOT_AVAILABLE, str(problem)) from problem
 
 
-def _leadership(placed: Partition | None) -> tuple[int, int] | None:
+def _is_out(image: MetadataImage, node_id: int) -> bool:
+    broker = image.brokers.get(node_id)
+    return broker is None or broker.is_fenced
+
+
+def _leadership(placed: Partition | None) -> Leadership | None:
     return None if placed is None else (placed.leader, placed.leader_epoch)
 
 

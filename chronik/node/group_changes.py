@@ -21,6 +21,7 @@ from chronik.core.machines.groups.facts import (
     TargetEpochSet,
 )
 from chronik.core.machines.groups.machine import GroupsMachine
+from chronik.core.machines.groups.offsets import stamp_ms
 from chronik.node.steady_time import SteadyTime
 from chronik.trace.recorder import Recorder
 
@@ -136,8 +137,9 @@ class GroupChanges:
 
     def state_ms(self, group: ClassicGroup | ConsumerGroup) -> int:
         """How long a group has been in its state (a KIP-848 group: has had its epoch); -1 when that is not known."""
+        now_ms = self._time.now_ms()
         if isinstance(group, ClassicGroup):
-            since_ms = group.since_ms
+            since_ms, now_ms = group.since_ms, stamp_ms(now_ms, self._time.wall_ms())  # what it was stamped with
         else:
             since_ms = self._epoch_since_ms.get(group.group_id, -1)
-        return -1 if since_ms < 0 else max(self._time.now_ms() - since_ms, 0)
+        return -1 if since_ms < 0 else max(now_ms - since_ms, 0)

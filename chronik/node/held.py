@@ -87,10 +87,6 @@ class Held:
         says when it is not any more."""
         self._image = image
         self._is_caught_up = is_caught_up
-        if is_caught_up:
-            checkpoints = self._checkpoints
-            gone = [key for key in checkpoints.synced if image.topic(key.topic) is None and key.topic != METADATA_TOPIC]
-            checkpoints.forget(gone)  # deleted just before a crash
 
     def leader(self, topic: str, partition: int) -> Replica:
         replica = self._held.get((topic, partition))
@@ -224,9 +220,11 @@ class Held:
             self.leader(name.topic, name.partition)
 
     def remove_deleted(self) -> None:
-        """What a crash left of topics that were being deleted."""
+        """What a crash left of topics that were being deleted. Nothing while the image is history: a topic that it does
+        not know yet may have come since."""
         assert self._image is not None  # follow() comes first
-        self._directories.remove_deleted(self._image, self._node_id)
+        if self._is_caught_up:
+            self._directories.remove_deleted(self._image, self._node_id)
 
     def held(self) -> Iterator[Replica]:
         for _, replica in sorted(self._held.items()):
@@ -275,7 +273,9 @@ class Held:
         assert image is not None  # follow() comes first
         if facts is None:
             self._is_caught_up = True
-            return [*self._drop_gone(image), *self._place_all(image)]
+            # A cluster whose metadata was lost has no topic either: what is on disk may be all there is of them.
+            left_behind = self._drop_left_behind(image) if image.topics else []
+            return [*self._drop_gone(image), *left_behind, *self._place_all(image)]
         if not self._is_caught_up:
             return []
         facts = list(facts)
@@ -406,8 +406,12 @@ class Held:
                 if replica.recount():  # fewer may have to be in sync than before
                     self.waiting.moved(replica)
         for name in self._unopened():
+            if not image.topics and name not in self._failed and self._directories.has(name):
+                continue  # left behind, and as in `metadata_changed`
             known = image.topic(name.topic)
-            if known is None or self._failed_ids.get(name, known.id) != known.id:  # also if another has its name now
+            # Also if another has its name now: that one has perhaps fewer partitions.
+            is_gone = known is None or name.partition >= len(known.partitions)
+            if is_gone or (known is not None and self._failed_ids.get(name, known.id) != known.id):
                 self._failed_ids.pop(name, None)
                 self._failed.pop(name, None)
                 self._damaged.pop(name, None)
@@ -417,11 +421,25 @@ class Held:
             self._forget(forgotten)
         return removed
 
+    def _drop_left_behind(self, image: MetadataImage) -> list[str]:
+        """Drop what is on disk and not this node's, whether a checkpoint knows it or not."""
+        removed: list[str] = []
+        gone: list[TopicPartition] = []
+        for name, topic_id in self._directories.left_behind(image, self._node_id):
+            if name in self._held:
+                continue
+            log.info("%s was deleted, or moved to other nodes, while this node was down", name)
+            removed += self._directories.rename_away(str(name), topic_id.hex())
+            gone.append(name)
+        if any(name in self._checkpoints.synced for name in gone):
+            self._forget(gone)
+        return removed
+
     def _unopened(self) -> Iterable[TopicPartition]:
         """Partitions that are on disk as far as we know, and not open: not asked for yet, or broken."""
         names = dict.fromkeys(TopicPartition(topic, partition) for topic, partition in self._failed)
         names.update(dict.fromkeys(self._checkpoints.synced))
-        return [name for name in names if (name.topic, name.partition) not in self._held]
+        return [name for name in names if name not in self._held and name.topic != METADATA_TOPIC]
 
     def _forget(self, gone: list[TopicPartition]) -> None:
         """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old had."""

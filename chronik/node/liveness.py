@@ -19,6 +19,7 @@ from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, 
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from chronik.core.ports import Chance, Files
+from chronik.node.checkpoints import CLEAN
 from chronik.node.controller_link import ControllerLink, LocalMetadata
 from chronik.node.identity import CannotStart, Identity, registered
 from chronik.trace.metrics import Metrics
@@ -26,6 +27,8 @@ from chronik.trace.metrics import Metrics
 log = logging.getLogger(__name__)
 
 NO_EPOCH = -1
+SYNC = "sync"  # durability
+UNSYNCED = ".chronik_unsynced"  # there since a process acknowledged what was not synced, until it is known to be
 REGISTER_MS = 2_000  # one try
 RETRY_MS = 100
 SHUT_DOWN_MS_MAX = 3_000  # then this node stops all the same, as after a kill
@@ -92,12 +95,24 @@ class Liveness:
     async def register(self, host: str, port: int) -> None:
         """Until it works; this node listens at `host` and `port`. Raises NotTakenIn when it never will."""
         is_new = not self._identity.was_registered and not self._config.is_alone
-        self._command = self._registration(host, port, has_lost_its_log=is_new)
+        is_shortened = self._identity.was_registered and self._may_have_lost_its_tail()
+        command = self._registration(host, port, has_lost_its_log=is_new)
+        self._command = replace(command, has_lost_its_tail=is_shortened)
         await self._register(self._command)
         # Before it is unfenced, so that it never counts as new again once it may have had something to lose.
         self._store_epoch()
-        self._command = replace(self._command, has_lost_its_log=False)
+        self._command = replace(self._command, has_lost_its_log=False, has_lost_its_tail=False)
         self._is_new = is_new
+
+    def _may_have_lost_its_tail(self) -> bool:
+        """Whether an earlier process may have acknowledged what is gone: it did not wait for syncs, and its stop was
+        not orderly. Nothing tells a kill, which loses nothing, from a power cut."""
+        is_synced = self._config.durability == SYNC
+        if not self._files.exists(CLEAN):
+            return not is_synced or self._files.exists(UNSYNCED)
+        if is_synced:  # and what was not is so since that stop
+            self._files.remove(UNSYNCED)
+        return False
 
     def _store_epoch(self) -> None:
         """By it the cluster knows this disk again after a restart. Raises OSError."""
@@ -162,6 +177,11 @@ class Liveness:
     # --- staying
 
     def start(self) -> None:
+        """Raises OSError."""
+        if self._config.durability != SYNC:
+            # Each time: it also makes sure that the mark of the last orderly stop, removed before this, does not come
+            # back with a power cut.
+            self._files.replace(UNSYNCED, b"")
         self._task = asyncio.get_running_loop().create_task(self._run(), name="liveness")
 
     async def _run(self) -> None:

@@ -22,6 +22,8 @@ from chronik.node.waiting import Waiting
 
 READ_BYTES = 1024 * 1024
 RETRY_MS = 1000
+FOR_EVER = -1
+_RECORD_BYTES = 32  # at most, around key and value
 
 
 class MachineHost:
@@ -36,6 +38,7 @@ class MachineHost:
         time: SteadyTime,
         applied: Callable[[list[Any]], None] | None = None,
         codes: Mapping[Code, Code] | None = None,
+        safe_within_ms: int = FOR_EVER,
     ) -> None:
         self.machine = machine
         self.replica = replica
@@ -44,10 +47,12 @@ class MachineHost:
         self._time = time
         self._applied = applied
         self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
+        self._safe_within_ms = safe_within_ms  # or whoever waits is told REQUEST_TIMED_OUT
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
+        self._not_before_ms = 0  # the log took nothing: it is not asked again at once
         self._unread: Iterator[LogRecord] | None = None
         self._is_closed = False
 
@@ -76,7 +81,7 @@ class MachineHost:
         """What follows from the command has happened when this returns; the future has the answer when it is safe."""
         ticket = self._next_ticket
         self._next_ticket += 1
-        decision = self.machine.decide(ticket, command, self._time.now_ms())
+        decision = self.machine.decide(ticket, command, self._time.now_ms(), self._time.wall_ms())
         future = asyncio.get_running_loop().create_future()
         self._asked[ticket] = future
         try:
@@ -92,21 +97,40 @@ class MachineHost:
         return Refused(self._codes.get(refusal.code, refusal.code), refusal.message)
 
     def _carry_out(self, decision: Decision) -> None:
-        machine = self.machine
-        durable = [KeyValue(*machine.encode(fact)) for fact in decision.facts if fact.durable]
-        if durable:
-            batch = build(durable, self._time.wall_ms())
-            self._replicas.append(self.replica, bytearray(batch), ACKS_ALL)
-        for fact in decision.facts:
-            machine.apply(fact)
-        if self._applied is not None and decision.facts:
-            self._applied(decision.facts)
+        is_written = False
+        for facts, records in self._parts(decision):
+            if records:
+                batch = build(records, self._time.wall_ms())
+                self._replicas.append(self.replica, bytearray(batch), ACKS_ALL)
+                is_written = True
+            for fact in facts:
+                self.machine.apply(fact)
+            if self._applied is not None:
+                self._applied(facts)
         if decision.replies:
             # Even a mere reading waits for what it may have read to be safe.
             end_offset = self.replica.log.end_offset
-            released = partial(self._release, decision.replies, bool(durable))
-            self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, -1, released)
+            released = partial(self._release, decision.replies, is_written)
+            self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, self._safe_within_ms, released)
         self._set_deadline()
+
+    def _parts(self, decision: Decision) -> Iterator[tuple[list[Any], list[KeyValue]]]:
+        """The facts, and those that go to the log as its records; several times if they need not be one batch."""
+        facts: list[Any] = []
+        records: list[KeyValue] = []
+        room_bytes = self.replica.log.config.max_message_bytes // 2
+        for fact in decision.facts:
+            facts.append(fact)
+            if fact.durable:
+                record = KeyValue(*self.machine.encode(fact))
+                records.append(record)
+                room_bytes -= len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
+            if room_bytes < 0 and not decision.is_atomic:
+                yield facts, records
+                facts, records = [], []
+                room_bytes = self.replica.log.config.max_message_bytes // 2
+        if facts:
+            yield facts, records
 
     def _release(self, replies: list[Reply], is_written: bool, code: Code) -> None:
         if code is Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND and not is_written:
@@ -124,6 +148,8 @@ class MachineHost:
 
     def _set_deadline(self) -> None:
         due_ms = self.machine.next_deadline_ms()
+        if due_ms is not None:
+            due_ms = max(due_ms, self._not_before_ms)
         if due_ms == self._deadline_ms:
             return
         if self._deadline is not None:
@@ -135,7 +161,7 @@ class MachineHost:
 
     def _expire(self) -> None:
         self._deadline = self._deadline_ms = None
-        decision = self.machine.expire(self._time.now_ms())
+        decision = self.machine.expire(self._time.now_ms(), self._time.wall_ms())
         try:
             self._carry_out(decision)
         except Refused as refusal:  # the disk does not take it: nothing was applied, and it is due again later
@@ -144,7 +170,8 @@ class MachineHost:
                 if future is not None and not future.done():
                     future.set_exception(self._told(refusal))
             if not self._is_closed:  # by the very failure
-                self._deadline = self._waiting.after_ms(RETRY_MS, self._expire)
+                self._not_before_ms = self._time.now_ms() + RETRY_MS
+                self._set_deadline()
 
     def close(self, code: Code = Code.NOT_COORDINATOR) -> None:
         """Stop: whoever still waits is told that this is no longer the place to ask."""

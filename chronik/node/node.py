@@ -352,6 +352,7 @@ def group_config(config: NodeConfig) -> GroupConfig:
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
+        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,
         offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
     )

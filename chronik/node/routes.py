@@ -1,6 +1,7 @@
 """The links on which the requests of one client's connection travel on to other nodes.
 
-They are that connection's alone, so its requests keep their order whatever other clients do, and they end with it.
+They are that connection's alone, so its requests keep their order whatever other clients do, and they end with it:
+when its last batches have arrived.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import partial
 
 from chronik.core.types import Buffer
 from chronik.node.peers import Link, NotSent, Peers
+from chronik.node.turns import Turns
 
 
 class Route:
@@ -20,6 +22,7 @@ class Route:
         self._peers = peers
         self._links: dict[int, Link] = {}
         self._writes: dict[int, int] = {}  # by node: batches sent on whose answer is not there yet
+        self._turns: dict[tuple[str | bytes, int], Turns] = {}  # by partition: batches whose client wants no answer
         self.is_closed = False
 
     def ask(self, node_id: int, pieces: Sequence[Buffer], timeout_ms: int) -> asyncio.Future[memoryview]:
@@ -30,12 +33,14 @@ class Route:
 
     def write(self, node_id: int, pieces: Sequence[Buffer], timeout_ms: int) -> asyncio.Future[memoryview]:
         """The same for batches: a client that sends them and hangs up has sent them nevertheless."""
-        if self.is_closed:
-            return _not_sent()
         self._writes[node_id] = self._writes.get(node_id, 0) + 1
         answer = self._link(node_id).ask_frame(pieces, timeout_ms=timeout_ms)
         answer.add_done_callback(partial(self._written, node_id))
         return answer
+
+    def turns(self, topic: str | bytes, partition: int) -> Turns:
+        """Of the batches for this partition whose client wants no answer."""
+        return self._turns.setdefault((topic, partition), Turns())
 
     def _link(self, node_id: int) -> Link:
         link = self._links.get(node_id)

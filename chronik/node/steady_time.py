@@ -1,7 +1,7 @@
 """A time for machines that looks like the wall clock but never jumps.
 
 Sessions and timeouts are measured in it: a clock that is set an hour forward must not throw every member out of its
-group.
+group. It means nothing to another process, nor to this one's next life: what goes to disk needs the wall clock as well.
 """
 
 from __future__ import annotations
@@ -20,5 +20,6 @@ class SteadyTime:
         return self._clock.monotonic_ms() + self._ahead_ms
 
     def wall_ms(self) -> int:
-        """What the wall clock shows now: the time that records carry, which a log compares with that same clock."""
+        """What the wall clock shows now: for what other processes will compare with it. Records carry it, and with
+        both times a machine stamps what it keeps (see core/machines/groups/offsets.py)."""
         return self._clock.now_ms()

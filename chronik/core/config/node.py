@@ -189,6 +189,9 @@ class NodeConfig:
     group_consumer_max_session_timeout_ms: int = setting(INT, 60_000, "Largest session timeout.", at_least(1))
     group_consumer_max_size: int = setting(INT, INT_MAX, "The most members of a consumer group.", at_least(1))
     offset_metadata_max_bytes: int = setting(INT, 4_096, "The longest note on a committed offset.")
+    offsets_commit_timeout_ms: int = setting(
+        INT, 5_000, "How long a group's request waits for the log of its coordinator to be safe.", at_least(1)
+    )
     offsets_retention_minutes: int = setting(INT, 10_080, "How long offsets of an empty group are kept.", at_least(1))
     offsets_retention_check_interval_ms: int = setting(
         LONG, 600_000, "How often old offsets are looked for.", at_least(1)

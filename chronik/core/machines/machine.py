@@ -1,9 +1,9 @@
 """The shape of every state machine in the house: decide reads, apply writes.
 
 A machine is asked a command. It *decides*: from its state and the time it is told, it returns facts and
-answers, and changes nothing. The host appends the durable facts to the machine's log as one batch, *applies*
-all facts (the only thing that changes state), and lets the answers go when those facts are safe. Replaying
-the log through `apply` gives the durable state again.
+answers, and changes nothing. The host appends the durable facts to the machine's log as one batch (or as several, if
+the decision allows it), *applies* all facts (the only thing that changes state), and lets the answers go when those
+facts are safe. Replaying the log through `apply` gives the durable state again.
 
 A fact that need not survive (a heartbeat, a join under way) is volatile: applied, never logged.
 An answer is addressed by the ticket of the command it belongs to, because one command may answer others: the
@@ -41,20 +41,25 @@ class Reply(NamedTuple):
 
 @dataclass(slots=True)
 class Decision:
-    """What follows from a command: facts to apply, in order, and answers to let go once they are safe."""
+    """What follows from a command: facts to apply, in order, and answers to let go once they are safe. Where
+    `is_atomic` is False each fact stands for itself: if the log takes only the first of them, those are true."""
 
     facts: list[Any] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
+    is_atomic: bool = True
 
 
 class Machine(Protocol):
     """What a host needs of a machine."""
 
-    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
-        """What follows from `command`. Changes nothing. Raises Refused when the answer is no."""
+    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int) -> Decision:
+        """What follows from `command`. Changes nothing. Raises Refused when the answer is no.
 
-    def expire(self, now_ms: int) -> Decision:
-        """What follows from time having passed. Changes nothing."""
+        `now_ms` never jumps: timers are set in it. `wall_ms` may; it is for times that outlive the process.
+        """
+
+    def expire(self, now_ms: int, wall_ms: int) -> Decision:
+        """What follows from time having passed, or a part of it: the rest is due still. Changes nothing."""
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is next worth calling; None when nothing waits for time."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import sys
 from collections.abc import Callable
 
 from tests.bench.client import kafka_python, librdkafka, paced, perf_tools, raw
+from tests.bench.client_link import ANSWER_TIMEOUT_S
 
 Job = Callable[..., dict[str, float]]
+HANGS_AFTER_S = ANSWER_TIMEOUT_S - 5
 
 
 def warm_up() -> dict[str, float]:
@@ -41,10 +44,12 @@ JOBS: dict[str, Job] = {
 def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
+        faulthandler.dump_traceback_later(HANGS_AFTER_S)  # so that a job which nobody waits for any longer says where
         try:
             answer: dict[str, object] = {"figures": JOBS[asked["job"]](**asked["arguments"])}
         except Exception as problem:  # whatever it was, the bench is told, and decides
             answer = {"error": f"{asked['job']}: {type(problem).__name__}: {problem}"}
+        faulthandler.cancel_dump_traceback_later()
         print(json.dumps(answer), flush=True)
 
 

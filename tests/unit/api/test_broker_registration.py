@@ -66,6 +66,18 @@ def test_no_previous_epoch_is_a_disk_without_anything(version: int, epoch: int, 
     [command] = metadata_of(desk).asked
     assert isinstance(command, RegisterBroker)
     assert command.has_lost_its_log is is_lost
+    assert not command.has_lost_its_tail
+
+
+@pytest.mark.parametrize(("told", "epoch"), [(-2, 0), (-19, 17), (-(2**62), 2**62 - 2)])
+def test_below_that_it_is_the_disk_of_an_epoch_whose_last_records_may_be_missing(told: int, epoch: int) -> None:
+    desk = fake_desk()
+
+    ask(broker_registration, request(previous_broker_epoch=told), desk, version=4)
+
+    [command] = metadata_of(desk).asked
+    assert isinstance(command, RegisterBroker)
+    assert (command.has_lost_its_tail, command.has_lost_its_log, command.previous_epoch) == (True, False, epoch)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -72,6 +73,33 @@ def test_a_partition_without_a_leader_names_nobody() -> None:
     [topic] = ask(describe_topic_partitions, request("a"), desk, 0).topics
 
     assert [(one.leader_id, one.error_code) for one in topic.partitions] == [(-1, Code.LEADER_NOT_AVAILABLE)]
+
+
+def test_who_may_lead_without_being_in_sync_is_shown_and_who_led_last() -> None:
+    desk = fake_desk(topics={"a": 2})
+    image = desk.metadata.image
+    change = PartitionChangeRecord(0, image.topics["a"].id, isr=(1,), replicas=(1, 2, 3), eligible_leader_replicas=(2,))
+    image.apply(change)
+    image.apply(replace(change, partition_id=1, leader=NO_LEADER, isr=(3,)))
+
+    [topic] = ask(describe_topic_partitions, request("a"), desk, 0).topics
+
+    assert [(one.isr_nodes, one.eligible_leader_replicas, one.last_known_elr) for one in topic.partitions] == [
+        ((1,), (2,), ()),
+        ((3,), (2,), (3,)),
+    ]
+
+
+def test_who_lost_its_log_is_not_known_to_have_everything() -> None:
+    desk = fake_desk(topics={"a": 1})
+    image = desk.metadata.image
+    image.apply(
+        PartitionChangeRecord(0, image.topics["a"].id, leader=NO_LEADER, isr=(1,), replicas=(1, 2), lost_replicas=(1,))
+    )
+
+    [topic] = ask(describe_topic_partitions, request("a"), desk, 0).topics
+
+    assert [one.last_known_elr for one in topic.partitions] == [()]
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,17 @@ from chronik.api import offset_commit
 from chronik.api.durations import duration
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
+from chronik.core.machines.groups.config import GroupConfig
 from chronik.wire.unions.offset_commit import Partition, Request, Topic
 from tests.unit.api.fake_desk import ask, groups_of
 from tests.unit.api.grouped_desk import grouped_desk, refusing_desk
 from tests.unit.core.machines.groups.host import fetch
 
 ONE = Partition(partition_index=1, committed_offset=42, committed_leader_epoch=3, committed_metadata="note")
+
+
+def at(*numbers: int) -> tuple[Partition, ...]:
+    return tuple(Partition(partition_index=number, committed_offset=100 + number) for number in numbers)
 
 
 def codes(response: Any) -> list[tuple[str, list[Code]]]:
@@ -27,7 +32,38 @@ def test_offsets_are_kept_and_unknown_topics_are_named() -> None:
     response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(response) == [("missing", [unknown, unknown]), ("orders", [Code.NONE])]
-    assert host.ask(fetch()).offsets == (FetchedOffset("orders", 1, 42, 3, "note"),)
+    orders = desk.metadata.image.topics["orders"]
+    assert host.ask(fetch()).offsets == (FetchedOffset("orders", 1, 42, 3, "note", orders.id),)
+
+
+def test_partitions_that_do_not_exist_are_named_and_the_others_are_kept() -> None:
+    desk, host = grouped_desk({"orders": 2, "bills": 1})
+    topics = (Topic(name="orders", partitions=at(2, 1, -1, 0)), Topic(name="bills", partitions=at(0, 1)))
+    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
+    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+    assert codes(response) == [("orders", [unknown, Code.NONE, unknown, Code.NONE]), ("bills", [Code.NONE, unknown])]
+    assert [one.partition_index for one in response.topics[0].partitions] == [2, 1, -1, 0]
+    kept = [(one.topic, one.partition, one.offset) for one in host.ask(fetch()).offsets]
+    assert kept == [("orders", 1, 101), ("orders", 0, 100), ("bills", 0, 100)]
+
+
+def test_what_the_group_refuses_and_what_does_not_exist_are_told_apart() -> None:
+    desk, _ = grouped_desk({"orders": 2}, GroupConfig(offset_metadata_max_bytes=3))
+    partitions = (*at(2), ONE, *at(0))
+    response = ask(offset_commit, Request(group_id="g", topics=(Topic(name="orders", partitions=partitions),)), desk, 9)
+    told = [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.OFFSET_METADATA_TOO_LARGE, Code.NONE]
+    assert codes(response) == [("orders", told)]
+
+
+def test_a_partition_that_does_not_exist_is_called_so_for_a_topic_named_by_id_too() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    topic = desk.metadata.image.topic("orders")
+    assert topic is not None
+    topics = (Topic(topic_id=uuid.UUID(bytes=topic.id), partitions=at(2, 1)),)
+    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=10)
+    [answered] = response.topics
+    assert [one.error_code for one in answered.partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NONE]
+    assert [one.partition for one in host.ask(fetch()).offsets] == [1]
 
 
 def test_from_version_10_topics_come_by_id() -> None:
@@ -45,9 +81,10 @@ def test_from_version_10_topics_come_by_id() -> None:
     assert host.ask(fetch()).offsets[0].topic == "orders"
 
 
-def test_nothing_is_asked_when_no_topic_is_known() -> None:
-    desk, _ = grouped_desk()
-    ask(offset_commit, Request(group_id="g", topics=(Topic(name="missing", partitions=(ONE,)),)), desk, version=9)
+def test_nothing_is_asked_when_no_partition_is_known() -> None:
+    desk, _ = grouped_desk({"orders": 2})
+    topics = (Topic(name="missing", partitions=(ONE,)), Topic(name="orders", partitions=at(2)))
+    ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
     assert groups_of(desk).asked == []
 
 

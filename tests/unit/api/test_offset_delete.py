@@ -20,8 +20,8 @@ from tests.unit.api.grouped_desk import grouped_desk
 from tests.unit.core.machines.groups.host import commit, fetch
 
 
-def request(*names: str) -> OffsetDeleteRequest:
-    partitions = (OffsetDeleteRequestPartition(partition_index=0), OffsetDeleteRequestPartition(partition_index=1))
+def request(*names: str, numbers: tuple[int, ...] = (0, 1)) -> OffsetDeleteRequest:
+    partitions = tuple(OffsetDeleteRequestPartition(partition_index=number) for number in numbers)
     topics = tuple(OffsetDeleteRequestTopic(name=name, partitions=partitions) for name in names)
     return OffsetDeleteRequest(group_id="g", topics=topics)
 
@@ -36,6 +36,20 @@ def test_offsets_are_forgotten_and_unknown_topics_are_named() -> None:
         ("orders", [Code.NONE] * 2),
     ]
     assert host.ask(fetch()).offsets == ()
+
+
+def test_partitions_that_do_not_exist_are_named_and_the_others_are_forgotten() -> None:
+    desk, host = grouped_desk({"orders": 2, "bills": 2})
+    host.ask(commit(*(OffsetToCommit(topic, number, 1) for topic in ("orders", "bills") for number in (0, 1))))
+    response = ask(offset_delete, request("orders", "bills", numbers=(2, 1, -1)), desk, version=0)
+    unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
+    for topic in response.topics:
+        assert [(one.partition_index, one.error_code) for one in topic.partitions] == [
+            (2, unknown),
+            (1, Code.NONE),
+            (-1, unknown),
+        ]
+    assert [(one.topic, one.partition) for one in host.ask(fetch()).offsets] == [("orders", 0), ("bills", 0)]
 
 
 def test_a_group_that_is_not_there_is_an_error_of_the_whole_answer() -> None:

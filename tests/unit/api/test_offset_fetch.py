@@ -46,6 +46,34 @@ def test_from_version_8_there_are_many() -> None:
     assert found(response.groups[1].topics) == [("orders", 0, -1, Code.NONE)]
 
 
+def test_what_was_committed_for_an_earlier_topic_of_that_name_is_not_this_ones() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    own = desk.metadata.image.topics["orders"].id
+    old = OffsetToCommit("orders", 0, 42, topic_id=b"an earlier topic")
+    host.ask(commit(old, OffsetToCommit("orders", 1, 7, topic_id=own), group_id="g"))
+    wanted = (Topic(name="orders", partition_indexes=(0, 1)),)
+    response = ask(offset_fetch, Request(group_id="g", topics=wanted), desk, version=7)
+    assert found(response.topics) == [("orders", 0, -1, Code.NONE), ("orders", 1, 7, Code.NONE)]
+    every = ask(offset_fetch, Request(group_id="g", topics=None), desk, version=7)
+    assert found(every.topics) == [("orders", 1, 7, Code.NONE)]
+
+
+def test_a_coordinator_that_is_not_available_is_to_be_looked_for_anew() -> None:
+    """Consumers of Java before 3.9 give up on COORDINATOR_NOT_AVAILABLE here, and Kafka does not tell it either."""
+    wanted = (Topic(name="orders", partition_indexes=(0,)),)
+    for version in (1, 7, 9):
+        about = (
+            {"groups": (Group(group_id="g", topics=wanted),)} if version >= 8 else {"group_id": "g", "topics": wanted}
+        )
+        response = ask(
+            offset_fetch, Request(**about), refusing_desk(Refused(Code.COORDINATOR_NOT_AVAILABLE)), version=version
+        )
+        codes = [response.error_code, *(group.error_code for group in response.groups)]
+        codes += [partition.error_code for topic in response.topics for partition in topic.partitions]
+        assert Code.NOT_COORDINATOR in codes
+        assert Code.COORDINATOR_NOT_AVAILABLE not in codes
+
+
 def test_no_topics_named_means_all_and_an_empty_list_means_none() -> None:
     desk = desk_with_offsets()
     assert len(ask(offset_fetch, Request(group_id="g", topics=None), desk, version=2).topics) == 2

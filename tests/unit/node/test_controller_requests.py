@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,6 +65,14 @@ async def test_that_a_disk_is_new_arrives(world: World) -> None:
         cluster,
         RegisterBroker(1, bytes(16), "h", 1, None, True, has_lost_its_log=True, internal_host="h", internal_port=1),
     )
+
+
+@in_world
+async def test_that_a_disk_lacks_its_last_records_arrives_with_the_epoch_it_is_known_by(world: World) -> None:
+    cluster = Controlled(world)
+
+    await arrived(cluster, replace(REGISTER, has_lost_its_tail=True))
+    await arrived(cluster, replace(REGISTER, has_lost_its_tail=True, previous_epoch=0))
 
 
 @in_world

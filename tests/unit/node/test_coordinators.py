@@ -14,6 +14,7 @@ import pytest
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsets, FetchOffsets, OffsetToCommit
 from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import PartitionChangeRecord
@@ -81,13 +82,13 @@ class Place:
         await asyncio.sleep(0)  # another node decides, and that takes its time
         return self.house.tell(command)
 
-    async def commit(self, group_id: str, offset: int, topic: str = "orders") -> Any:
+    async def commit(self, group_id: str, offset: int, topic: str = "orders", topic_id: bytes = NO_TOPIC_ID) -> Any:
         command = CommitOffsets(
             group_id=group_id,
             member_id="",
             instance_id=None,
             generation=-1,
-            offsets=(OffsetToCommit(topic=topic, partition=0, offset=offset, leader_epoch=-1, metadata=""),),
+            offsets=(OffsetToCommit(topic, 0, offset, leader_epoch=-1, metadata="", topic_id=topic_id),),
         )
         answer = asyncio.ensure_future(self.coordinators.ask(group_id, command))
         for _ in range(3):
@@ -209,6 +210,22 @@ async def test_offsets_of_a_deleted_topic_go_with_it(place: Place) -> None:
 
     assert place.committed("g") is None
     assert place.committed("g", "kept") == 2
+
+
+@run
+async def test_offsets_of_a_topic_that_was_made_anew_go_though_nobody_looked_in_between(place: Place) -> None:
+    """A node that was behind hears of the deletion and of the new topic in one go."""
+    old, new = place.house.image.topics["orders"].id, b"another topic id"
+    await place.commit("g", 7, topic_id=old)
+    place.house.tell(DeleteTopics((TopicToDelete(name="orders"),)))
+    place.house.create("orders", topic_id=new)
+    await place.commit("h", 1, topic_id=new)
+
+    place.coordinators.forget_deleted_topics()
+    await place.house.settle()
+
+    assert place.committed("g") is None
+    assert place.committed("h") == 1
 
 
 # --- moving with the leadership

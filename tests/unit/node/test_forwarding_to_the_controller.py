@@ -86,6 +86,36 @@ async def test_a_controller_that_hangs_up_is_looked_for_again(town: Town) -> Non
     assert response_in(slot, CREATE_TOPICS, 7).topics[0].error_code == Code.NONE
 
 
+@in_town()
+async def test_a_controller_whose_broker_is_fenced_answers_all_the_same(town: Town) -> None:
+    """Asked once more it would say that the topic exists, which it has just made."""
+    slot = town.ask(CREATE_TOPICS, 7, create())
+    await town.settle()
+
+    town.fence(SECOND)
+    assert not town.peers.links[0].is_closed
+    created(town.peers.sent[0])
+    await town.settle()
+
+    assert response_in(slot, CREATE_TOPICS, 7).topics[0].error_code == Code.NONE
+    assert len(town.peers.sent) == 1
+
+
+@in_town()
+async def test_a_controller_that_is_none_any_more_and_fenced_is_not_waited_for(town: Town) -> None:
+    town.ask(CREATE_TOPICS, 7, create())
+    await town.settle()
+    town.fence(SECOND)
+
+    town.cluster.controller_id = THIRD
+    town.forwarding.metadata_applied([])
+
+    assert town.peers.links[0].is_closed
+    town.peers.sent[0].fail(Unreachable("the link was closed"))
+    town.cluster.controller_id = HERE
+    await town.settle()
+
+
 @in_time
 async def test_without_a_controller_the_client_is_told_so_in_the_end(town: Town) -> None:
     town.cluster.controller_id = None

@@ -12,7 +12,7 @@ from chronik.node.steady_time import SteadyTime
 from chronik.trace.events import GroupChanged, GroupJoined, GroupLeft
 from chronik.trace.recorder import Recorder
 from tests.unit.core.machines.groups.host import GROUP, Host, consumer_beat, join
-from tests.unit.node.fakes import NODE_ID, FakeClock
+from tests.unit.node.fakes import NODE_ID, NOW_MS, FakeClock
 
 E = TypeVar("E")
 
@@ -136,6 +136,16 @@ def test_switched_off_nothing_is_told_or_kept() -> None:
 
     assert host.recorder.read().events == []
     assert host.changes._known == {}
+
+
+def test_how_long_a_classic_group_has_been_as_it_is_also_after_the_clock_was_set() -> None:
+    host = TracedHost(is_on=False)
+    host.now_ms, host.wall_ahead_ms = NOW_MS, 3_600_000
+    host.clock.wall_ms += 3_600_000
+    host.stable_group("a")
+    host.clock.advance(700)
+
+    assert host.changes.state_ms(host.classic()) == 700
 
 
 def test_how_long_a_group_has_been_as_it_is() -> None:

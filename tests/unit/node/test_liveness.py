@@ -11,6 +11,7 @@ import pytest
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, UnregisterBroker
+from chronik.node.checkpoints import CLEAN
 from chronik.node.identity import Identity, settle
 from chronik.node.liveness import SHUT_DOWN_MS_MAX, Liveness, NotTakenIn
 from tests.unit.api.fake_desk import CLUSTER_ID
@@ -118,6 +119,71 @@ async def test_a_new_disk_is_said_to_be_new_until_the_node_was_registered(world:
 
     registrations = [one for one in cluster.asked if isinstance(one, RegisterBroker) and one.broker_id == 1]
     assert [one.has_lost_its_log for one in registrations] == [True, False]
+    await second.liveness.shut_down()
+
+
+async def processes(world: World, *lives: tuple[str, bool]) -> list[bool]:
+    """One process after another on one disk, each with its durability and whether its stop was orderly. Which of them
+    said, when they registered, that the last of what was acknowledged may be missing."""
+    files, said = MemoryFiles(), []
+    for durability, is_orderly in lives:
+        cluster = Controlled(world, durability=durability)
+        living = Living(cluster, files)
+        await living.liveness.register("127.0.0.1", 9092)
+        files.remove(CLEAN)
+        living.liveness.start()
+        await pass_time(0.05)
+        [register] = [one for one in cluster.asked if isinstance(one, RegisterBroker)]
+        said.append(register.has_lost_its_tail)
+        await living.liveness.shut_down()
+        if is_orderly:
+            files.replace(CLEAN, b"")
+        else:
+            files.crash()
+    return said
+
+
+@pytest.mark.parametrize(
+    ("lives", "expected"),
+    [
+        ([("os", False), ("os", True), ("os", True)], [False, True, False]),
+        ([("sync", False), ("sync", True), ("sync", False)], [False, False, False]),
+        ([("os", False), ("sync", True), ("sync", False), ("sync", True)], [False, True, False, False]),
+        ([("os", False), ("sync", False), ("sync", True)], [False, True, True]),
+        ([("os", True), ("sync", False), ("sync", True)], [False, False, False]),
+        ([("sync", False), ("os", True)], [False, True]),
+    ],
+)
+def test_who_did_not_wait_for_syncs_and_was_killed_says_that_its_last_records_may_be_missing(
+    lives: list[tuple[str, bool]], expected: list[bool]
+) -> None:
+    """By what the process before it did, not by its own settings; in doubt it says so."""
+    found: list[bool] = []
+
+    @in_world
+    async def inside(world: World) -> None:
+        found.extend(await processes(world, *lives))
+
+    inside()
+    assert found == expected
+
+
+@in_world
+async def test_what_is_missing_is_said_once(world: World) -> None:
+    """A process that was unregistered has all it had."""
+    cluster = Controlled(world, durability="os")
+    first = Living(cluster)
+    await first.start()
+    await first.liveness._stop()  # killed
+    second = Living(cluster, first.files)
+    second.liveness._incarnation_id = b"another process."
+    await second.start()
+
+    cluster.tell(UnregisterBroker(1))
+    await pass_time(1)
+
+    registrations = [one for one in cluster.asked if isinstance(one, RegisterBroker) and one.broker_id == 1]
+    assert [one.has_lost_its_tail for one in registrations] == [False, True, False]
     await second.liveness.shut_down()
 
 

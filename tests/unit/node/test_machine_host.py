@@ -23,6 +23,7 @@ from tests.unit.node.fakes import NOW_MS, House
 EIO = OSError(errno.EIO, "Input/output error")
 ENOSPC = OSError(errno.ENOSPC, "No space left on device")
 TALLY = {"tally": 1}
+SAFE_WITHIN_MS = 5_000
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,14 @@ class AnswerAll:
 
 
 @dataclass
+class SayAll:
+    """Many words; whether they need to be one batch."""
+
+    words: list[str]
+    is_atomic: bool
+
+
+@dataclass
 class WaitForBell:
     pass
 
@@ -65,13 +74,18 @@ class Tally:
         self.counts: dict[str, int] = {}
         self.waiting: list[int] = []
         self.alarm_ms: int | None = None
+        self.expired = 0
+        self.told_ms = (0, 0)
 
-    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int) -> Decision:
+        self.told_ms = (now_ms, wall_ms)
         match command:
             case Say(word):
                 if not word:
                     raise Refused(Code.INVALID_REQUEST, "no word")
                 return Decision([Counted(word)], [Reply(ticket, self.counts.get(word, 0) + 1)])
+            case SayAll(words, is_atomic):
+                return Decision([Counted(word) for word in words], [Reply(ticket, len(words))], is_atomic)
             case Whisper(word):
                 return Decision([Counted(word, durable=False)], [Reply(ticket, "heard")])
             case Ask(word):
@@ -83,7 +97,9 @@ class Tally:
                 return Decision([Counted("bell")], [Reply(t, "ding") for t in self.waiting] + [Reply(ticket, "done")])
         raise TypeError(command)
 
-    def expire(self, now_ms: int) -> Decision:
+    def expire(self, now_ms: int, wall_ms: int) -> Decision:
+        self.told_ms = (now_ms, wall_ms)
+        self.expired += 1
         if self.alarm_ms is None or now_ms < self.alarm_ms:
             return Decision()
         return Decision([Counted("time")], [Reply(ticket, "late") for ticket in self.waiting])
@@ -119,6 +135,7 @@ class Hosted:
             SteadyTime(self.house.clock),
             self.applied.append,
             codes={Code.KAFKA_STORAGE_ERROR: Code.NOT_COORDINATOR},
+            safe_within_ms=SAFE_WITHIN_MS,
         )
 
     @property
@@ -230,6 +247,55 @@ async def test_the_facts_of_a_command_are_one_batch(hosted: Hosted) -> None:
 
 
 @run
+async def test_facts_that_stand_for_themselves_may_be_more_than_a_batch_holds(hosted: Hosted) -> None:
+    words = [f"word {number} {'x' * 1_000}" for number in range(2_000)]  # two megabytes
+
+    with pytest.raises(Refused) as caught:
+        hosted.host.ask(SayAll(words, is_atomic=True))
+    assert caught.value.code == Code.MESSAGE_TOO_LARGE
+    assert hosted.tally.counts == {}
+
+    answer = hosted.host.ask(SayAll(words, is_atomic=False))
+    await hosted.house.settle()
+
+    assert answer.result() == 2_000
+    assert [record.key for record in records_of(hosted.replica.log)] == [word.encode() for word in words]
+    assert [fact.word for facts in hosted.applied for fact in facts] == words
+
+
+@run
+async def test_of_facts_that_stand_for_themselves_those_are_true_that_the_log_took(hosted: Hosted) -> None:
+    words = [f"word {number} {'x' * 1_000}" for number in range(2_000)]
+
+    def full_after_the_first(facts: list[Any]) -> None:
+        hosted.house.files.failures["write"] = ENOSPC
+
+    hosted.host._applied = full_after_the_first
+    with pytest.raises(Refused):
+        hosted.host.ask(SayAll(words, is_atomic=False))
+    await hosted.house.settle()
+
+    written = [record.key.decode() for record in records_of(hosted.replica.log) if record.key is not None]
+    assert 0 < len(written) < len(words)
+    assert list(hosted.tally.counts) == written
+
+
+@run
+async def test_whoever_waits_for_what_does_not_become_safe_is_told_so_in_the_end(hosted: Hosted) -> None:
+    """A follower is gone, say: the client may look for another coordinator, and nothing piles up here."""
+    written, read = hosted.host.ask(Say("hello")), hosted.host.ask(Ask("hello"))
+
+    hosted.pass_time(SAFE_WITHIN_MS)
+
+    for answer in (written, read):
+        refusal = answer.exception()
+        assert isinstance(refusal, Refused)
+        assert refusal.code == Code.REQUEST_TIMED_OUT
+    assert hosted.host._asked == {}
+    await hosted.house.settle()
+
+
+@run
 async def test_a_wall_clock_that_is_set_back_for_hours_stops_no_machine(hosted: Hosted) -> None:
     hosted.house.clock.wall_ms -= 3 * 3_600_000
 
@@ -237,6 +303,19 @@ async def test_a_wall_clock_that_is_set_back_for_hours_stops_no_machine(hosted: 
     await hosted.house.settle()
 
     assert answer.result() == 1
+
+
+@run
+async def test_a_machine_is_told_a_time_that_never_jumps_and_what_the_wall_clock_shows(hosted: Hosted) -> None:
+    hosted.house.clock.wall_ms += 3_600_000
+    hosted.tally.alarm_ms = NOW_MS + 500
+
+    hosted.host.ask(Ask("hello"))
+    assert hosted.tally.told_ms == (NOW_MS, NOW_MS + 3_600_000)
+    hosted.pass_time(500)
+
+    assert hosted.tally.told_ms == (NOW_MS + 500, NOW_MS + 3_600_500)
+    await hosted.house.settle()
 
 
 # --- replay
@@ -314,6 +393,24 @@ async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machin
 
 
 # --- time
+
+
+@run
+async def test_while_the_log_takes_nothing_time_is_decided_on_once_a_second_whoever_asks_meanwhile(
+    hosted: Hosted,
+) -> None:
+    hosted.tally.alarm_ms = NOW_MS
+    hosted.house.files.failures["write"] = ENOSPC
+    hosted.host.ask(Ask("time"))
+    for _ in range(100):
+        hosted.pass_time(10)
+        hosted.host.ask(Ask("time"))
+    assert 1 <= hosted.tally.expired <= 2
+
+    hosted.house.files.failures.clear()
+    hosted.pass_time(RETRY_MS)
+    assert hosted.tally.counts == {"time": 1}
+    await hosted.house.settle()
 
 
 @run

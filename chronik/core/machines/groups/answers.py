@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 
 
 class JoinedMember(NamedTuple):
@@ -77,6 +78,7 @@ class FetchedOffset(NamedTuple):
     offset: int = -1  # -1: nothing is committed
     leader_epoch: int = -1
     metadata: str = ""
+    topic_id: bytes = NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)

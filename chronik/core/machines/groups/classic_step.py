@@ -14,6 +14,7 @@ from chronik.core.machines.groups.answers import Joined, JoinedMember, Synced
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState, InitialDelay
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.facts import ClassicGroupChanged, ClassicGroupSaved, TimerCleared, TimerSet
+from chronik.core.machines.groups.offsets import stamp_ms
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
 
@@ -21,10 +22,11 @@ from chronik.core.machines.machine import Decision, Reply
 class ClassicStep:
     """One classic group on its way from one value to the next."""
 
-    def __init__(self, group: ClassicGroup, config: GroupConfig, now_ms: int) -> None:
+    def __init__(self, group: ClassicGroup, config: GroupConfig, now_ms: int, wall_ms: int | None = None) -> None:
         self.group = group
         self.config = config
         self.now_ms = now_ms
+        self.stamp_ms = stamp_ms(now_ms, wall_ms)
         self._recorded = group
         self._facts: list[Any] = []
         self._timers: dict[TimerKey, int | None] = {}
@@ -47,7 +49,7 @@ class ClassicStep:
         self.group = replace(self.group, members={**self.group.members, member.member_id: member})
 
     def enter(self, state: ClassicState, **changes: Any) -> None:
-        self.group = replace(self.group, state=state, since_ms=self.now_ms, **changes)
+        self.group = replace(self.group, state=state, since_ms=self.stamp_ms, **changes)
 
     def save(self) -> None:
         """Make the group as it is now durable. Only a group at rest is: Stable or Empty."""
@@ -59,6 +61,10 @@ class ClassicStep:
 
     def clear_timer(self, kind: TimerKind, member_id: str = "") -> None:
         self._timers[TimerKey(kind, self.group.group_id, member_id)] = None
+
+    def has_set(self, key: TimerKey) -> bool:
+        """Whether this step has set the timer anew."""
+        return self._timers.get(key) is not None
 
     def renew_session(self, member: ClassicMember) -> None:
         self.set_timer(TimerKind.SESSION, member.session_timeout_ms, member.member_id)

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
+
 
 @dataclass(frozen=True, slots=True)
 class Join:
@@ -109,6 +111,7 @@ class OffsetToCommit(NamedTuple):
     offset: int
     leader_epoch: int = -1
     metadata: str | None = None
+    topic_id: bytes = NO_TOPIC_ID
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,9 +154,9 @@ class DeleteGroup:
 
 @dataclass(frozen=True, slots=True)
 class TopicsDeleted:
-    """Topics are gone, and with them all offsets committed for them. -> GroupsCleaned"""
+    """Topics are gone, and with them all offsets committed for them: names and ids. -> GroupsCleaned"""
 
-    topics: tuple[str, ...]
+    topics: frozenset[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)

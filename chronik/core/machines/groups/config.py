@@ -24,5 +24,6 @@ class GroupConfig:
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors; the first is the default
 
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
+    offsets_commit_timeout_ms: int = 5_000  # offsets.commit.timeout.ms
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes
     offsets_retention_check_interval_ms: int = 600_000  # offsets.retention.check.interval.ms

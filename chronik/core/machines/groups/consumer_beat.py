@@ -76,7 +76,8 @@ def _check_request(command: ConsumerBeat, config: GroupConfig) -> None:
             raise Refused(Code.INVALID_REQUEST, "RebalanceTimeoutMs must be provided in first request.")
         if command.owned is None or command.owned:
             raise Refused(Code.INVALID_REQUEST, "TopicPartitions must be empty when (re-)joining.")
-        if not command.subscribed_topics and not command.subscribed_regex:
+        # Empty is as good as set: the client's own pattern may match nothing yet.
+        if command.subscribed_topics is None and command.subscribed_regex is None:
             raise Refused(Code.INVALID_REQUEST, "Either SubscribedTopicNames or SubscribedTopicRegex must be set.")
     elif epoch == LEAVE_AND_RETURN_EPOCH and command.instance_id is None:
         raise Refused(Code.INVALID_REQUEST, "InstanceId can't be null.")

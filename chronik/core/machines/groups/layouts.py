@@ -42,6 +42,15 @@ class CommitValueV3:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitValueV4:
+    offset: int = field_of(INT64)
+    leader_epoch: int = field_of(INT32)
+    metadata: str = field_of(STRING)
+    commit_ms: int = field_of(INT64)
+    topic_id: bytes = field_of(UUID, tag=0, default=bytes(16))
+
+
+@dataclass(frozen=True, slots=True)
 class GroupKey:
     group_id: str = field_of(STRING)
 
@@ -150,7 +159,7 @@ class CurrentValue:
 OFFSET_KEY = Schema(OffsetKey, flexible=False)
 COMMIT_V1 = Schema(CommitValueV1, flexible=False)
 COMMIT_V3 = Schema(CommitValueV3, flexible=False)
-COMMIT_V4 = Schema(CommitValueV3, flexible=True)
+COMMIT_V4 = Schema(CommitValueV4, flexible=True)
 GROUP_KEY = Schema(GroupKey, flexible=False)
 MEMBER_KEY = Schema(MemberKey, flexible=False)
 METADATA_V3 = Schema(GroupMetadataValue, flexible=False)

@@ -75,16 +75,16 @@ class GroupsMachine:
 
     # Deciding
 
-    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
+    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
         check_lengths(command)
         match command:
             case Join() | Sync() | Beat() | Leave():
-                return self._decide_classic(ticket, command, now_ms)
+                return self._decide_classic(ticket, command, now_ms, wall_ms)
             case ConsumerBeat():
                 group = self.groups.get(command.group_id)
                 return consumer_beat.beat(ticket, command, group, self.config, now_ms)
             case CommitOffsets():
-                return offset_desk.commit(ticket, command, self.groups, self.config, now_ms)
+                return offset_desk.commit(ticket, command, self.groups, self.config, now_ms, wall_ms)
             case FetchOffsets():
                 return offset_desk.fetch(ticket, command, self.groups, self.offsets)
             case DeleteOffsets():
@@ -100,7 +100,9 @@ class GroupsMachine:
                 return Decision([], [Reply(ticket, describe_consumer(group_id, self.groups.get(group_id), default))])
         raise TypeError(f"not a command for groups: {command!r}")
 
-    def _decide_classic(self, ticket: int, command: Join | Sync | Beat | Leave, now_ms: int) -> Decision:
+    def _decide_classic(
+        self, ticket: int, command: Join | Sync | Beat | Leave, now_ms: int, wall_ms: int | None
+    ) -> Decision:
         group = self.groups.get(command.group_id)
         before: list[Any] = []
         if isinstance(group, ConsumerGroup):
@@ -114,7 +116,7 @@ class GroupsMachine:
             if not isinstance(command, Join) or command.member_id:
                 raise Refused(Code.UNKNOWN_MEMBER_ID)
             group = ClassicGroup(command.group_id)
-        step = ClassicStep(group, self.config, now_ms)
+        step = ClassicStep(group, self.config, now_ms, wall_ms)
         match command:
             case Join():
                 classic_join.join(step, ticket, command)
@@ -130,38 +132,42 @@ class GroupsMachine:
         decision.facts[:0] = before
         return decision
 
-    def expire(self, now_ms: int) -> Decision:
-        decision = Decision()
-        due: dict[str, list[TimerKey]] = {}
-        for key in self.timers.due(now_ms):
-            due.setdefault(key.group_id, []).append(key)
-        for group_id, keys in due.items():
-            self._extend(decision, self._expire_group(group_id, keys, now_ms))
-        return decision
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision:
+        """For one group at a time, and for the machine itself: what belongs to many would be a batch of any size."""
+        due = self.timers.due(now_ms)
+        if not due:
+            return Decision()
+        if _LOADED in due:
+            return self._start_after_replay(now_ms, wall_ms)
+        if _RETENTION in due:
+            return self._expire_offsets(now_ms, wall_ms)
+        return self._expire_group(due, now_ms, wall_ms)
 
-    def _expire_group(self, group_id: str, keys: list[TimerKey], now_ms: int) -> Decision:
-        group = self.groups.get(group_id)
+    def _expire_group(self, keys: list[TimerKey], now_ms: int, wall_ms: int | None) -> Decision:
+        group = self.groups.get(keys[0].group_id)
         if isinstance(group, ClassicGroup):
-            step = ClassicStep(group, self.config, now_ms)
+            step = ClassicStep(group, self.config, now_ms, wall_ms)
             for key in keys:
-                classic_members.expire(step, key)
+                if not step.has_set(key):  # what another one did may have given it more time
+                    classic_members.expire(step, key)
             return step.decision()
         if isinstance(group, ConsumerGroup):
             return consumer_beat.expire(group, keys)
-        decision = Decision([TimerCleared(key) for key in keys])
-        for key in keys:
-            if key == _LOADED:
-                self._extend(decision, self._start_after_replay(now_ms))
-            elif key == _RETENTION:
-                decision.facts += offset_desk.expire_offsets(self.groups, self.offsets, self.config, now_ms)
-                decision.facts.append(TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms))
-        return decision
+        return Decision([TimerCleared(key) for key in keys])
 
-    def _start_after_replay(self, now_ms: int) -> Decision:
-        decision = Decision([TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms)])
+    def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision:
+        """Each offset by itself: there may be more than a batch holds. The timer comes last, so that it is due until
+        all of them are gone."""
+        facts = offset_desk.expire_offsets(self.groups, self.offsets, self.config, now_ms, wall_ms)
+        facts.append(TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms))
+        return Decision(facts, is_atomic=False)
+
+    def _start_after_replay(self, now_ms: int, wall_ms: int | None) -> Decision:
+        retention = TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms)
+        decision = Decision([TimerCleared(_LOADED), retention])
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
-                step = ClassicStep(group, self.config, now_ms)
+                step = ClassicStep(group, self.config, now_ms, wall_ms)
                 classic_members.start_after_replay(group, step)
                 self._extend(decision, step.decision())
             else:
@@ -223,7 +229,7 @@ class GroupsMachine:
 
     def _forget_group(self, group_id: str) -> None:
         del self.groups[group_id]
-        self.timers.clear_where(lambda key: key.group_id == group_id)
+        self.timers.clear_group(group_id)
         if self.offsets.of(group_id):
             # Offsets outlive a group that turns into one of the other kind: they always have a group to belong to.
             self.groups[group_id] = ClassicGroup(group_id)

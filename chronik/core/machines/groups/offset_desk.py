@@ -36,7 +36,7 @@ from chronik.core.machines.groups.facts import (
     TargetSet,
     TimerSet,
 )
-from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, Offsets
+from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, Offsets, measuring_ms, stamp_ms
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
 
@@ -44,7 +44,9 @@ Group: TypeAlias = ClassicGroup | ConsumerGroup
 Groups: TypeAlias = Mapping[str, Group]
 
 
-def commit(ticket: int, command: CommitOffsets, groups: Groups, config: GroupConfig, now_ms: int) -> Decision:
+def commit(
+    ticket: int, command: CommitOffsets, groups: Groups, config: GroupConfig, now_ms: int, wall_ms: int | None = None
+) -> Decision:
     group = groups.get(command.group_id)
     _check_commit(command, group)
     facts: list[Any] = []
@@ -54,7 +56,7 @@ def commit(ticket: int, command: CommitOffsets, groups: Groups, config: GroupCon
         if len(metadata.encode()) > config.offset_metadata_max_bytes:
             codes.append(Code.OFFSET_METADATA_TOO_LARGE)
             continue
-        committed = _committed(offset, metadata, command.retention_ms, now_ms)
+        committed = _committed(offset, metadata, command.retention_ms, stamp_ms(now_ms, wall_ms))
         facts.append(OffsetSet(command.group_id, offset.topic, offset.partition, committed))
         codes.append(Code.NONE)
     if isinstance(group, ClassicGroup) and command.member_id in group.members:
@@ -74,14 +76,14 @@ def _check_commit(command: CommitOffsets, group: Group | None) -> None:
         case ConsumerGroup():
             if command.generation < 0 and group.is_empty:
                 return
-            if not command.knows_epochs:
+            if not command.knows_epochs and command.member_id in group.subscribers:
                 raise Refused(Code.UNSUPPORTED_VERSION, "a consumer group wants OffsetCommit v9 or later")
             group.check_epoch(command.member_id, command.generation)
 
 
-def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, now_ms: int) -> CommittedOffset:
-    expire_ms = NO_EXPIRY if retention_ms < 0 else now_ms + retention_ms
-    return CommittedOffset(offset.offset, offset.leader_epoch, metadata, now_ms, expire_ms)
+def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, commit_ms: int) -> CommittedOffset:
+    expire_ms = NO_EXPIRY if retention_ms < 0 else commit_ms + retention_ms
+    return CommittedOffset(offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id)
 
 
 def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: Offsets) -> Decision:
@@ -99,7 +101,8 @@ def _fetched(offsets: Offsets, group_id: str, topic: str, partition: int) -> Fet
     committed = offsets.get(group_id, topic, partition)
     if committed is None:
         return FetchedOffset(topic, partition)
-    return FetchedOffset(topic, partition, committed.offset, committed.leader_epoch, committed.metadata)
+    noted = committed.offset, committed.leader_epoch, committed.metadata, committed.topic_id
+    return FetchedOffset(topic, partition, *noted)
 
 
 def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets: Offsets) -> Decision:
@@ -127,7 +130,7 @@ def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: Off
     if not group.is_empty:
         raise Refused(Code.NON_EMPTY_GROUP)
     facts = [*_forget_offsets(command.group_id, offsets), *forget_group(group)]
-    return Decision(facts, [Reply(ticket, GroupDeleted())])
+    return Decision(facts, [Reply(ticket, GroupDeleted())], is_atomic=False)  # there may be more than a batch holds
 
 
 def _forget_offsets(group_id: str, offsets: Offsets) -> Iterator[Any]:
@@ -157,18 +160,21 @@ def forget_group(group: Group) -> list[Any]:
 
 def topics_deleted(ticket: int, command: TopicsDeleted, offsets: Offsets) -> Decision:
     facts = [OffsetSet(group_id, topic, p, None) for group_id, topic, p in offsets.of_topics(command.topics)]
-    return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))])
+    return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))], is_atomic=False)
 
 
-def expire_offsets(groups: Groups, offsets: Offsets, config: GroupConfig, now_ms: int) -> list[Any]:
+def expire_offsets(
+    groups: Groups, offsets: Offsets, config: GroupConfig, now_ms: int, wall_ms: int | None = None
+) -> list[Any]:
     """Forget offsets that outlived their retention, and then empty groups without any."""
+    at_ms = measuring_ms(now_ms, wall_ms)
     facts: list[Any] = []
     for group_id, group in groups.items():
         left = 0
         for topic, of_topic in offsets.of(group_id).items():
             for partition, committed in of_topic.items():
-                since_ms = _needed_until_ms(group, topic, committed, now_ms)
-                if committed.is_expired(now_ms, since_ms, config.offsets_retention_ms) and since_ms < now_ms:
+                since_ms = _needed_until_ms(group, topic, committed, at_ms)
+                if committed.is_expired(at_ms, since_ms, config.offsets_retention_ms) and since_ms < at_ms:
                     facts.append(OffsetSet(group_id, topic, partition, None))
                 else:
                     left += 1

@@ -41,6 +41,7 @@ from chronik.core.machines.groups.layouts import (
     TARGET,
     CommitValueV1,
     CommitValueV3,
+    CommitValueV4,
     CurrentValue,
     EpochValue,
     GroupKey,
@@ -54,7 +55,7 @@ from chronik.core.machines.groups.layouts import (
     TargetValue,
     TopicPartitionsValue,
 )
-from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset
+from chronik.core.machines.groups.offsets import NO_EXPIRY, NO_TOPIC_ID, CommittedOffset
 from chronik.core.machines.machine import LogRecord
 from chronik.core.records.schema import Schema
 
@@ -164,7 +165,9 @@ def _encode_commit(committed: CommittedOffset) -> bytes:
     if c.expire_ms != NO_EXPIRY:
         # Only the first layout has room for an expiry of its own; clients that ask for one know no leader epochs.
         return _pack(1, COMMIT_V1, CommitValueV1(c.offset, c.metadata, c.commit_ms, c.expire_ms))
-    return _pack(3, COMMIT_V3, CommitValueV3(c.offset, c.leader_epoch, c.metadata, c.commit_ms))
+    if c.topic_id == NO_TOPIC_ID:
+        return _pack(3, COMMIT_V3, CommitValueV3(c.offset, c.leader_epoch, c.metadata, c.commit_ms))
+    return _pack(4, COMMIT_V4, CommitValueV4(c.offset, c.leader_epoch, c.metadata, c.commit_ms, c.topic_id))
 
 
 def _decode_commit(value: bytes) -> CommittedOffset:
@@ -174,8 +177,12 @@ def _decode_commit(value: bytes) -> CommittedOffset:
         return CommittedOffset(old.offset, -1, old.metadata, old.commit_ms, old.expire_ms)
     if version not in (3, 4):
         raise Corrupt("OffsetCommitValue", f"version {version}")
-    new = (COMMIT_V3 if version == 3 else COMMIT_V4).decode(value, 2)
-    return CommittedOffset(new.offset, new.leader_epoch, new.metadata, new.commit_ms)
+    if version == 3:
+        new = COMMIT_V3.decode(value, 2)
+        return CommittedOffset(new.offset, new.leader_epoch, new.metadata, new.commit_ms)
+    newest = COMMIT_V4.decode(value, 2)
+    about = newest.offset, newest.leader_epoch, newest.metadata, newest.commit_ms
+    return CommittedOffset(*about, topic_id=newest.topic_id)
 
 
 def _metadata_of(group: ClassicGroup) -> GroupMetadataValue:

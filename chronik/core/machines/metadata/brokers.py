@@ -67,6 +67,8 @@ def register_broker(
     is_active = not (is_fenced or is_shutting_down)
     if command.has_lost_its_log and not is_amended:
         facts += left_by(image, command.broker_id, is_lost=True, is_wiped=True)
+    elif command.has_lost_its_tail and not (is_active or is_amended):
+        facts += left_by(image, command.broker_id, is_lost=True, is_shortened=True)
     elif not is_active:
         facts += left_by(image, command.broker_id)
     elif not image.is_active(command.broker_id):

@@ -47,8 +47,9 @@ class RegisterBroker:
     """A node is there, under this address. Answer: its broker epoch.
 
     In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
-    with an empty disk, so nobody may count on what it once had. Clients are told `host` and `port`; other nodes reach
-    it at its internal address, which is the same where none is given.
+    with an empty disk, so nobody may count on what it once had. `has_lost_its_tail`: it has its disk, and may lack the
+    last of what it acknowledged, which was not synced. Clients are told `host` and `port`; other nodes reach it at its
+    internal address, which is the same where none is given.
     """
 
     broker_id: int
@@ -61,6 +62,7 @@ class RegisterBroker:
     previous_epoch: int = ANY_BROKER_EPOCH  # of the last registration with the same disk
     internal_host: str = ""
     internal_port: int = 0
+    has_lost_its_tail: bool = False
 
 
 @dataclass(frozen=True, slots=True)

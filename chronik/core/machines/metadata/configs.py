@@ -21,6 +21,7 @@ from chronik.core.machines.metadata.commands import (
     Outcome,
     ResourceType,
 )
+from chronik.core.machines.metadata.elections import allowed_elections
 from chronik.core.machines.metadata.image import ALL_BROKERS, MetadataImage
 from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
@@ -28,6 +29,7 @@ from chronik.core.machines.metadata.records import ConfigRecord, PartitionChange
 
 GAPS = "chronik.gaps"
 MIN_IN_SYNC = "min.insync.replicas"
+UNCLEAN = "unclean.leader.election.enable"
 # Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
 # refused: nothing is throttled here.
 THROTTLES = frozenset(
@@ -53,7 +55,10 @@ def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any
             results.append(Outcome(refused.code, refused.message))
         else:
             results.append(DONE)
-    return ([] if command.validate_only else [*records, *_eligible_anew(image, records)]), tuple(results)
+    if command.validate_only:
+        return [], tuple(results)
+    records = [*records, *_eligible_anew(image, records)]
+    return [*records, *_elected_now(image, records)], tuple(results)
 
 
 def one_minimum(image: MetadataImage) -> list[Any]:
@@ -79,6 +84,18 @@ def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[Partiti
     names = sorted(image.topics) if is_for_all else [record.resource_name for record in altered]
     for name in names:
         yield from without_eligible(image.topics[name])
+
+
+def _elected_now(image: MetadataImage, records: list[Any]) -> list[PartitionChangeRecord]:
+    """Where unclean elections are allowed from now on, partitions that nobody leads need not wait any longer. (Kafka
+    looks for them every five minutes.) Decided by an image that has the new settings, as this one will."""
+    is_altered = any(isinstance(record, ConfigRecord) and record.name == UNCLEAN for record in records)
+    if not is_altered or next(image.holdings.leaderless_topics(), None) is None:
+        return []
+    ahead = image.copy()
+    for record in records:
+        ahead.apply(record)
+    return allowed_elections(ahead)
 
 
 def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> list[ConfigRecord]:

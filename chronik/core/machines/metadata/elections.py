@@ -60,6 +60,19 @@ def _elected(image: MetadataImage, name: str, number: int, is_unclean: bool) -> 
     return record
 
 
+def allowed_elections(image: MetadataImage) -> list[PartitionChangeRecord]:
+    """Partitions that nobody leads, of topics that allow unclean elections: anyone alive leads them."""
+    records: list[PartitionChangeRecord] = []
+    for topic_id in image.holdings.leaderless_topics():
+        topic = image.topic_by_id(topic_id)
+        if topic is None or not image.topic_config(topic.name).unclean_leader_election_enable:
+            continue
+        for number, partition in enumerate(topic.partitions):
+            record = None if partition.has_leader else PartitionChange(image, topic, number).record()
+            records += [] if record is None else [record]
+    return records
+
+
 def balance_due(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:
     """Every so often, partitions are given back to the first of their replicas, where it is alive and in sync."""
     if not config.auto_leader_rebalance_enable or image.holdings.is_balanced:

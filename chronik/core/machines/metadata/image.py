@@ -73,7 +73,9 @@ class Topic:
 
     @property
     def replication_factor(self) -> int:
-        return len(self.partitions[0].replicas) if self.partitions else 0
+        """Of a partition that moves: how many replicas it will have then."""
+        first = self.partitions[0] if self.partitions else None
+        return 0 if first is None else sum(replica not in first.removing for replica in first.replicas)
 
 
 class MetadataImage:

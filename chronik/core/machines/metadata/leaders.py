@@ -10,6 +10,9 @@ out in this order, as in Kafka's PartitionChangeBuilder:
    is eligible, else, only where unclean elections are allowed, the first that is alive at all, else nobody.
    A replica that came back with an empty disk while nobody led has nothing to lead with, and is passed over; when all
    have lost their logs there is nothing left to wait for.
+4. A replica that came back without what was not synced (`durability = "os"`) may lack records that were safe: it is
+   neither in sync nor eligible any longer. If it was the last in sync, those that are eligible are waited for, and it
+   leads only when none is left: what it has is then the most that is known of. Kafka elects its last known leader.
 
 Unlike Kafka with KIP-966, the in-sync set never becomes empty: its last member stays in it without leading, which
 also says who the last known leader was. While that member is dead it counts as eligible, not as in sync.
@@ -71,6 +74,7 @@ class PartitionChange:
         self.is_recovering = self.partition.is_recovering
         self.lost: int | None = None  # the broker whose copy does not count any longer: neither in sync nor eligible
         self.is_wiped = False  # that broker is there, with an empty disk
+        self.is_shortened = False  # that broker is there, and may lack the last records it had
         config = image.topic_config(topic.name)
         self.election = Election.UNCLEAN if config.unclean_leader_election_enable else Election.ONLINE
         self._min_insync_replicas = config.min_insync_replicas  # of so many replicas as there are, at most
@@ -116,7 +120,11 @@ class PartitionChange:
             self.replicas, self.in_sync, self.adding, self.removing = replicas, in_sync, (), ()
 
     def _elected(self) -> _Elected:
-        lost = self._lost_logs()
+        shortened = self._shortened()
+        lost = self._lost_logs(shortened)
+        if not _without(self._eligible(()), (*lost, *shortened)):
+            shortened = ()  # nobody is left who may have more
+        lost = _only(self.replicas, (*lost, *shortened))
         staying = _without(_only(self.in_sync, self.replicas), lost)
         alive = tuple(replica for replica in staying if self._may_lead(replica))
         eligible = _without(self._eligible(alive), lost)
@@ -124,18 +132,31 @@ class PartitionChange:
         if leader is not None:
             return _Elected(leader, alive or (leader,), _without(eligible, (leader,)))
         if self.election is Election.UNCLEAN:
-            with_a_log = self._first_of(_without(self.replicas, lost))
-            leader = self._first_of(self.replicas) if with_a_log is None else with_a_log
-            if leader is not None:
-                return _Elected(leader, (leader,), (), is_unclean=True)
-        last = self._last_known(eligible, lost)
+            for candidates in (shortened, _without(self.replicas, lost), self.replicas):
+                leader = self._first_of(candidates)
+                if leader is not None:
+                    return _Elected(leader, (leader,), (), is_unclean=True)
+        last = shortened or self._last_known(eligible, lost)
         return _Elected(NO_LEADER, last, _without(eligible, last), lost=lost)
 
-    def _lost_logs(self) -> Replicas:
+    def _lost_logs(self, shortened: Replicas) -> Replicas:
         """The replicas without a log, as far as that is known; none when there is no log left to wait for."""
         wiped = (self.lost,) if self.is_wiped else ()
-        lost = tuple(replica for replica in self.replicas if replica in (*self.partition.lost, *wiped))
+        lost = _only(self.replicas, (*_without(self.partition.lost, shortened), *wiped))
         return () if lost == self.replicas else lost
+
+    def _shortened(self) -> Replicas:
+        """The last one in sync, if it came back without its last records. While others are eligible, that is noted
+        among those that lost their logs."""
+        before = self.partition
+        last = before.in_sync[0]
+        if len(before.in_sync) > 1 or last not in self.replicas:
+            return ()
+        is_noted = _is_noted_as_shortened(before)
+        if last == self.lost:
+            is_empty = last in before.lost and not is_noted
+            return (last,) if self.is_shortened and not is_empty else ()
+        return (last,) if is_noted else ()
 
     def _eligible(self, in_sync: Replicas) -> Replicas:
         before = self.partition
@@ -167,10 +188,10 @@ class PartitionChange:
 
 
 def left_by(
-    image: MetadataImage, broker_id: int, *, is_lost: bool = False, is_wiped: bool = False
+    image: MetadataImage, broker_id: int, *, is_lost: bool = False, is_wiped: bool = False, is_shortened: bool = False
 ) -> list[PartitionChangeRecord]:
     """A broker goes: it leaves all in-sync sets, and others lead. `is_lost`: nobody counts on what it had any longer.
-    `is_wiped`: it is there, and what it had is gone."""
+    `is_wiped`: it is there, and what it had is gone. `is_shortened`: it is there, and may lack its last records."""
     records: list[PartitionChangeRecord] = []
     for topic_id in image.holdings.topics_of(broker_id):
         for topic, number, partition in _partitions(image, topic_id):
@@ -182,6 +203,7 @@ def left_by(
             change.in_sync = _without(partition.in_sync, (broker_id,))
             change.lost = broker_id if is_lost else None
             change.is_wiped = is_wiped
+            change.is_shortened = is_shortened
             records += _written(change)
     return records
 
@@ -200,10 +222,16 @@ def joined_by(image: MetadataImage, broker_id: int) -> list[PartitionChangeRecor
 
 
 def without_eligible(topic: Topic) -> Iterator[PartitionChangeRecord]:
-    """Another min.insync.replicas: who is eligible was so by the old one, and more may become safe without them now."""
+    """Another min.insync.replicas: who is eligible was so by the old one, and more may become safe without them now.
+    Not while they are waited for because the last one in sync was shortened: then nobody leads."""
     for number, partition in enumerate(topic.partitions):
-        if partition.eligible:
+        if partition.eligible and not _is_noted_as_shortened(partition):
             yield PartitionChangeRecord(number, topic.id, eligible_leader_replicas=())
+
+
+def _is_noted_as_shortened(partition: Partition) -> bool:
+    """Of the last one in sync: one without any log would have made room for those that are eligible."""
+    return partition.in_sync[0] in partition.lost and bool(partition.eligible)
 
 
 def _partitions(image: MetadataImage, topic_id: bytes) -> Iterator[tuple[Topic, int, Partition]]:

@@ -61,8 +61,9 @@ class MetadataMachine:
         self.controller = controller or ControllerConfig.of(image.node_config)
         self.sessions = Sessions()
 
-    def decide(self, ticket: int, command: Any, now_ms: int) -> Decision:
-        """What follows from a command. Raises Refused where a command is about one thing and the answer is no."""
+    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
+        """What follows from a command. Raises Refused where a command is about one thing and the answer is no.
+        No record has a time, so the wall clock does not matter."""
         facts, answer = self._decided(command, now_ms)
         return Decision(facts, [Reply(ticket, answer)])
 
@@ -104,7 +105,7 @@ class MetadataMachine:
         epoch = -1 if broker is None else broker.epoch
         return [ProducerIdsRecord(command.broker_id, epoch, block.end_id)], block
 
-    def expire(self, now_ms: int) -> Decision:
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision:
         """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas."""
         facts = sessions_expired(self.image, self.sessions, self.controller, now_ms)
         return Decision(facts or balance_due(self.image, self.sessions, self.controller, now_ms))

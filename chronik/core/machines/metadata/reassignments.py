@@ -56,9 +56,13 @@ def _begun(image: MetadataImage, topic: Topic, number: int, target: Replicas) ->
     change = PartitionChange(image, topic, number)
     present = change.partition
     original = _without(present.replicas, present.adding)
-    change.removing = tuple(sorted(_without(present.replicas, target)))
+    # Whom a move under way was adding, and nobody wants any more, is left out at once, unless somebody counts on it:
+    # then it goes with the others. It stays one that was added, so that it is no replica if the move is taken back.
+    counted_on = (*present.in_sync, *present.eligible)
+    unwanted = tuple(replica for replica in _without(present.adding, target) if replica in counted_on)
+    change.removing = tuple(sorted((*_without(original, target), *unwanted)))
     # Who a move under way was adding is still being added, unless it is in sync already. (Kafka forgets that it is.)
-    change.adding = tuple(sorted(_without(target, original)))
+    change.adding = tuple(sorted((*_without(target, original), *unwanted)))
     change.replicas = (*target, *change.removing)
     # A move never loses records, whatever the topic allows in an emergency.
     change.election = Election.ONLINE
@@ -93,7 +97,8 @@ def moves(image: MetadataImage, topics: Sequence[tuple[str, Sequence[int]]] | No
         for number in numbers:
             partition = image.partition(name, number)
             if partition is not None and partition.is_moving:
-                yield PartitionMove(name, number, partition.replicas, partition.adding, partition.removing)
+                adding = _without(partition.adding, partition.removing)  # both: an earlier move added it
+                yield PartitionMove(name, number, partition.replicas, adding, partition.removing)
 
 
 def _without(replicas: Replicas, gone: Replicas) -> Replicas:

@@ -248,36 +248,43 @@ class _Creation:
 
 def delete_topics(image: MetadataImage, command: DeleteTopics) -> tuple[list[Any], tuple[DeletedTopic, ...]]:
     """Records for every topic that goes. Our own topics stay: groups would be lost with them (Kafka lets them go)."""
+    times_named = Counter(_meant(image, wanted) for wanted in command.topics)
     records: list[Any] = []
-    results: list[DeletedTopic] = []
-    gone: dict[bytes, None] = {}
+    results: dict[TopicToDelete, DeletedTopic] = {}
     for wanted in command.topics:
         try:
-            topic = _topic_to_delete(image, wanted, gone)
+            topic = _topic_to_delete(image, wanted, times_named[_meant(image, wanted)])
         except Refused as refused:
-            results.append(DeletedTopic(wanted.name, wanted.topic_id, Outcome(refused.code, refused.message)))
+            results[wanted] = DeletedTopic(wanted.name, wanted.topic_id, Outcome(refused.code, refused.message))
             continue
-        gone[topic.id] = None
         records.append(RemoveTopicRecord(topic.id))
-        results.append(DeletedTopic(topic.name, topic.id, DONE))
-    return records, tuple(results)
+        results[wanted] = DeletedTopic(topic.name, topic.id, DONE)
+    return records, tuple(results.values())
 
 
-def _topic_to_delete(image: MetadataImage, wanted: TopicToDelete, gone: dict[bytes, None]) -> Topic:
+def _meant(image: MetadataImage, wanted: TopicToDelete) -> object:
+    """The same for a topic's name and its id. What is named by both or neither means no topic."""
+    if (wanted.name is None) == (wanted.topic_id is None):
+        return wanted
+    topic = image.topic(wanted.name) if wanted.name is not None else None
+    return topic.id if topic is not None else wanted.name or wanted.topic_id
+
+
+def _topic_to_delete(image: MetadataImage, wanted: TopicToDelete, times_named: int) -> Topic:
     if wanted.name is not None and wanted.topic_id is not None:
         raise Refused(Code.INVALID_REQUEST, "You may not specify both topic name and topic id.")
+    if wanted.name is None and wanted.topic_id is None:
+        raise Refused(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
+    if times_named > 1:
+        raise Refused(Code.INVALID_REQUEST, "The topic is named twice.")
     if wanted.name is not None:
         topic = image.topic(wanted.name)
         if topic is None:
             raise Refused(Code.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
-    elif wanted.topic_id is not None:
-        topic = image.topic_by_id(wanted.topic_id)
+    else:
+        topic = image.topic_by_id(wanted.topic_id or b"")
         if topic is None:
             raise Refused(Code.UNKNOWN_TOPIC_ID, "This server does not host this topic ID.")
-    else:
-        raise Refused(Code.INVALID_REQUEST, "Neither topic name nor id were specified.")
-    if topic.id in gone:
-        raise Refused(Code.INVALID_REQUEST, "The topic is named twice.")
     if topic.is_internal:
         raise Refused(Code.INVALID_REQUEST, f"Topic '{topic.name}' is internal and is not deleted.")
     return topic

@@ -39,20 +39,25 @@ class Host:
         self.machine = GroupsMachine(0, self.config)
         self.log: list[LogRecord] = []
         self.now_ms = now_ms
+        self.wall_ahead_ms = 0  # how far the wall clock was set forward (or back) since this host began
         self.answers: dict[int, Any] = {}
         self.facts: list[Any] = []  # of the last command
         self._last_ticket = 0
         for record in log or []:
             self.machine.replay(record)
             self.log.append(record)
-        self._take(self.machine.expire(self.now_ms))
+        self._take(self.machine.expire(self.now_ms, self.wall_ms))
+
+    @property
+    def wall_ms(self) -> int:
+        return self.now_ms + self.wall_ahead_ms
 
     def send(self, command: Any) -> int:
         """Ask; the ticket finds the answer in `answers`, now or later."""
         self._last_ticket += 1
         ticket = self._last_ticket
         try:
-            self._take(self.machine.decide(ticket, command, self.now_ms))
+            self._take(self.machine.decide(ticket, command, self.now_ms, self.wall_ms))
         except Refused as refused:
             self.facts = []
             self.answers[ticket] = refused
@@ -71,12 +76,12 @@ class Host:
         end_ms = self.now_ms + milliseconds
         while (deadline_ms := self.machine.next_deadline_ms()) is not None and deadline_ms <= end_ms:
             self.now_ms = max(self.now_ms, deadline_ms)
-            self._take(self.machine.expire(self.now_ms))
+            self._take(self.machine.expire(self.now_ms, self.wall_ms))
         self.now_ms = end_ms
 
     def restarted(self) -> Host:
-        """Another host that knows only what this one's log says."""
-        return Host(self.config, self.log, self.now_ms)
+        """Another host that knows only what this one's log says, and begins when the wall clock says so."""
+        return Host(self.config, self.log, self.wall_ms)
 
     def _take(self, decision: Decision) -> None:
         self.facts = decision.facts

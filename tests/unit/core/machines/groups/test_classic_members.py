@@ -165,3 +165,18 @@ def test_members_read_back_from_the_log_have_one_session_to_show_themselves() ->
     assert host.ask(beat("a", generation)) == HeartbeatSeen()
     host.wait(1_000)
     assert list(host.classic().members) == ["a"]
+
+
+def test_a_new_member_whose_time_is_up_in_the_moment_it_is_welcomed_stays() -> None:
+    """The rebalance ends, for want of the other one, just when the newcomer has waited for as long as he may."""
+    host = Host()
+    generation = host.stable_group("a", rebalance_timeout_ms=300_000)
+    ticket = host.joins("c", rebalance_timeout_ms=host.config.new_member_join_timeout_ms)
+    end_ms = host.now_ms + host.config.new_member_join_timeout_ms
+    while host.now_ms < end_ms:
+        host.ask(beat("a", generation))
+        host.wait(5_000)
+
+    assert host.answer(ticket).generation == generation + 1
+    assert list(host.classic().members) == ["c"]
+    assert str(host.classic().state) == "CompletingRebalance"

@@ -9,8 +9,8 @@ from chronik.core.machines.groups.facts import ClassicGroupChanged, ClassicGroup
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 
 
-def step_on(group: ClassicGroup, now_ms: int = 1_000) -> ClassicStep:
-    return ClassicStep(group, GroupConfig(initial_rebalance_delay_ms=0), now_ms)
+def step_on(group: ClassicGroup, now_ms: int = 1_000, wall_ms: int | None = None) -> ClassicStep:
+    return ClassicStep(group, GroupConfig(initial_rebalance_delay_ms=0), now_ms, wall_ms)
 
 
 def member(member_id: str, join_ticket: int | None = None) -> ClassicMember:
@@ -60,3 +60,14 @@ def test_only_the_last_word_on_a_timer_counts() -> None:
     step.set_timer(TimerKind.SYNC, 7)
     join, sync = TimerKey(TimerKind.JOIN, "g"), TimerKey(TimerKind.SYNC, "g")
     assert step.decision().facts == [TimerCleared(join), TimerSet(sync, 1_007)]
+
+
+def test_since_when_a_group_is_as_it_is_outlives_this_process_and_timers_do_not() -> None:
+    ahead = step_on(ClassicGroup("g"), now_ms=1_000, wall_ms=50_000)
+    ahead.enter(ClassicState.STABLE)
+    ahead.set_timer(TimerKind.SYNC, 7)
+    assert ahead.group.since_ms == 50_000
+    assert ahead.decision().facts[-1] == TimerSet(TimerKey(TimerKind.SYNC, "g"), 1_007)
+    behind = step_on(ClassicGroup("g"), now_ms=50_000, wall_ms=1_000)
+    behind.enter(ClassicState.STABLE)
+    assert behind.group.since_ms == 50_000

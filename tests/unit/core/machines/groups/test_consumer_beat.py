@@ -116,6 +116,24 @@ def test_a_member_may_subscribe_by_regex_and_change_its_mind() -> None:
     assert seen.assignment == orders(0, 1, 2, 3)
 
 
+@pytest.mark.parametrize("nothing", [{"subscribed_topics": ()}, {"subscribed_topics": None, "subscribed_regex": ""}])
+def test_a_member_may_join_before_there_is_anything_it_wants(nothing: dict[str, Any]) -> None:
+    """As a consumer does whose own pattern matches no topic yet."""
+    host = Host()
+    assert host.ask(consumer_beat("a", 0, **nothing)) == ConsumerBeatSeen("a", 1, 5_000, ())
+    assert host.consumer().state == "Stable"
+    assert host.ask(consumer_beat("a", 1)) == ConsumerBeatSeen("a", 1, 5_000, None)
+    host = host.restarted()
+    assert host.ask(consumer_beat("a", 1, subscribed_topics=("orders",))).assignment == orders(0, 1, 2, 3)
+
+
+def test_a_member_that_wants_nothing_takes_nothing_from_the_others() -> None:
+    host = Host()
+    host.ask(consumer_beat("a", 0))
+    assert host.ask(consumer_beat("b", 0, subscribed_topics=())).assignment == ()
+    assert host.ask(consumer_beat("a", 1)) == ConsumerBeatSeen("a", 2, 5_000, None)
+
+
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
@@ -125,7 +143,7 @@ def test_a_member_may_subscribe_by_regex_and_change_its_mind() -> None:
         ({"rebalance_timeout_ms": -1}, Code.INVALID_REQUEST),
         ({"owned": None}, Code.INVALID_REQUEST),
         ({"owned": orders(1)}, Code.INVALID_REQUEST),
-        ({"subscribed_topics": ()}, Code.INVALID_REQUEST),
+        ({"subscribed_topics": None}, Code.INVALID_REQUEST),
         ({"epoch": -3}, Code.INVALID_REQUEST),
         ({"epoch": -2}, Code.INVALID_REQUEST),
         ({"epoch": 5}, Code.GROUP_ID_NOT_FOUND),

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronik.core.machines.groups.commands import OffsetToCommit, TopicShape
+from chronik.core.machines.groups.commands import DeleteGroup, OffsetToCommit, TopicShape
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
+from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import LogRecord
 from tests.unit.core.machines.groups.host import NOW_MS, Host, commit, consumer_beat, fetch, join, leave, topic_id
 from tests.unit.core.machines.groups.storms import (
@@ -40,6 +41,23 @@ def test_a_machine_just_read_back_wants_to_be_woken_at_once_and_then_only_for_ol
     for fact in machine.expire(NOW_MS).facts:
         machine.apply(fact)
     assert machine.next_deadline_ms() == NOW_MS + machine.config.offsets_retention_check_interval_ms
+
+
+def test_a_group_with_an_empty_name_stops_no_timer_of_the_machine() -> None:
+    """Kafka takes commits for it. What is read back still gets its sessions, and old offsets are still looked for."""
+    host = Host()
+    host.stable_group("a")
+    host.ask(commit(OffsetToCommit("orders", 0, 1), group_id=""))
+    again = host.restarted()
+    retention = TimerKey(TimerKind.RETENTION)
+    assert {key.kind for key in again.machine.timers.deadlines()} == {TimerKind.RETENTION, TimerKind.SESSION}
+
+    again.wait(again.config.offsets_retention_check_interval_ms)
+    assert again.machine.timers.deadlines()[retention] > again.now_ms
+
+    again.ask(DeleteGroup(""))
+    assert "" not in again.machine.groups
+    assert retention in again.machine.timers
 
 
 def test_records_of_an_unknown_kind_are_passed_over() -> None:

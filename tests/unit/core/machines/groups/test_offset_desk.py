@@ -5,10 +5,13 @@ from __future__ import annotations
 import pytest
 
 from chronik.core.errors import Code
+from chronik.core.machines.groups import offset_desk
 from chronik.core.machines.groups.answers import FetchedOffset, GroupDeleted, GroupsCleaned, OffsetsDeleted
 from chronik.core.machines.groups.commands import DeleteGroup, DeleteOffsets, OffsetToCommit, TopicsDeleted
 from chronik.core.machines.groups.config import GroupConfig
-from tests.unit.core.machines.groups.host import GROUP, Host, commit, consumer_beat, fetch, join, leave
+from chronik.core.machines.groups.facts import OffsetSet, TimerSet
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
+from tests.unit.core.machines.groups.host import GROUP, NOW_MS, Host, commit, consumer_beat, fetch, join, leave
 from tests.unit.core.machines.groups.test_classic_group import subscription
 
 ORDERS_0 = OffsetToCommit("orders", 0, 42, 3, "a note")
@@ -61,12 +64,20 @@ def test_a_consumer_group_member_commits_and_fetches_at_its_epoch_only() -> None
     assert host.ask(commit(ORDERS_0, member_id="m", generation=epoch + 1)) is Code.STALE_MEMBER_EPOCH
     assert host.ask(commit(ORDERS_0, member_id="x", generation=epoch)) is Code.UNKNOWN_MEMBER_ID
     assert host.ask(commit(ORDERS_0)) is Code.UNKNOWN_MEMBER_ID
-    old = commit(ORDERS_0, member_id="m", generation=epoch, knows_epochs=False)
-    assert host.ask(old) is Code.UNSUPPORTED_VERSION
     assert host.ask(fetch(member_id="m", member_epoch=epoch)).offsets[0].offset == 42
     assert host.ask(fetch(member_id="m", member_epoch=epoch - 1)) is Code.STALE_MEMBER_EPOCH
     assert host.ask(fetch(member_id="x", member_epoch=epoch)) is Code.UNKNOWN_MEMBER_ID
     assert host.ask(fetch()).offsets[0].offset == 42
+
+
+def test_a_client_too_old_for_a_consumer_group_is_told_so_only_if_it_is_a_member() -> None:
+    host = Host()
+    epoch = host.ask(consumer_beat("m", 0)).member_epoch
+    for generation in (epoch, epoch + 1, -1):
+        by_member = commit(ORDERS_0, member_id="m", generation=generation, knows_epochs=False)
+        assert host.ask(by_member) is Code.UNSUPPORTED_VERSION
+    assert host.ask(commit(ORDERS_0, knows_epochs=False)) is Code.UNKNOWN_MEMBER_ID
+    assert host.ask(commit(ORDERS_0, member_id="x", generation=1, knows_epochs=False)) is Code.UNKNOWN_MEMBER_ID
 
 
 def test_an_empty_consumer_group_takes_commits_from_outside() -> None:
@@ -113,7 +124,7 @@ def test_offsets_of_deleted_topics_are_forgotten_in_all_groups() -> None:
     host = Host()
     host.ask(commit(ORDERS_0, OffsetToCommit("bills", 0, 1)))
     host.ask(commit(ORDERS_0, group_id="other"))
-    assert host.ask(TopicsDeleted(("orders",))) == GroupsCleaned(2)
+    assert host.ask(TopicsDeleted(frozenset({("orders", NO_TOPIC_ID)}))) == GroupsCleaned(2)
     host = host.restarted()
     assert [one.topic for one in host.ask(fetch()).offsets] == ["bills"]
     assert host.ask(fetch(group_id="other")).offsets == ()
@@ -187,3 +198,77 @@ def test_offsets_pass_to_a_group_of_the_other_kind() -> None:
     for each in (host, host.restarted()):
         assert each.ask(fetch()).offsets[0].offset == 42
         assert each.machine.groups[GROUP].is_empty
+
+
+# --- clocks that are set: timers go by the steady time, what is kept on disk by the wall clock as well
+
+
+@pytest.mark.parametrize(("now_ms", "wall_ms"), [(NOW_MS, NOW_MS + 10 * DAY_MS), (NOW_MS + 10 * DAY_MS, NOW_MS)])
+def test_a_commit_bears_the_later_of_both_times(now_ms: int, wall_ms: int) -> None:
+    host = Host()
+    generation = host.stable_group("a", session_timeout_ms=10_000)
+    command = commit(ORDERS_0, member_id="a", generation=generation, retention_ms=DAY_MS)
+    kept, session = offset_desk.commit(1, command, host.machine.groups, host.config, now_ms, wall_ms).facts
+    assert isinstance(kept, OffsetSet)
+    assert kept.committed is not None
+    assert (kept.committed.commit_ms, kept.committed.expire_ms) == (NOW_MS + 10 * DAY_MS, NOW_MS + 11 * DAY_MS)
+    assert isinstance(session, TimerSet)
+    assert session.deadline_ms == now_ms + 10_000
+
+
+@pytest.mark.parametrize("retention_ms", [-1, 7 * DAY_MS])
+@pytest.mark.parametrize("kind", ["committed alone", "empty group"])
+def test_nothing_expires_before_both_clocks_say_so(kind: str, retention_ms: int) -> None:
+    host = Host()
+    if kind == "empty group":
+        host.stable_group("m")
+        host.ask(leave(("m", None)))
+    host.ask(commit(ORDERS_0, retention_ms=retention_ms))
+
+    def expired(now_ms: int, wall_ms: int) -> list[object]:
+        return offset_desk.expire_offsets(host.machine.groups, host.machine.offsets, host.config, now_ms, wall_ms)
+
+    later_ms = NOW_MS + 10 * DAY_MS
+    assert expired(NOW_MS + 1, later_ms) == []  # the wall clock was set forward, or the machine was asleep
+    assert expired(later_ms, NOW_MS + 1) == []  # it was fast when this process started, and has been set right
+    assert OffsetSet(GROUP, "orders", 0, None) in expired(later_ms, later_ms)
+
+
+@pytest.mark.parametrize("kind", ["committed alone", "empty group", "session over"])
+def test_what_a_node_kept_that_started_before_its_clock_was_set_is_not_old_for_the_next(kind: str) -> None:
+    host = Host()
+    host.wall_ahead_ms = 10 * DAY_MS
+    if kind == "committed alone":
+        host.ask(commit(ORDERS_0))
+    else:
+        generation = host.stable_group("m")
+        host.ask(commit(ORDERS_0, member_id="m", generation=generation))
+        if kind == "empty group":
+            host.ask(leave(("m", None)))
+        else:
+            host.wait(100_000)
+        assert host.classic().is_empty
+    successor = host.restarted()
+    successor.wait(6 * DAY_MS)
+    assert successor.ask(fetch()).offsets != ()
+    successor.wait(2 * DAY_MS)
+    assert successor.ask(fetch()).offsets == ()
+
+
+def test_a_clock_that_is_set_forward_takes_neither_offsets_nor_members() -> None:
+    host = Host()
+    host.stable_group("m", session_timeout_ms=1_800_000)
+    host.ask(commit(ORDERS_0, group_id="other"))
+    host.wall_ahead_ms = 10 * DAY_MS
+    host.wait(2 * host.config.offsets_retention_check_interval_ms)
+    assert list(host.classic().members) == ["m"]
+    assert host.ask(fetch(group_id="other")).offsets != ()
+
+
+def test_a_clock_that_was_fast_when_its_node_started_takes_no_offsets_once_it_is_set_right() -> None:
+    host = Host()
+    host.ask(commit(ORDERS_0))
+    successor = Host(host.config, host.log, NOW_MS + 10 * DAY_MS)
+    successor.wall_ahead_ms = -10 * DAY_MS
+    successor.wait(2 * host.config.offsets_retention_check_interval_ms)
+    assert successor.ask(fetch()).offsets != ()

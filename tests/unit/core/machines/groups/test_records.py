@@ -59,6 +59,7 @@ FACTS: list[Any] = [
     TargetSet("g", "m", None),
     CurrentSet("g", "m", Current(6, 5, MemberState.UNREVOKED_PARTITIONS, frozenset({(ID, 0)}), frozenset({(ID, 1)}))),
     CurrentSet("g", "m", None),
+    OffsetSet("g", "t", 3, CommittedOffset(42, 5, "note", 1_000, topic_id=ID)),
 ]
 
 
@@ -75,6 +76,16 @@ def test_the_bytes_of_a_commit_are_kafka_s() -> None:
     # key: version 1, group, topic, partition. value: version 3, offset, leader epoch, metadata, commit timestamp
     assert record.key.hex() == "0001" + "000167" + "000174" + "00000003"
     assert record.value.hex() == "0003" + "000000000000002a" + "00000005" + "00046e6f7465" + "00000000000003e8"
+
+
+def test_a_commit_with_the_id_of_its_topic_has_kafka_s_bytes_too() -> None:
+    value = encode(FACTS[-1]).value
+    assert value is not None
+    # version 4 is a flexible one: the id is a field with a tag
+    assert (
+        value.hex()
+        == "0004" + "000000000000002a" + "00000005" + "056e6f7465" + "00000000000003e8" + "010010" + ID.hex()
+    )
 
 
 def test_the_bytes_of_a_classic_group_are_kafka_s() -> None:

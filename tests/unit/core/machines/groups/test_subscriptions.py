@@ -7,7 +7,14 @@ import pytest
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.groups.consumer_group import ConsumerGroup, Subscriber
-from chronik.core.machines.groups.subscriptions import applicants, check_regex, subscribed_topics, wants_after
+from chronik.core.machines.groups.subscriptions import (
+    INTERNAL_TOPICS,
+    applicants,
+    check_regex,
+    subscribed_topics,
+    wants_after,
+)
+from chronik.core.machines.metadata import names
 
 SHAPES = {
     name: TopicShape(name.encode().ljust(16)[:16], 1) for name in ("orders", "orders-eu", "bills", "__consumer_offsets")
@@ -23,6 +30,13 @@ def test_a_regex_means_whole_names_and_never_our_own_topics() -> None:
     assert list(subscribed_topics([], ["order"], SHAPES)) == []
     assert list(subscribed_topics([], [".*"], SHAPES)) == ["bills", "orders", "orders-eu"]
     assert list(subscribed_topics(["__consumer_offsets"], [], SHAPES)) == ["__consumer_offsets"]
+
+
+def test_no_topic_that_the_metadata_calls_internal_is_meant_by_a_regex() -> None:
+    """The machines do not know each other, so each has its own list."""
+    assert set(names.INTERNAL_TOPICS) <= set(INTERNAL_TOPICS)
+    shapes = {name: TopicShape(bytes(16), 1) for name in names.INTERNAL_TOPICS}
+    assert subscribed_topics([], [".*"], shapes) == {}
 
 
 def test_a_regex_sees_topics_that_appear_later() -> None:

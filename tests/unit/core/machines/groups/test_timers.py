@@ -32,11 +32,29 @@ def test_what_is_longest_overdue_comes_first() -> None:
     assert timers.due(30) == [B, A]
 
 
+def test_what_is_due_is_due_for_one_owner_after_the_other() -> None:
+    timers, other = Timers(), TimerKey(TimerKind.JOIN, "other")
+    timers.set(A, 20)
+    timers.set(other, 10)
+    timers.set(B, 30)
+    assert timers.due(30) == [other]
+    timers.clear(other)
+    assert timers.due(30) == [A, B]
+
+
+def test_a_group_without_a_name_has_no_hand_in_the_timers_of_the_machine() -> None:
+    timers, retention = Timers(), TimerKey(TimerKind.RETENTION)
+    timers.set(retention, 10)
+    timers.set(TimerKey(TimerKind.JOIN), 5)
+    timers.clear_group("")
+    assert timers.deadlines() == {retention: 10}
+
+
 def test_all_timers_of_a_group_can_be_cleared_at_once() -> None:
     timers = Timers()
     timers.set(A, 20)
     timers.set(TimerKey(TimerKind.JOIN, "other"), 30)
-    timers.clear_where(lambda key: key.group_id == "g")
+    timers.clear_group("g")
     assert timers.next_deadline_ms() == 30
     assert A not in timers
 

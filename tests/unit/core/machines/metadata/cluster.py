@@ -40,7 +40,13 @@ class Cluster(Asked):
             self.start(broker_id)
 
     def register(
-        self, broker_id: int, incarnation: int = 0, *, has_lost_its_log: bool = False, previous_epoch: int = -1
+        self,
+        broker_id: int,
+        incarnation: int = 0,
+        *,
+        has_lost_its_log: bool = False,
+        has_lost_its_tail: bool = False,
+        previous_epoch: int = -1,
     ) -> int:
         incarnation_id = (100 * broker_id + incarnation).to_bytes(16, "big")
         command = RegisterBroker(
@@ -50,6 +56,7 @@ class Cluster(Asked):
             9000 + broker_id,
             is_fenced=True,
             has_lost_its_log=has_lost_its_log,
+            has_lost_its_tail=has_lost_its_tail,
             previous_epoch=previous_epoch,
         )
         epoch: int = self.ask(command)
@@ -60,8 +67,10 @@ class Cluster(Asked):
         answer: HeartbeatAnswer = self.ask(BrokerHeartbeat(broker_id, epoch, seen_version, **wishes))
         return answer
 
-    def start(self, broker_id: int, incarnation: int = 0, *, has_lost_its_log: bool = False) -> None:
-        self.register(broker_id, incarnation, has_lost_its_log=has_lost_its_log)
+    def start(
+        self, broker_id: int, incarnation: int = 0, *, has_lost_its_log: bool = False, has_lost_its_tail: bool = False
+    ) -> None:
+        self.register(broker_id, incarnation, has_lost_its_log=has_lost_its_log, has_lost_its_tail=has_lost_its_tail)
         self.beat(broker_id)
 
     def fence(self, *broker_ids: int) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import RegisterBroker
+from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.controller_commands import (
     BrokerGone,
     BrokerHeartbeat,
@@ -183,6 +183,33 @@ def test_the_same_incarnation_again_keeps_its_epoch_and_its_partitions() -> None
 
     assert cluster.image.brokers[1] == before
     assert led(cluster.partition()) == (1, (1, 2), ())
+
+
+def test_the_same_incarnation_again_loses_nothing_though_it_says_again_what_it_lost_before() -> None:
+    """As after an answer that was lost: meanwhile it may have caught up."""
+    cluster = Cluster()
+    cluster.topic((1, 2), min_insync_replicas="2")
+    epoch = cluster.image.brokers[2].epoch
+    cluster.register(2, incarnation=1, has_lost_its_tail=True, previous_epoch=epoch)
+    cluster.beat(2)
+    cluster.alter(1, 2)
+    cluster.fence(2)
+    assert led(cluster.partition()) == (1, (1,), (2,))
+
+    cluster.register(2, incarnation=1, has_lost_its_tail=True, previous_epoch=epoch)
+
+    assert led(cluster.partition()) == (1, (1,), (2,))
+
+
+def test_a_node_without_followers_leads_on_in_its_epoch_though_its_tail_is_lost() -> None:
+    asked = Asked(brokers=())
+    asked.ask(RegisterBroker(1, bytes(16), "host", 9092))
+    asked.ask(CreateTopics((NewTopic("t", b"t" * 16, 1, 1),)))
+    before = asked.image.partition("t", 0)
+
+    asked.ask(RegisterBroker(1, b"another process.", "host", 9092, previous_epoch=0, has_lost_its_tail=True))
+
+    assert asked.image.partition("t", 0) == before
 
 
 def test_a_heartbeat_of_a_broker_nobody_knows_is_stale() -> None:

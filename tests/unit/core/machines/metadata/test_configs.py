@@ -16,12 +16,13 @@ from chronik.core.machines.metadata.commands import (
     ResourceType,
 )
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.records import ConfigRecord
-from tests.unit.core.machines.metadata.cluster import Cluster
-from tests.unit.core.machines.metadata.machine_asked import Asked, topic_id
+from chronik.core.machines.metadata.records import NO_LEADER, ConfigRecord
+from tests.unit.core.machines.metadata.cluster import Cluster, led
+from tests.unit.core.machines.metadata.machine_asked import Asked, content, topic_id
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 TOPIC, BROKER = ResourceType
+UNCLEAN = "unclean.leader.election.enable"
 
 
 def with_topic(settings: dict[str, str] | None = None) -> Asked:
@@ -266,3 +267,73 @@ def test_the_minimum_of_all_is_altered_for_all_and_never_taken_back() -> None:
     assert cluster.image.topic_config("any").min_insync_replicas == 1
     cluster.start(3)
     assert cluster.image.broker_overrides("") == {key: "1"}
+
+
+def leaderless() -> Cluster:
+    """Two topics whose only replica in sync is dead, while another is alive."""
+    cluster = Cluster()
+    cluster.topic((1, 2), (1, 3))
+    cluster.topic((1, 2), name="u")
+    cluster.fence(2, 3, 1)
+    cluster.unfence(2, 3)
+    assert [led(cluster.partition(*of)) for of in ((0, "t"), (1, "t"), (0, "u"))] == [(NO_LEADER, (1,), ())] * 3
+    return cluster
+
+
+def test_unclean_elections_allowed_for_a_topic_are_held_where_nobody_leads() -> None:
+    cluster = leaderless()
+
+    assert not alter(cluster, (UNCLEAN, SET, "true")).code
+
+    assert [led(cluster.partition(number)) for number in (0, 1)] == [(2, (2,), ()), (3, (3,), ())]
+    assert all(cluster.partition(number).is_recovering for number in (0, 1))
+    assert led(cluster.partition(name="u")) == (NO_LEADER, (1,), ()), "it was not allowed for this one"
+
+
+def test_unclean_elections_allowed_for_all_brokers_are_held_where_nobody_leads() -> None:
+    cluster = leaderless()
+    alter(cluster, (UNCLEAN, SET, "false"), of=(TOPIC, "u"))
+
+    assert not alter(cluster, (UNCLEAN, SET, "true"), of=(BROKER, "")).code
+
+    assert [led(cluster.partition(number)) for number in (0, 1)] == [(2, (2,), ()), (3, (3,), ())]
+    assert led(cluster.partition(name="u")) == (NO_LEADER, (1,), ()), "it forbids them itself"
+
+
+def test_a_topic_that_takes_back_its_own_refusal_has_them_as_well() -> None:
+    cluster = leaderless()
+    alter(cluster, (UNCLEAN, SET, "false"))
+    alter(cluster, (UNCLEAN, SET, "true"), of=(BROKER, ""))
+    assert not cluster.partition().has_leader
+
+    alter(cluster, (UNCLEAN, DELETE, None))
+
+    assert cluster.partition().leader == 2
+
+
+def test_no_election_is_held_when_they_are_only_tried_or_forbidden_or_nobody_is_alive() -> None:
+    cluster = leaderless()
+    alter(cluster, (UNCLEAN, SET, "true"), validate_only=True)
+    alter(cluster, (UNCLEAN, SET, "false"))
+    assert not cluster.partition().has_leader
+
+    cluster.fence(2, 3)
+    alter(cluster, (UNCLEAN, SET, "true"))
+    assert not cluster.partition().has_leader
+    cluster.unfence(2)
+
+    assert [cluster.partition(number).leader for number in (0, 1)] == [2, NO_LEADER]
+
+
+def test_an_election_sees_what_else_was_altered_with_it() -> None:
+    cluster = leaderless()
+    before = content(cluster.image)
+
+    decision = cluster.machine.decide(
+        5, AlterConfigs((ConfigChange(TOPIC, "t", ((UNCLEAN, SET, "true"), ("min.insync.replicas", SET, "2"))),)), 0
+    )
+
+    assert content(cluster.image) == before, "decide changes nothing"
+    cluster.take(decision.facts)
+    assert led(cluster.partition()) == (2, (2,), ())
+    assert content(cluster.replayed().image) == content(cluster.image)

@@ -56,18 +56,26 @@ class ControllerStorm(RuleBasedStateMachine):
         self.wiped = -1  # the broker that says, with the command, that its disk is empty
         self.unclean_now = False  # the command asks for unclean elections itself
         for broker_id in (1, 2, 3):
-            self.register(broker_id, 0, False)
+            self.register(broker_id, 0, "nothing")
             self.heartbeat(broker_id, True, False, False)
         self.create_by_hand("a", [(1, 2, 3), (2, 3, 1)], 2, False)
         self.create_by_hand("b", [(3, 1), (1, 2)], 1, True)
 
     # Events
 
-    @rule(broker_id=BROKERS, incarnation=st.integers(0, 2), is_lost=st.sampled_from([False, False, True]))
-    def register(self, broker_id: int, incarnation: int, is_lost: bool) -> None:
-        incarnation_id = bytes([broker_id, incarnation]) * 8
-        self.wiped = broker_id if is_lost else -1
-        self.ask(RegisterBroker(broker_id, incarnation_id, "h", 9, None, is_fenced=True, has_lost_its_log=is_lost))
+    @rule(broker_id=BROKERS, incarnation=st.integers(0, 2), lost=st.sampled_from(["nothing", "nothing", "tail", "log"]))
+    def register(self, broker_id: int, incarnation: int, lost: str) -> None:
+        command = RegisterBroker(
+            broker_id,
+            incarnation_id=bytes([broker_id, incarnation]) * 8,
+            host="h",
+            port=9,
+            is_fenced=True,
+            has_lost_its_log=lost == "log",
+            has_lost_its_tail=lost == "tail",
+        )
+        self.wiped = broker_id if lost == "log" else -1
+        self.ask(command)
         self.wiped = -1
 
     @rule(
@@ -227,8 +235,10 @@ class ControllerStorm(RuleBasedStateMachine):
             assert new.leader_epoch == old.leader_epoch + 1
             if new.leader >= 0 and not may_be_unclean:
                 has_everything = (*old.in_sync, *old.eligible, *self.vouched_for)
-                is_all_lost = all(replica in (*old.lost, self.wiped) for replica in new.replicas)
-                assert is_all_lost or new.leader not in (*old.lost, self.wiped), "who has nothing does not lead"
+                # Who was in sync beside others that are eligible has lost its tail only.
+                wiped = tuple(replica for replica in old.lost if not (old.eligible and replica in old.in_sync))
+                is_all_lost = all(replica in (*wiped, self.wiped) for replica in new.replicas)
+                assert is_all_lost or new.leader not in (*wiped, self.wiped), "who has nothing does not lead"
                 assert new.leader in has_everything
         if old.is_moving and not new.is_moving and any(replica in new.replicas for replica in old.adding):
             assert all(replica in new.in_sync for replica in new.replicas), "a move is done when all are in sync"
@@ -257,7 +267,8 @@ class ControllerStorm(RuleBasedStateMachine):
                     assert all(member in one.replicas for member in one.lost)
                     assert len(one.lost) < len(one.replicas), "there is somebody to wait for"
                 assert not (one.lost and one.has_leader)
-                if len(one.in_sync) >= min(factors.min_insync_replicas, len(one.replicas)):
+                is_enough = len(one.in_sync) >= min(factors.min_insync_replicas, len(one.replicas))
+                if is_enough and one.in_sync[0] not in one.lost:
                     assert not one.eligible
                 known = self.led.setdefault((topic.id, number, one.leader_epoch), one.leader)
                 assert known == one.leader, "one leader an epoch"

@@ -174,3 +174,105 @@ def test_a_move_is_done_when_the_one_that_is_to_stay_is_elected_alone() -> None:
 
     assert placed(cluster.partition()) == ((2,), (), ())
     assert led(cluster.partition()) == (2, (2,), ())
+
+
+def test_a_move_led_elsewhere_and_taken_back_leaves_the_replicas_of_the_beginning() -> None:
+    cluster = Cluster((1, 2, 3))
+    cluster.topic((1,))
+    cluster.move(2)
+
+    cluster.move(3)
+    assert placed(cluster.partition()) == ((3, 1), (3,), (1,)), "nobody wants 2 any more, and nobody counts on it"
+    assert cluster.partition().leader_epoch == 1, "2 must see that it is no replica any longer"
+    assert cluster.move() == Code.NONE
+
+    assert placed(cluster.partition()) == ((1,), (), ())
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def led_elsewhere(*in_sync: int, leader: int) -> Cluster:
+    """From 1 to 2 and 4; and then, with these in sync, to 3."""
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.topic((1,))
+    cluster.move(2, 4)
+    cluster.alter(1, 2)
+    if leader == 2:
+        cluster.fence(1)
+        cluster.unfence(1)
+        cluster.alter(*in_sync)
+    assert (cluster.partition().leader, cluster.partition().in_sync) == (leader, in_sync)
+    cluster.move(3)
+    return cluster
+
+
+def test_who_is_in_sync_stays_until_the_new_target_is_and_goes_with_a_move_taken_back() -> None:
+    cluster = led_elsewhere(1, 2, leader=1)
+    assert cluster.partition().replicas == (3, 1, 2)
+    assert led(cluster.partition()) == (1, (1, 2), ())
+    assert list(moves(cluster.image)) == [PartitionMove("t", 0, (3, 1, 2), (3,), (1, 2))]
+
+    assert cluster.move() == Code.NONE
+
+    assert placed(cluster.partition()) == ((1,), (), ())
+    assert led(cluster.partition()) == (1, (1,), ())
+
+
+def test_who_leads_goes_on_leading_until_the_move_is_done_or_taken_back() -> None:
+    done, taken_back = led_elsewhere(2, 1, leader=2), led_elsewhere(2, 1, leader=2)
+    assert led(done.partition()) == (2, (2, 1), ())
+
+    done.alter(2, 1, 3)
+    assert placed(done.partition()) == ((3,), (), ())
+    assert led(done.partition()) == (3, (3,), ())
+
+    assert taken_back.move() == Code.NONE
+    assert placed(taken_back.partition()) == ((1,), (), ())
+    assert led(taken_back.partition()) == (1, (1,), ())
+
+
+def test_a_move_led_elsewhere_is_not_taken_back_when_only_who_was_added_is_in_sync() -> None:
+    cluster = led_elsewhere(2, leader=2)
+
+    assert cluster.move() == Code.INVALID_REPLICA_ASSIGNMENT
+
+    assert led(cluster.partition()) == (2, (2,), ())
+    cluster.alter(2, 3)
+    assert placed(cluster.partition()) == ((3,), (), ())
+
+
+def test_a_move_led_elsewhere_twice_still_knows_where_it_began() -> None:
+    cluster = led_elsewhere(1, 2, leader=1)
+
+    cluster.move(4)
+    assert cluster.partition().replicas == (4, 1, 2)
+    cluster.move(1, 3)
+    assert placed(cluster.partition())[0] == (1, 3, 2)
+    assert cluster.move() == Code.NONE
+
+    assert placed(cluster.partition()) == ((1,), (), ())
+
+
+def test_a_move_led_back_to_where_it_began_is_over() -> None:
+    cluster = four()
+    cluster.move(3, 4)
+
+    cluster.move(1, 2)
+
+    assert placed(cluster.partition()) == ((1, 2), (), ())
+    assert led(cluster.partition()) == (1, (1, 2), ())
+
+
+def test_who_was_added_and_is_eligible_is_not_left_out() -> None:
+    """It has all that is safe, and may be the first to come back."""
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.topic((1, 4), min_insync_replicas="2")
+    cluster.move(2, 3)
+    cluster.alter(1, 4, 2)
+    cluster.fence(4, 2, 1)
+    assert 2 in cluster.partition().eligible
+    assert not cluster.partition().has_leader
+
+    cluster.move(1, 3)
+    cluster.unfence(2)
+
+    assert cluster.partition().leader == 2

@@ -138,15 +138,6 @@ def test_names_that_collide_in_dot_and_underscore_are_refused() -> None:
     ]
 
 
-def test_a_deleted_topic_leaves_its_name_free_and_collides_no_more() -> None:
-    asked = Asked()
-    create(asked, "a.b")
-
-    asked.ask(DeleteTopics((TopicToDelete("a.b"),)))
-
-    assert create(asked, "a_b") == [Code.NONE]
-
-
 def test_the_metadata_log_is_no_topic_to_create() -> None:
     assert create(Asked(), "__cluster_metadata") == [Code.INVALID_REQUEST]
 
@@ -312,47 +303,6 @@ def test_an_internal_topic_that_is_none_of_ours_is_refused() -> None:
     assert caught.value.code is Code.INVALID_TOPIC_EXCEPTION
 
 
-def test_topics_are_deleted_by_name_and_by_id() -> None:
-    asked = Asked()
-    create(asked, "a", "b", "c")
-
-    results = asked.ask(DeleteTopics((TopicToDelete("a"), TopicToDelete(topic_id=topic_id(101)))))
-
-    assert [(one.name, one.topic_id, one.outcome.code) for one in results] == [
-        ("a", topic_id(100), Code.NONE),
-        ("b", topic_id(101), Code.NONE),
-    ]
-    assert list(asked.image.topics) == ["c"]
-    assert asked.image.topic_by_id(topic_id(100)) is None
-
-
-def test_what_cannot_be_deleted_is_told_why() -> None:
-    asked = Asked()
-    create(asked, "a")
-    asked.ask(CreateInternalTopic("__consumer_offsets", topic_id(1)))
-    wanted = (
-        TopicToDelete("nope"),
-        TopicToDelete(topic_id=topic_id(77)),
-        TopicToDelete("a", topic_id(100)),
-        TopicToDelete(),
-        TopicToDelete("__consumer_offsets"),
-        TopicToDelete("a"),
-        TopicToDelete(topic_id=topic_id(100)),
-    )
-
-    results = asked.ask(DeleteTopics(wanted))
-
-    assert [one.outcome.code for one in results] == [
-        Code.UNKNOWN_TOPIC_OR_PARTITION,
-        Code.UNKNOWN_TOPIC_ID,
-        Code.INVALID_REQUEST,
-        Code.INVALID_REQUEST,
-        Code.INVALID_REQUEST,
-        Code.NONE,
-        Code.INVALID_REQUEST,
-    ]
-
-
 def test_a_deleted_topics_settings_do_not_come_back_with_its_name() -> None:
     asked = Asked()
     create(asked, "t", configs=(("retention.ms", "5"),))
@@ -479,3 +429,19 @@ def test_the_default_replication_factor_is_the_setting() -> None:
 
     assert created.replication_factor == 3
     assert len(cluster.partition().replicas) == 3
+
+
+def test_partitions_added_during_a_move_get_as_many_replicas_as_it_leads_to() -> None:
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.topic((1, 2))
+    cluster.move(3, 4)
+    assert len(cluster.partition().replicas) == 4
+
+    assert [one.code for one in cluster.ask(CreatePartitions((MorePartitions("t", 2),)))] == [Code.NONE]
+    by_hand = CreatePartitions((MorePartitions("t", 3, ((1, 2),)),))
+    assert [one.code for one in cluster.ask(by_hand)] == [Code.NONE]
+    assert [len(cluster.partition(number).replicas) for number in (1, 2)] == [2, 2]
+
+    cluster.move(1, 2, 3)  # to more
+    cluster.ask(CreatePartitions((MorePartitions("t", 4),)))
+    assert len(cluster.partition(3).replicas) == 3
