@@ -2,27 +2,32 @@
 
     DIR/cluster.json             the cluster's id and its nodes' numbers
     DIR/node-1/chronik.toml      what node 1 is started with: to be read and changed
+    DIR/node-1/launched.json     what it was started with last
     DIR/node-1/node.log          what it prints
     DIR/node-1/data/             its messages
 
-A node's config file is the only place that says where it listens and where its messages are. That it is alive is known
-from the lock on its data directory, which also holds its process id: so a process id that the operating system has
-given to another program meanwhile is never taken for a node's.
+A node's config file says where it is to listen and where its messages are to be. What has been changed there since it
+was started, or mistyped, does not hold for the process that runs: where that is and where it listens is in
+`launched.json`. That it is alive is known from the lock on its data directory, which also holds its process id: so a
+process id that the operating system has given to another program meanwhile is never taken for a node's.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
+from chronik.cli.cluster_config import VOTERS, as_toml, checked, with_voters
+from chronik.cli.cluster_files import held, in_words, replace
 from chronik.cli.errors import CliError
 from chronik.core.config.definitions import BadConfig
-from chronik.shell.data_dir import holder_of
+from chronik.shell.data_dir import LOCK, holder_of
 from chronik.shell.errors import StartError
 from chronik.shell.settings import read_config_file
 
@@ -31,9 +36,17 @@ if TYPE_CHECKING:
 
 STATE = "cluster.json"
 CONFIG = "chronik.toml"
+LAUNCHED = "launched.json"
 FORMAT = 1
 
 Address = tuple[str, int]
+
+
+class Running(NamedTuple):
+    """A node's process, and the settings it was started with; without settings where these cannot be known."""
+
+    pid: int
+    settings: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -58,25 +71,81 @@ class ClusterNode:
             return checked(read_config_file(str(self.config_path)))
         except StartError as problem:
             raise CliError(problem.message, f"it is the config of node {self.id}") from None
+        except CliError as problem:
+            raise CliError(
+                f"the config file {self.config_path} of node {self.id} is wrong: {problem.message}", problem.hint
+            ) from None
+
+    def problem(self) -> str | None:
+        """What is wrong with its config file, if anything."""
+        try:
+            _ = self.config
+        except CliError as problem:
+            return str(problem)
+        return None
+
+    def note_launch(self) -> None:
+        """Before it is started: what it is started with. Raises OSError, CliError."""
+        settings = {**self.config.given, "log.dirs": os.path.abspath(self.config.log_dirs)}
+        noted = {"config": str(self.config_path), "settings": settings}
+        replace(self.directory / LAUNCHED, json.dumps(noted, indent=2) + "\n")
+
+    def running(self) -> Running | None:
+        """Its process while it is alive. Raises CliError."""
+        for settings in self._possible_settings():
+            data_dir = settings.get("log.dirs") or str(self.directory / "data")
+            with in_words(Path(data_dir, LOCK)):
+                pid = holder_of(data_dir)
+            if pid is not None:
+                return Running(pid, settings)
+        return None
+
+    def _possible_settings(self) -> Iterator[Mapping[str, str]]:
+        """Those that it was launched with; or somebody has started it by hand, and then it has those of its file."""
+        noted = self._noted_settings()
+        if noted:
+            yield noted
+        yield {} if self.problem() else {**self.config.given, "log.dirs": self.config.log_dirs}
+
+    def _noted_settings(self) -> Mapping[str, str]:
+        try:
+            noted = json.loads((self.directory / LAUNCHED).read_text(encoding="utf-8"))
+            # In a copy of the whole directory it says where the nodes of the first one are.
+            if noted["config"] == str(self.config_path):
+                return {str(key): str(value) for key, value in noted["settings"].items()}
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            pass  # never launched, or by a version that did not note it
+        return {}
+
+    def pid(self) -> int | None:
+        """Its process while it is alive, else None. Raises CliError."""
+        found = self.running()
+        return None if found is None else found.pid
+
+    @property
+    def config_in_force(self) -> NodeConfig:
+        """Of its process while that runs, else that of its file. Raises CliError."""
+        found = self.running()
+        return self.config if found is None or not found.settings else checked(found.settings)
 
     @property
     def data_dir(self) -> str:
-        return self.config.log_dirs
+        return self.config_in_force.log_dirs
 
     @property
     def address(self) -> Address:
-        """Where it listens, for clients and other nodes."""
-        host, port = self.config.address
-        return ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host), port
+        """Where it listens, for clients and other nodes. Raises CliError."""
+        return _listens_at(self.config_in_force)
+
+    @property
+    def configured_address(self) -> Address:
+        """Where it will listen when it is started the next time. Raises CliError."""
+        return _listens_at(self.config)
 
     @property
     def http(self) -> str | None:
-        where = self.config.http_host_and_port
+        where = self.config_in_force.http_host_and_port
         return None if where is None else f"http://{written(where)}"
-
-    def pid(self) -> int | None:
-        """Its process while it is alive, else None."""
-        return holder_of(self.data_dir)
 
 
 @dataclass
@@ -103,19 +172,26 @@ class ClusterDirectory:
     def find(cls, path: str) -> ClusterDirectory | None:
         """The cluster that was started here, None in a new or empty directory. Raises CliError for anything else."""
         directory = Path(os.path.abspath(path))
-        try:
-            text = (directory / STATE).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            _refuse_foreign(directory, path)
-            return None
-        except (OSError, UnicodeDecodeError) as problem:
-            raise CliError(f"{directory / STATE} cannot be read: {problem}", "give another --data-dir") from None
-        return cls._parsed(directory, text)
+        with in_words(directory / STATE, "give another --data-dir"):
+            try:
+                content = (directory / STATE).read_bytes()
+            except FileNotFoundError:
+                _refuse_foreign(directory, path)
+                return None
+        return cls._parsed(directory, content)
 
     @classmethod
-    def _parsed(cls, directory: Path, text: str) -> ClusterDirectory:
+    @contextlib.contextmanager
+    def changing(cls, path: str) -> Iterator[ClusterDirectory]:
+        """As `open`, for one who adds nodes or removes them: nobody else does so meanwhile."""
+        cls.open(path)  # where there is none, no directory is made
+        with held(path):
+            yield cls.open(path)
+
+    @classmethod
+    def _parsed(cls, directory: Path, content: bytes) -> ClusterDirectory:
         try:
-            state = json.loads(text)
+            state = json.loads(content)
             made_in, found_format = Path(state["directory"]), state["format"]
             cluster_id, ids = str(state["cluster_id"]), [int(each) for each in state["nodes"]]
         except (ValueError, KeyError, TypeError):
@@ -135,16 +211,16 @@ class ClusterDirectory:
         return cls(directory, cluster_id, {each: ClusterNode(each, directory / f"node-{each}") for each in sorted(ids)})
 
     def save(self) -> None:
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Raises CliError."""
         state = {
             "format": FORMAT,
             "cluster_id": self.cluster_id,
             "directory": str(self.path),
             "nodes": sorted(self.nodes),
         }
-        beside = self.path / f"{STATE}.tmp"
-        beside.write_text(json.dumps(state, indent=2) + "\n", encoding="utf-8")
-        beside.replace(self.path / STATE)
+        with in_words(self.path / STATE):
+            self.path.mkdir(parents=True, exist_ok=True)
+            replace(self.path / STATE, json.dumps(state, indent=2) + "\n")
 
     def new_node(self, node_id: int, settings: Mapping[str, str]) -> ClusterNode:
         """A further node with a config file of its own; `save` makes it one of the cluster. Raises CliError."""
@@ -152,8 +228,9 @@ class ClusterDirectory:
         own = {"node.id": str(node_id), "cluster.id": self.cluster_id, "log.dirs": str(node.directory / "data")}
         values = {**own, **settings}
         checked(values)
-        node.directory.mkdir(parents=True, exist_ok=True)
-        node.config_path.write_text(as_toml(node_id, values), encoding="utf-8")
+        with in_words(node.directory, "give another --data-dir, or make room"):
+            node.directory.mkdir(parents=True, exist_ok=True)
+            replace(node.config_path, as_toml(node_id, values))
         self.nodes[node_id] = node
         return node
 
@@ -162,15 +239,18 @@ class ClusterDirectory:
         there = [int(name[5:]) for name in os.listdir(self.path) if name.startswith("node-") and name[5:].isdecimal()]
         return max([*there, *self.nodes], default=0) + 1
 
-    def write_voters(self, voter_ids: Iterable[int]) -> None:
-        """Into every node's file, all other lines of which stay. The nodes have it in their metadata log; this is for
-        one whose disk is lost: it must not take itself for the cluster that there once was."""
-        voters = ",".join(f"{each}@{written(self.nodes[each].address)}" for each in voter_ids if each in self.nodes)
-        line = f'controller.quorum.voters = "{voters}"'
-        for node in self.nodes.values():
-            lines = node.config_path.read_text(encoding="utf-8").splitlines()
-            kept = [each for each in lines if not each.startswith("controller.quorum.voters")]
-            node.config_path.write_text("\n".join([*kept, line]) + "\n", encoding="utf-8")
+    def write_voters(self, voters: Mapping[int, Address | None]) -> list[str]:
+        """Into every node's file, with the addresses from the voters' own files, else those given. Returns what was in
+        the way, one line for each file. The nodes have it in their metadata log; this is for one whose disk is lost: it
+        must not take itself for the cluster that there once was."""
+        addresses = {each: self._configured_address(each) or known for each, known in voters.items()}
+        text = ",".join(f"{each}@{written(address)}" for each, address in addresses.items() if address is not None)
+        return [problem for node in self.nodes.values() if (problem := _write_voters(node, text)) is not None]
+
+    def _configured_address(self, node_id: int) -> Address | None:
+        with contextlib.suppress(CliError, KeyError):
+            return self.nodes[node_id].configured_address
+        return None
 
     def node(self, node_id: int) -> ClusterNode:
         """Raises CliError for a node that the cluster does not have."""
@@ -187,8 +267,9 @@ class ClusterDirectory:
 
     @property
     def bootstrap(self) -> str:
-        """The addresses of all nodes, with commas, for clients."""
-        return ",".join(written(node.address) for node in self.nodes.values())
+        """The addresses of all nodes of which it is known, with commas, for clients."""
+        addresses = (address_or_none(node) for node in self.nodes.values())
+        return ",".join(written(address) for address in addresses if address is not None)
 
 
 def _refuse_foreign(directory: Path, path: str) -> None:
@@ -196,36 +277,38 @@ def _refuse_foreign(directory: Path, path: str) -> None:
         names = sorted(os.listdir(directory))
     except FileNotFoundError:
         return
-    except OSError as problem:
-        raise CliError(f"{path} cannot be used: {problem.strerror}", "give another --data-dir") from None
     if "meta.properties" in names:
         raise CliError(f"{path} holds the messages of a single node, not a cluster", "give another --data-dir")
     if names:
         raise CliError(f"{path} holds something else: {names[0]}", "give a new or empty directory with --data-dir")
 
 
-def checked(settings: Mapping[str, str]) -> NodeConfig:
-    """The config these settings make. Raises CliError."""
-    from chronik.core.config.node import NodeConfig  # 30 ms that the other commands need not spend
-
+def _write_voters(node: ClusterNode, voters: str) -> str | None:
+    """What kept this file from being changed, if anything."""
     try:
-        return NodeConfig.from_settings(settings)
-    except BadConfig as problem:
-        hint = f"did you mean {problem.nearest}?" if problem.nearest else "see docs/configuration.md for the settings"
-        raise CliError(str(problem), hint) from None
+        with in_words(node.config_path):
+            text = node.config_path.read_bytes().decode()  # with the line ends that it has
+            replace(node.config_path, with_voters(text, voters))
+    except (BadConfig, UnicodeDecodeError) as problem:
+        what = f"the config file {node.config_path} of node {node.id} is left as it is: {problem}"
+    except CliError as problem:
+        what = str(problem)
+    else:
+        return None
+    return f'{what}; see that it says {VOTERS} = "{voters}"'
 
 
-def as_toml(node_id: int, settings: Mapping[str, str]) -> str:
-    """A config file. Numbers and truths are written bare, all else as strings."""
-    lines = [
-        f"# Node {node_id} of a cluster that `chronik cluster start` made. It is read when the node starts, so change",
-        f"# what you like and `chronik cluster restart {node_id}`. The settings are in docs/configuration.md.",
-        "",
-    ]
-    for key, value in settings.items():
-        is_bare = value in ("true", "false") or (value.isdecimal() and str(int(value)) == value)
-        lines.append(f"{key} = {value if is_bare else json.dumps(value, ensure_ascii=False)}")
-    return "\n".join(lines) + "\n"
+def address_or_none(node: ClusterNode) -> Address | None:
+    """Where it listens, None for one that cannot be asked: it does not run, and its config file has a mistake."""
+    try:
+        return node.address
+    except CliError:
+        return None
+
+
+def _listens_at(config: NodeConfig) -> Address:
+    host, port = config.address
+    return ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host), port
 
 
 def written(address: Address) -> str:

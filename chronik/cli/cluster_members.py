@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import signal
 import time
 from collections import Counter
@@ -12,9 +13,11 @@ import typer
 
 from chronik.cli import cluster_nodes
 from chronik.cli import cluster_requests as requests
-from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode, written
+from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode, address_or_none, written
+from chronik.cli.cluster_nodes import EXIT_NOT_READY, STOP_TIMEOUT_S, NotReady
 from chronik.cli.cluster_options import DEFAULT_DIRECTORY, DataDir, NodeNumber
 from chronik.cli.errors import CliError
+from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import counted, print_json, print_line, print_note, progress
 from chronik.shell.cluster_view import Partition
@@ -38,26 +41,18 @@ def add(
 ) -> None:
     """Add a node to a running cluster; new partitions may be placed on it, those that are there stay where they are."""
     begin = time.monotonic()
-    cluster = ClusterDirectory.open(data_dir)
-    requests.current_view(cluster)
-    known = cluster.bootstrap
-    model = next(iter(cluster.nodes.values()))
-    host, port = model.address[0], _next_port(cluster)
-    settings = {key: value for key, value in model.config.given.items() if key not in OWN_SETTINGS}
-    node = cluster.new_node(
-        cluster.unused_number(),
-        {
-            **settings,
-            "listeners": f"{host}:{port}",
-            "http.address": f"{host}:{free_ports(1, host)[0]}" if model.http else "",
-            "controller.quorum.bootstrap.servers": known,
-        },
-    )
-    cluster_nodes.launch(cluster, [node])
-    cluster.save()
-    if not observer:
-        _give_vote(cluster, node)
-    cluster.write_voters(requests.describe_quorum(cluster).voters)
+    with ClusterDirectory.changing(data_dir) as cluster:
+        requests.current_view(cluster)
+        node = _new_node(cluster)
+        try:
+            cluster.save()  # before the launch: no process ever runs that `stop` and `status` do not know
+            late = _launched(cluster, node)
+        except BaseException:  # Ctrl-C too
+            take_back(cluster, node)
+            raise
+        if not observer:
+            _give_vote(cluster, node)
+        _write_voters(cluster)
     seconds = time.monotonic() - begin
     if as_json:
         print_json(
@@ -66,18 +61,78 @@ def add(
                 "address": written(node.address),
                 "pid": node.pid(),
                 "voter": not observer,
+                "ready": late is None,
                 "seconds": round(seconds, 3),
             }
         )
     else:
         role = "without a vote" if observer else "with a vote"
-        print_line(f"ready: node {node.id} at {written(node.address)}, {role}, in {seconds:.1f} s")
+        word = "ready" if late is None else "added"
+        print_line(f"{word}: node {node.id} at {written(node.address)}, {role}, in {seconds:.1f} s")
+    if late is not None:
+        print_note(f"node {node.id} runs, but {late}")
+        raise typer.Exit(EXIT_NOT_READY)
+
+
+def _new_node(cluster: ClusterDirectory) -> ClusterNode:
+    """With the settings of another one. Raises CliError."""
+    known = cluster.bootstrap
+    usable = [node for node in cluster.nodes.values() if node.problem() is None]
+    model = usable[0] if usable else cluster.node(min(cluster.nodes))  # whose config is an error that says why
+    settings = {key: value for key, value in model.config.given.items() if key not in OWN_SETTINGS}
+    host, port = model.address[0], _next_port(cluster)
+    return cluster.new_node(
+        cluster.unused_number(),
+        {
+            **settings,
+            "listeners": f"{host}:{port}",
+            "http.address": f"{host}:{free_ports(1, host)[0]}" if model.http else "",
+            "controller.quorum.bootstrap.servers": known,
+        },
+    )
+
+
+def _launched(cluster: ClusterDirectory, node: ClusterNode) -> NotReady | None:
+    """Returns when it is one of the cluster; why the cluster is not ready all the same, if so. Raises CliError."""
+    with Interrupts().listening() as interrupts:
+        try:
+            cluster_nodes.launch(cluster, [node], interrupts, is_kept_when_late=True)
+        except NotReady as late:
+            if cluster_nodes.view_from(node) is None:  # nodes answer when the cluster has taken them in
+                raise
+            return late
+    return None
+
+
+def take_back(cluster: ClusterDirectory, node: ClusterNode) -> None:
+    """As if it had never been added; unless it already holds what others may not have."""
+    if cluster_nodes.send(node, signal.SIGTERM) and cluster_nodes.wait_until_gone([node], STOP_TIMEOUT_S):
+        cluster_nodes.send(node, signal.SIGKILL)
+    try:
+        view = requests.current_view(cluster)
+        if view.held_by(node.id):
+            print_note(f"node {node.id} was given partitions meanwhile: see `chronik cluster restart` and `remove`")
+            return
+        if view.controller_id is not None:  # without one it cannot have been registered
+            requests.unregister(cluster, node.id)
+    except CliError as problem:
+        print_note(f"node {node.id} may be registered still: {problem.message}")
+    del cluster.nodes[node.id]
+    try:
+        cluster.save()
+    finally:
+        shutil.rmtree(node.directory, ignore_errors=True)
+
+
+def _write_voters(cluster: ClusterDirectory) -> None:
+    for problem in cluster.write_voters(requests.describe_quorum(cluster).voter_addresses):
+        print_note(problem)
 
 
 def _next_port(cluster: ClusterDirectory) -> int:
     """After the last node's, if that is free."""
-    hosts = [node.address for node in cluster.nodes.values()]
-    host, last = max(hosts, key=lambda address: address[1])
+    addresses = [address for node in cluster.nodes.values() if (address := address_or_none(node)) is not None]
+    host, last = max(addresses, key=lambda address: address[1])
     return free_ports(1, host)[0] if is_taken(host, last + 1) else last + 1
 
 
@@ -103,13 +158,24 @@ def remove(
     as_json: AsJson = False,
 ) -> None:
     """Take a node out of a cluster: its partitions move to the others, it loses its vote, stops, and is forgotten."""
-    cluster = ClusterDirectory.open(data_dir)
-    node = cluster.node(number)
+    with ClusterDirectory.changing(data_dir) as cluster:
+        node = cluster.node(number)
+        moved = _emptied(cluster, number, is_moved=move, is_bar_wanted=not as_json)
+        _let_go(cluster, node)
+        _write_voters(cluster)
+    if as_json:
+        print_json({"removed": number, "moved_partitions": moved, "data_dir": str(node.directory)})
+    else:
+        print_line(f"removed node {number}, {counted(moved, 'partition')} moved; its files stay in {node.directory}")
+
+
+def _emptied(cluster: ClusterDirectory, number: int, *, is_moved: bool, is_bar_wanted: bool) -> int:
+    """Returns when it holds nothing, and how many partitions have been moved for that. Raises CliError."""
     if len(cluster.nodes) == 1:
         raise CliError(f"node {number} is the only one", "end the cluster with `chronik cluster stop`")
     view = requests.current_view(cluster)
     held = view.held_by(number)
-    if held and not move:
+    if held and not is_moved:
         topic, partition = held[0]
         raise CliError(
             f"node {number} still holds {counted(len(held), 'partition')}, {topic}:{partition} among them",
@@ -117,22 +183,20 @@ def remove(
         )
     if held:
         others = [each for each in view.addresses if each != number]
-        _move_away(cluster, number, plan_without(number, view.replicas, others), is_bar_wanted=not as_json)
+        _move_away(cluster, number, plan_without(number, view.replicas, others), is_bar_wanted=is_bar_wanted)
+    return len(held)
+
+
+def _let_go(cluster: ClusterDirectory, node: ClusterNode) -> None:
+    """It loses its vote, stops, and is forgotten. Raises CliError."""
     quorum = requests.describe_quorum(cluster)
-    if number in quorum.voters:
-        requests.remove_voter(cluster, number, quorum.voters[number])
-    if cluster_nodes.send(node, signal.SIGTERM) and cluster_nodes.wait_until_gone([node], cluster_nodes.STOP_TIMEOUT_S):
-        raise CliError(f"node {number} would not stop", f"`chronik cluster kill {number}`, then remove it again")
-    requests.unregister(cluster, number)
-    del cluster.nodes[number]
+    if node.id in quorum.voters:
+        requests.remove_voter(cluster, node.id, quorum.voters[node.id])
+    if cluster_nodes.send(node, signal.SIGTERM) and cluster_nodes.wait_until_gone([node], STOP_TIMEOUT_S):
+        raise CliError(f"node {node.id} would not stop", f"`chronik cluster kill {node.id}`, then remove it again")
+    requests.unregister(cluster, node.id)
+    del cluster.nodes[node.id]
     cluster.save()
-    cluster.write_voters(requests.describe_quorum(cluster).voters)
-    if as_json:
-        print_json({"removed": number, "moved_partitions": len(held), "data_dir": str(node.directory)})
-    else:
-        print_line(
-            f"removed node {number}, {counted(len(held), 'partition')} moved; its files stay in {node.directory}"
-        )
 
 
 def plan_without(

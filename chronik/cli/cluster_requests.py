@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chronik.cli import cluster_nodes
-from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode
+from chronik.cli.cluster_directory import Address, ClusterDirectory, ClusterNode, address_or_none
 from chronik.cli.errors import CliError, RefusedByNode
 from chronik.core.errors import Code
 from chronik.shell.asking import NoAnswer, ask
@@ -39,6 +39,12 @@ class Quorum:
 
     voters: Mapping[int, uuid.UUID | None]
     observers: Mapping[int, uuid.UUID | None]
+    addresses: Mapping[int, Address]
+    """Where the voters are, as far as the controller knows."""
+
+    @property
+    def voter_addresses(self) -> dict[int, Address | None]:
+        return {voter: self.addresses.get(voter) for voter in self.voters}
 
 
 def current_view(cluster: ClusterDirectory) -> ClusterView:
@@ -64,7 +70,10 @@ def describe_quorum(cluster: ClusterDirectory) -> Quorum:
         {state.replica_id: state.replica_directory_id for state in states}
         for states in (found.current_voters, found.observers)
     )
-    return Quorum(voters, observers)
+    addresses = {
+        node.node_id: (node.listeners[0].host, node.listeners[0].port) for node in response.nodes if node.listeners
+    }
+    return Quorum(voters, observers, addresses)
 
 
 def add_voter(cluster: ClusterDirectory, node: ClusterNode, directory_id: uuid.UUID | None) -> None:
@@ -135,7 +144,7 @@ def _ask_controller(cluster: ClusterDirectory, request: Any, done_already: Code 
     raise CliError(f"the cluster does not answer: {hindrance}", "see how it is with `chronik cluster status`")
 
 
-def _controller_addresses(cluster: ClusterDirectory) -> Iterator[tuple[str, int]]:
+def _controller_addresses(cluster: ClusterDirectory) -> Iterator[Address]:
     """Where the nodes that answer believe the controller to be."""
     believed = {
         view.controller_id
@@ -143,8 +152,9 @@ def _controller_addresses(cluster: ClusterDirectory) -> Iterator[tuple[str, int]
         if (view := cluster_nodes.view_from(cluster.nodes[node_id])) is not None
     }
     for node_id in sorted(each for each in believed if each is not None):
-        if node_id in cluster.nodes:
-            yield cluster.nodes[node_id].address
+        address = address_or_none(cluster.nodes[node_id]) if node_id in cluster.nodes else None
+        if address is not None:
+            yield address
 
 
 def _refuse(number: int, message: str | None, what: str = "") -> None:

@@ -14,7 +14,9 @@ from typing import Annotated, NamedTuple
 import typer
 
 from chronik.cli import cluster_nodes
-from chronik.cli.cluster_directory import ClusterDirectory, checked
+from chronik.cli.cluster_config import checked
+from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode
+from chronik.cli.cluster_files import held
 from chronik.cli.cluster_nodes import Launched
 from chronik.cli.cluster_options import DEFAULT_DIRECTORY, DataDir
 from chronik.cli.cluster_stop import stop_all
@@ -89,22 +91,34 @@ def start(
     """Start a cluster on this machine, one process a node. A directory that has one starts the same cluster again."""
     begin = time.monotonic()
     wish = Wish(nodes, port, parse_pairs("--set", set_ or []), advertise)
+    interrupts = Interrupts()
+    interrupts.listen()  # from before the first node is started: whoever ends this does not want nodes left over
+    with held(data_dir):
+        cluster = _made_or_found(data_dir, wish)
+        launched = cluster_nodes.launch(cluster, cluster.nodes.values(), interrupts)
+    seconds = time.monotonic() - begin
+    if detach:
+        _say_ready(cluster, seconds, data_dir, as_json)
+        return
+    try:
+        _say_ready(cluster, seconds, data_dir, as_json)
+        code = _stay(cluster, launched, data_dir, interrupts)
+    except BaseException:  # a second Ctrl-C, or a terminal that is gone: they must not run on without it
+        for each in launched.values():
+            each.ask_to_end()
+        raise
+    raise typer.Exit(code)
+
+
+def _made_or_found(data_dir: str, wish: Wish) -> ClusterDirectory:
+    """A cluster of which no node runs. Raises CliError."""
     cluster = ClusterDirectory.find(data_dir)
     if cluster is None:
-        cluster = make(data_dir, wish)
-    else:
-        _refuse_other_wishes(cluster, wish)
-        _refuse_running(cluster)
-        cluster_nodes.refuse_taken_ports(cluster.nodes.values())
-    launched = cluster_nodes.launch(cluster, cluster.nodes.values())
-    seconds = time.monotonic() - begin
-    if as_json:
-        print_json(_as_json(cluster, seconds))
-    else:
-        print_line(f"ready: {cluster.bootstrap}")
-        print_line(f"{counted(len(launched), 'node')} in {seconds:.1f} s, data and logs in {data_dir}")
-    if not detach:
-        raise typer.Exit(_stay(cluster, launched, data_dir))
+        return make(data_dir, wish)
+    _refuse_other_wishes(cluster, wish)
+    _refuse_running(cluster)
+    cluster_nodes.refuse_taken_ports(cluster.nodes.values())
+    return cluster
 
 
 def make(data_dir: str, wish: Wish) -> ClusterDirectory:
@@ -128,12 +142,9 @@ def make(data_dir: str, wish: Wish) -> ClusterDirectory:
     cluster = ClusterDirectory(Path(os.path.abspath(data_dir)), cluster_id)
     own = [{"listeners": f"{HOST}:{p}", "http.address": f"{HOST}:{h}"} for p, h in zip(ports, http_ports, strict=True)]
     checked({"node.id": "1", "cluster.id": cluster_id, **own[0], **settings})
-    try:
-        for number, listening in enumerate(own, 1):
-            cluster.new_node(number, {**listening, **settings})
-        cluster.save()
-    except OSError as problem:
-        raise CliError(f"{data_dir} cannot be written to: {problem.strerror}", "give another --data-dir") from None
+    for number, listening in enumerate(own, 1):
+        cluster.new_node(number, {**listening, **settings})
+    cluster.save()
     return cluster
 
 
@@ -190,27 +201,41 @@ def _refuse_running(cluster: ClusterDirectory) -> None:
     )
 
 
-def _stay(cluster: ClusterDirectory, launched: Mapping[int, Launched], data_dir: str) -> int:
+def _stay(cluster: ClusterDirectory, launched: Mapping[int, Launched], data_dir: str, interrupts: Interrupts) -> int:
     """In the foreground until Ctrl-C; nodes that die or come back are shown."""
-    interrupts = Interrupts()
-    interrupts.listen()
     print_note("Ctrl-C stops it")
-    gone: set[int] = set()
+    seen, gone = set(launched), set[int]()
     while not interrupts.is_ending:
         time.sleep(LOOK_EVERY_S)
-        cluster = ClusterDirectory.find(data_dir) or cluster  # nodes may have been added
-        for node_id, node in cluster.nodes.items():
-            is_alive = node.pid() is not None
-            if not is_alive and node_id not in gone:
-                gone.add(node_id)
-                print_note(_obituary(node_id, launched, data_dir))
-            elif is_alive and node_id in gone:
-                gone.remove(node_id)
-                print_note(f"node {node_id} is back")
-        if gone.issuperset(cluster.nodes):
+        cluster = _as_it_is_now(cluster)
+        alive = {node_id for node_id, node in cluster.nodes.items() if _is_alive(node, launched.get(node_id))}
+        for node_id in sorted(gone & alive):
+            print_note(f"node {node_id} is back")
+        # One that is just being added has not been seen yet, and has not died.
+        dead = seen.intersection(cluster.nodes) - alive
+        for node_id in sorted(dead - gone):
+            print_note(_obituary(node_id, launched, data_dir))
+        seen, gone = seen | alive, dead
+        if not alive:
             print_note("no node runs any more")
             return 0 if all(each.ended() == 0 for each in launched.values()) else 1
+    for node_id, each in launched.items():
+        if node_id not in cluster.nodes or cluster.nodes[node_id].pid() is None:
+            each.end()  # one that `stop_all` cannot find, as when its directory was removed
     return 0 if stop_all(cluster) else 1
+
+
+def _as_it_is_now(cluster: ClusterDirectory) -> ClusterDirectory:
+    """Nodes may have been added or removed; whatever else has become of the directory, the nodes still run."""
+    try:
+        return ClusterDirectory.find(str(cluster.path)) or cluster
+    except CliError:
+        return cluster
+
+
+def _is_alive(node: ClusterNode, ours: Launched | None) -> bool:
+    """One that has ended may have been started again by somebody else."""
+    return (ours is not None and ours.ended() is None) or node.pid() is not None
 
 
 def _obituary(node_id: int, launched: Mapping[int, Launched], data_dir: str) -> str:
@@ -220,6 +245,14 @@ def _obituary(node_id: int, launched: Mapping[int, Launched], data_dir: str) -> 
         return f"node {node_id} was stopped"
     how = "" if code is None else f", killed by {signal.Signals(-code).name}" if code < 0 else f" with exit code {code}"
     return f"node {node_id} died{how}; `chronik cluster restart {node_id} --data-dir {data_dir}` starts it again"
+
+
+def _say_ready(cluster: ClusterDirectory, seconds: float, data_dir: str, as_json: bool) -> None:
+    if as_json:
+        print_json(_as_json(cluster, seconds))
+    else:
+        print_line(f"ready: {cluster.bootstrap}")
+        print_line(f"{counted(len(cluster.nodes), 'node')} in {seconds:.1f} s, data and logs in {data_dir}")
 
 
 def _as_json(cluster: ClusterDirectory, seconds: float) -> dict[str, object]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from chronik.cli import cluster_nodes
-from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode, written
+from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode, address_or_none, written
 from chronik.cli.cluster_options import DEFAULT_DIRECTORY, DataDir
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import counted, print_json, print_line, print_table
@@ -23,7 +23,7 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> No
     # A node that is cut off may still believe in an old controller: most nodes seen is nearest to the truth.
     view = max(answered, key=lambda each: len(each.addresses), default=None)
     is_ready = len(alive) == len(cluster.nodes) and all(
-        each is not None and each.is_whole(list(cluster.nodes)) for each in views.values()
+        each is not None and each.is_whole(cluster.nodes) and not each.leaderless for each in views.values()
     )
     rows = [_row(node, alive.get(node.id), views.get(node.id), view) for node in cluster.nodes.values()]
     if as_json:
@@ -42,22 +42,27 @@ def status(data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> No
     columns = ["node", "state", "address", "process", "http", "log"]
     print_table(columns, [_cells(row) for row in rows])
     print_line(_summary(cluster, view, is_ready))
+    for row in rows:
+        if row["problem"] is not None:
+            print_line(f"node {row['id']} cannot be started again: {row['problem']}")
 
 
 def _row(node: ClusterNode, pid: int | None, own: ClusterView | None, view: ClusterView | None) -> dict[str, Any]:
     is_controller = view is not None and view.controller_id == node.id
+    where = address_or_none(node)
     return {
         "id": node.id,
         "pid": pid,
-        "address": written(node.address),
+        "address": None if where is None else written(where),
         "alive": pid is not None,
         "answers": own is not None,
         "in_cluster": pid is not None and view is not None and node.id in view.addresses,
         "role": "controller" if is_controller and pid is not None else "broker",
-        "http": node.http,
-        "data_dir": node.data_dir,
+        "http": None if where is None else node.http,
+        "data_dir": None if where is None else node.data_dir,
         "config": str(node.config_path),
         "log": str(node.log_path),
+        "problem": node.problem(),
     }
 
 

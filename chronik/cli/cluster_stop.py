@@ -10,8 +10,10 @@ import typer
 
 from chronik.cli import cluster_nodes
 from chronik.cli.cluster_directory import ClusterDirectory, ClusterNode
+from chronik.cli.cluster_nodes import EXIT_NOT_READY, NotReady
 from chronik.cli.cluster_options import DEFAULT_DIRECTORY, DataDir, NodeNumber
 from chronik.cli.errors import CliError
+from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import print_json, print_line, print_note
 
@@ -31,29 +33,28 @@ def stop(
 ) -> None:
     """Stop all nodes in order (SIGTERM). The same cluster starts again with `chronik cluster start`."""
     cluster = ClusterDirectory.open(data_dir)
-    alive = cluster.alive()
-    if not alive:
+    stopped, left = _stopped(cluster, timeout, is_quiet=as_json)
+    if not stopped and not left:
         raise CliError(
             f"the cluster in {cluster.path} is not running",
             f"start it with `chronik cluster start --data-dir {data_dir}`",
         )
-    left = _stopped(cluster, timeout, is_quiet=as_json)
     if as_json:
-        still = [node.id for node in left]
-        print_json({"stopped": [node_id for node_id in alive if node_id not in still], "still_running": still})
+        print_json({"stopped": stopped, "still_running": left})
     if left:
         raise typer.Exit(EXIT_NOT_STOPPED)
 
 
 def stop_all(cluster: ClusterDirectory) -> bool:
     """For Ctrl-C on a cluster in the foreground. Whether all ended."""
-    return not _stopped(cluster, cluster_nodes.STOP_TIMEOUT_S, is_quiet=False)
+    _, left = _stopped(cluster, cluster_nodes.STOP_TIMEOUT_S, is_quiet=False)
+    return not left
 
 
-def _stopped(cluster: ClusterDirectory, timeout_s: float, *, is_quiet: bool) -> list[ClusterNode]:
-    """Signal all, wait, say which ended; returns those that did not."""
-    # All at once: none has to hand its partitions to one that is about to go as well.
-    told = [node for node in cluster.nodes.values() if cluster_nodes.send(node, signal.SIGTERM)]
+def _stopped(cluster: ClusterDirectory, timeout_s: float, *, is_quiet: bool) -> tuple[list[int], list[int]]:
+    """Signal all, wait, say which ended; the nodes that did, and those that did not. Raises CliError when none could be
+    signalled."""
+    told, refused = _told_to_stop(cluster)
 
     def on_gone(node: ClusterNode) -> None:
         if not is_quiet:
@@ -65,7 +66,26 @@ def _stopped(cluster: ClusterDirectory, timeout_s: float, *, is_quiet: bool) -> 
             f"node {node.id} would not stop in {timeout_s:g} s; see {node.log_path}, or end it with "
             f"`chronik cluster kill {node.id}`"
         )
-    return left
+    stopped = [node.id for node in told if node not in left]
+    return stopped, sorted(node.id for node in [*refused, *left])
+
+
+def _told_to_stop(cluster: ClusterDirectory) -> tuple[list[ClusterNode], list[ClusterNode]]:
+    """Those that have been signalled, and those that we may not signal. All at once: none has to hand its partitions
+    to one that is about to go as well."""
+    told: list[ClusterNode] = []
+    refusals: dict[int, CliError] = {}
+    for node in cluster.nodes.values():
+        try:
+            if cluster_nodes.send(node, signal.SIGTERM):
+                told.append(node)
+        except CliError as problem:
+            refusals[node.id] = problem
+    if refusals and not told:
+        raise next(iter(refusals.values()))
+    for refusal in refusals.values():
+        print_note(str(refusal))
+    return told, [cluster.nodes[node_id] for node_id in refusals]
 
 
 def kill(number: NodeNumber, data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> None:
@@ -92,15 +112,38 @@ def restart(
     begin = time.monotonic()
     cluster = ClusterDirectory.open(data_dir)
     node = cluster.node(number)
+    _ = node.config  # one that cannot be started again is not stopped
     was_running = cluster_nodes.send(node, signal.SIGTERM)
     if was_running and cluster_nodes.wait_until_gone([node], timeout):
         raise CliError(
             f"node {number} would not stop in {timeout:g} s", f"see {node.log_path}, or `chronik cluster kill {number}`"
         )
     cluster_nodes.refuse_taken_ports([node])
-    cluster_nodes.launch(cluster, [node])
+    late = _launched_again(cluster, node)
     seconds = time.monotonic() - begin
     if as_json:
-        print_json({"restarted": number, "pid": node.pid(), "was_running": was_running, "seconds": round(seconds, 3)})
-    else:
+        print_json(
+            {
+                "restarted": number,
+                "pid": node.pid(),
+                "was_running": was_running,
+                "ready": late is None,
+                "seconds": round(seconds, 3),
+            }
+        )
+    elif late is None:
         print_line(f"ready: node {number} {'restarted' if was_running else 'started'} in {seconds:.1f} s")
+    if late is not None:
+        print_note(f"node {number} runs, but {late}")
+        raise typer.Exit(EXIT_NOT_READY)
+
+
+def _launched_again(cluster: ClusterDirectory, node: ClusterNode) -> NotReady | None:
+    """Why the cluster is not ready, if it is not. The node runs on all the same: others that are dead may be what is
+    missing, and they can only be brought back one by one."""
+    with Interrupts().listening() as interrupts:
+        try:
+            cluster_nodes.launch(cluster, [node], interrupts, is_kept_when_late=True)
+        except NotReady as late:
+            return late
+    return None

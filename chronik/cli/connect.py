@@ -30,12 +30,20 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
         host, colon, port = text.rpartition(":")
         if not colon or text.endswith("]"):
             host, port = text, str(DEFAULT_PORT)
-        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+        if not _can_be_host(host) or not port.isdecimal() or not 0 < int(port) < 65536:
             raise CliError(f"{text} is not an address", f"write it as HOST:PORT, such as {DEFAULT_BOOTSTRAP}")
         addresses.append((host.strip("[]"), int(port)))
     if not addresses:
         raise CliError("--bootstrap names no address", f"write it as HOST:PORT, such as {DEFAULT_BOOTSTRAP}")
     return addresses
+
+
+def _can_be_host(name: str) -> bool:
+    """Whether it can be looked up at all: `a..b` cannot, and the attempt is an error that is no OSError."""
+    try:
+        return bool(name.encode("idna"))
+    except UnicodeError:
+        return False
 
 
 def check_reachable(bootstrap: str, timeout_s: float = CONNECT_TIMEOUT_S) -> None:
@@ -77,6 +85,8 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
         yield
     except KafkaException as raised:
         raise explain(raised.args[0], bootstrap) from None
+    except UnicodeError:  # which is a ValueError, but about no number
+        raise
     except (ValueError, OverflowError) as raised:  # a number that librdkafka does not even send
         raise CliError(str(raised), "give a number within that range") from None
 

@@ -10,7 +10,7 @@ import typer
 from chronik.cli import group_reset, suggest
 from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, example
-from chronik.cli.output import count, counted, print_json, print_line, print_table
+from chronik.cli.output import count, counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.cli.questions import Cluster, Partition
 
 if TYPE_CHECKING:
@@ -94,9 +94,9 @@ def delete(
 def _confirm(name: str, committed: dict[Partition, int]) -> None:
     if not sys.stdin.isatty():
         raise CliError("nothing deleted: there is no terminal to ask", "say --yes")
-    print_line(f"{name}: has committed offsets of {counted(len(committed), 'partition')}")
-    if not typer.confirm("Delete for good?"):
-        print_line("nothing deleted")
+    print_note(f"{name}: has committed offsets of {counted(len(committed), 'partition')}")
+    if not is_confirmed("Delete for good?"):
+        print_note("nothing deleted")
         raise typer.Exit(1)
 
 

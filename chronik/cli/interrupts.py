@@ -1,10 +1,15 @@
-"""Ctrl-C and SIGTERM as a wish to end, heard between two messages, so that none is half counted or half committed."""
+"""Ctrl-C, SIGTERM and a closed terminal as a wish to end, heard between two messages, so that none is half counted or
+half committed."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
+from collections.abc import Iterator
 from types import FrameType
-from typing import BinaryIO
+from typing import BinaryIO, Self
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Interrupts:
@@ -15,8 +20,21 @@ class Interrupts:
         self._is_reading = False
 
     def listen(self) -> None:
-        signal.signal(signal.SIGINT, self._heard)
-        signal.signal(signal.SIGTERM, self._heard)
+        for number in ENDING:
+            is_nohup = number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
+            if not is_nohup:  # whoever says `nohup` wants it to outlive the terminal
+                signal.signal(number, self._heard)
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[Self]:
+        """For a while only: afterwards signals do what they did before."""
+        before = {number: signal.getsignal(number) for number in ENDING}
+        self.listen()
+        try:
+            yield self
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
     def read_line(self, lines: BinaryIO) -> bytes:
         """The next line, empty at the end or when it is time to end: only this wait is broken off."""

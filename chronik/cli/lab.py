@@ -53,13 +53,15 @@ def lab(
         raise suggest.unknown("fault", fault, GALLERY, "`chronik lab` lists them")
     if until_named and exhibit.cause is None and seconds is None:
         raise CliError("nothing is wrong here, so nothing will ever be named", "say --seconds")
+    interrupts = Interrupts()
+    interrupts.listen()  # from before there is anything that would be left over
     directory = data_dir or tempfile.mkdtemp(prefix="chronik-lab-")
     run = LabRun(exhibit, directory, port, load)
     try:
         _introduce(exhibit, as_json)
-        run.open()
+        run.open(interrupts)
         try:
-            _stay(run, seconds, until_named, as_json)
+            _stay(run, interrupts, seconds, until_named, as_json)
         finally:
             run.close()
     finally:
@@ -83,9 +85,7 @@ def _introduce(exhibit: Exhibit, as_json: bool) -> None:
         print_note("starting three nodes")
 
 
-def _stay(run: LabRun, seconds: float | None, until_named: bool, as_json: bool) -> None:
-    interrupts = Interrupts()
-    interrupts.listen()
+def _stay(run: LabRun, interrupts: Interrupts, seconds: float | None, until_named: bool, as_json: bool) -> None:
     if not as_json:
         _say_where(run)
     told: list[tuple[Any, ...]] = []

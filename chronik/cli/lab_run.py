@@ -10,6 +10,7 @@ from chronik.cli import cluster_nodes
 from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.cli.cluster_nodes import Launched
 from chronik.cli.cluster_start import HOST, PORT_DEFAULT, Wish, make
+from chronik.cli.interrupts import Interrupts
 from chronik.lab.gallery import Exhibit
 from chronik.lab.loads import Counts, Load
 from chronik.shell.asking import NoAnswer
@@ -37,8 +38,8 @@ class LabRun:
     named_after_s: float | None = None  # since the clients began; of the first verdict with the right cause
     others: list[Verdict] = field(default_factory=list)  # with another cause, whenever that was
 
-    def open(self) -> None:
-        """Raises CliError."""
+    def open(self, interrupts: Interrupts | None = None) -> None:
+        """Raises CliError, KeyboardInterrupt."""
         wish = Wish(NODES, self._port(), {**SETTINGS, **self.exhibit.settings}, None)
         self.cluster: ClusterDirectory = make(self.data_dir, wish)
         faulty = ("chronik.lab.node", "--fault", self.exhibit.name)
@@ -46,7 +47,9 @@ class LabRun:
         addresses = [node.address for node in self.cluster.nodes.values()]
         self._gathering = Gathering(addresses)
         self._load = Load([f"{host}:{port}" for host, port in addresses], self.exhibit.habits)
-        self._launched: dict[int, Launched] = cluster_nodes.launch(self.cluster, self.cluster.nodes.values(), modules)
+        nodes = self.cluster.nodes.values()
+        heard = interrupts or Interrupts()
+        self._launched: dict[int, Launched] = cluster_nodes.launch(self.cluster, nodes, heard, modules)
         try:
             if self.is_loaded:
                 self._load.start()

@@ -17,16 +17,24 @@ UNBOUNDED_COLUMNS = 10_000
 
 
 def print_json(value: object) -> None:
-    print(json.dumps(value, ensure_ascii=False, indent=2))
+    # At once, as rich prints tables: a command that goes on, such as `cluster start`, may have a script as its reader.
+    print(json.dumps(value, ensure_ascii=False, indent=2), flush=True)
 
 
 def print_line(text: str = "") -> None:
-    print(text)
+    print(text, flush=True)
 
 
 def print_note(text: str) -> None:
     """A remark for a person; scripts that read standard output do not see it."""
     print(text, file=sys.stderr)
+
+
+def is_confirmed(question: str) -> bool:
+    """Whether a person says yes. Asked on standard error, for standard output may be read by a script; typer's own
+    question puts a part of itself there whatever it is told."""
+    print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title: str | None = None) -> None:

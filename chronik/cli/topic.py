@@ -12,7 +12,7 @@ from chronik.cli.connect import parse_addresses
 from chronik.cli.errors import CliError, RefusedByNode
 from chronik.cli.monitor import Monitor, monitor, offsets_row
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
-from chronik.cli.output import counted, print_json, print_line, print_note, print_table
+from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
 
@@ -180,6 +180,8 @@ def alter(
     before = len(cluster.topic(name).partitions)
     if partitions is not None and partitions <= before:
         raise CliError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
+    if delete_config:
+        _refuse_unknown(cluster, name, delete_config)
     if settings:
         _alter_config(cluster, name, settings)
     if partitions is not None:
@@ -220,10 +222,19 @@ def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
         keys = [(topic.name, partition.partition) for partition in topic.partitions]
         starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
         messages = sum((ends[key] or 0) - (starts[key] or 0) for key in keys)
-        print_line(f"{topic.name}: {counted(len(keys), 'partition')}, about {counted(messages, 'message')}")
-    if not typer.confirm("Delete for good?"):
-        print_line("nothing deleted")
+        print_note(f"{topic.name}: {counted(len(keys), 'partition')}, about {counted(messages, 'message')}")
+    if not is_confirmed("Delete for good?"):
+        print_note("nothing deleted")
         raise typer.Exit(1)
+
+
+def _refuse_unknown(cluster: Cluster, name: str, keys: list[str]) -> None:
+    """Kafka takes the deletion of a setting that does not exist as done; a typing error should not look like success.
+    Other Kafkas have settings that we have not, so the cluster is asked for the names."""
+    known = cluster.configs(name)
+    for key in keys:
+        if key not in known:
+            raise suggest.unknown("topic config", key, known, f"`chronik topic describe {name} --all` lists the names")
 
 
 def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) -> None:
@@ -240,9 +251,6 @@ def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) 
         cluster.answer(lambda: cluster.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
     except RefusedByNode as refused:
         raise _better(refused, settings) from None
-    # Kafka takes the deletion of a setting that does not exist as done; a typing error should not look like success.
-    if wrong := suggest.unknown_topic_config({key: value for key, value in settings.items() if value is None}):
-        raise wrong
 
 
 def _add_partitions(cluster: Cluster, name: str, partitions: int) -> None:

@@ -34,7 +34,7 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0, client_id: bytes
     """The response to a kio request, in the request's own version. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     try:
-        with socket.create_connection(address, timeout=timeout_s) as connection:
+        with connect(address, timeout_s) as connection:
             connection.sendall(_frame(request, client_id))
             (size,) = struct.unpack(">i", receive(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
@@ -46,6 +46,14 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0, client_id: bytes
         raise NoAnswer(f"{written(address)} does not answer in {timeout_s:g} s") from problem
     except OSError as problem:
         raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
+
+
+def connect(address: Address, timeout_s: float) -> socket.socket:
+    """Raises OSError. A node may have been told to go by a name that cannot be one, such as `a..b`."""
+    try:
+        return socket.create_connection(address, timeout=timeout_s)
+    except UnicodeError as problem:  # as Python has it
+        raise OSError(f"{address[0]} cannot be a host name") from problem
 
 
 def _frame(request: Any, client_id: bytes) -> bytes:

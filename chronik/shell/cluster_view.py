@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from chronik.shell.asking import Address, ask
@@ -24,9 +24,15 @@ class ClusterView:
     def held_by(self, node_id: int) -> list[Partition]:
         return [partition for partition, nodes in self.replicas.items() if node_id in nodes]
 
-    def is_whole(self, node_ids: list[int]) -> bool:
-        """Whether all of these nodes are alive, one of them is the controller, and every partition is led."""
-        return set(node_ids) <= set(self.addresses) and self.controller_id is not None and not self.leaderless
+    def to_be_led(self, node_ids: Collection[int]) -> list[Partition]:
+        """Partitions without a leader of which one of these nodes has a replica: no others can be led by them."""
+        return [partition for partition in self.leaderless if not set(self.replicas[partition]).isdisjoint(node_ids)]
+
+    def is_whole(self, node_ids: Collection[int]) -> bool:
+        """Whether all of these nodes are alive, there is a controller, and what they hold is led. What only other nodes
+        hold, which may be dead, says nothing about these."""
+        is_complete = set(node_ids) <= set(self.addresses) and self.controller_id is not None
+        return is_complete and not self.to_be_led(node_ids)
 
 
 def view_of(address: Address, timeout_s: float = 5.0) -> ClusterView:

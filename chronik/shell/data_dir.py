@@ -55,10 +55,11 @@ class DataDirLock:
 
 
 def holder_of(path: str) -> int | None:
-    """The process id of the node that uses this data directory now, None when there is none."""
+    """The process id of the node that uses this data directory now, None when there is none. Raises OSError where it
+    may not be looked at."""
     try:
         descriptor = os.open(os.path.join(path, LOCK), os.O_RDONLY)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)

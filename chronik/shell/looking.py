@@ -6,8 +6,8 @@ address, and where only one of them can be reached. Like `asking`, it blocks: fo
 
 from __future__ import annotations
 
-import socket
 import struct
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -16,7 +16,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from chronik.shell.asking import ANSWER_BYTES_MAX, CLIENT_ID, CORRELATION_ID, Address, NoAnswer, receive, written
+from chronik.shell.asking import (
+    ANSWER_BYTES_MAX,
+    CLIENT_ID,
+    CORRELATION_ID,
+    Address,
+    NoAnswer,
+    connect,
+    receive,
+    written,
+)
 from chronik.trace.looks import CLUSTER, EVENTS, STATE, ClusterLook, EventsLook, NodeSeen, StateLook
 from chronik.wire.versions import LOOK
 
@@ -28,6 +37,9 @@ AT_ONCE_MAX = 16
 _HEAD = struct.Struct(">ihhih")
 _LENGTH = struct.Struct(">i")
 _REFUSAL = b'{"error":'
+
+_decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
+_making_decoders = threading.Lock()
 
 T = TypeVar("T")
 
@@ -63,9 +75,17 @@ def look_as(kind: type[T], address: Address, view: str, timeout_s: float = TIMEO
     try:
         if payload.startswith(_REFUSAL):
             raise LookRefused(f"{written(address)}: {msgspec.json.decode(payload)['error']}")
-        return msgspec.json.decode(payload, type=kind)
+        return _decoder(kind).decode(payload)
     except msgspec.DecodeError as problem:
         raise NotChronik(f"{written(address)} answered what cannot be read: {problem}") from problem
+
+
+def _decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """One for each kind, made by one thread at a time: two that look at a type for the first time crash in msgspec."""
+    with _making_decoders:
+        if kind not in _decoders:
+            _decoders[kind] = msgspec.json.Decoder(kind)
+        return _decoders[kind]
 
 
 def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes:
@@ -75,7 +95,7 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
     frame = _HEAD.pack(size, LOOK, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + _LENGTH.pack(len(body)) + body
     deadline = time.monotonic() + timeout_s
     try:
-        with socket.create_connection(address, timeout=timeout_s) as connection:
+        with connect(address, timeout_s) as connection:
             try:
                 connection.sendall(frame)
                 head = receive(connection, 3 * _LENGTH.size, deadline)
@@ -94,7 +114,7 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
 def _hung_up(address: Address, timeout_s: float) -> NoAnswer:
     """A node that has just been stopped hangs up as well, and then there is nobody any more."""
     try:
-        socket.create_connection(address, timeout=timeout_s).close()
+        connect(address, timeout_s).close()
     except OSError:
         return NoAnswer(f"{written(address)} hung up, and is gone")
     return NotChronik(f"what answers at {written(address)} is no chronik, or one that cannot be looked at yet")

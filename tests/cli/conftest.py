@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pty
 import signal
 import socket
 import subprocess
@@ -89,7 +90,9 @@ class Chronik:
 
     @property
     def environment(self) -> dict[str, str]:
-        return os.environ | {"CHRONIK_BOOTSTRAP": self.bootstrap, "COLUMNS": "100"}
+        """As on a machine where nobody asked Python to print at once."""
+        inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return inherited | {"CHRONIK_BOOTSTRAP": self.bootstrap, "COLUMNS": "100"}
 
 
 @pytest.fixture(scope="session")
@@ -146,6 +149,25 @@ def make_topic(chronik: Chronik, name: str) -> Callable[..., str]:
         return name
 
     return make
+
+
+def run_at_terminal(chronik: Chronik, *arguments: str, typed: str) -> Result:
+    """A command of which a person answers a question, while its output goes to a script."""
+    keyboard, terminal = pty.openpty()
+    try:
+        os.write(keyboard, f"{typed}\n".encode())
+        done = subprocess.run(
+            [*COMMAND, *arguments],
+            stdin=terminal,
+            capture_output=True,
+            timeout=COMMAND_SECONDS_MAX,
+            env=chronik.environment,
+            check=False,
+        )
+    finally:
+        os.close(keyboard)
+        os.close(terminal)
+    return Result(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 
 def interrupt(process: subprocess.Popen[bytes], number: int = signal.SIGINT) -> tuple[int, str, str]:

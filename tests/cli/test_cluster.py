@@ -2,47 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import socket
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.shell.cluster_view import view_of
 from chronik.shell.ports import free_ports
-from tests.cli.conftest import Chronik, Result, interrupt
-
-NODES = 3
-
-
-class Local:
-    """A directory with `chronik cluster` commands in it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.chronik = Chronik("127.0.0.1:1")  # which none of these commands asks
-
-    def ok(self, command: str, *arguments: str) -> Result:
-        return self.chronik.ok("cluster", command, *arguments, "--data-dir", str(self.path))
-
-    def refused(self, command: str, *arguments: str) -> str:
-        return self.chronik.refused("cluster", command, *arguments, "--data-dir", str(self.path))
-
-    def started(self, *arguments: str, nodes: int = NODES) -> Any:
-        return self.ok("start", "--nodes", str(nodes), "--port", "0", "--detach", "--json", *arguments).json
-
-    def status(self) -> Any:
-        return self.ok("status", "--json").json
-
-    def kill_all(self) -> None:
-        with contextlib.suppress(Exception):
-            for pid in ClusterDirectory.open(str(self.path)).alive().values():
-                os.kill(pid, signal.SIGKILL)
+from tests.cli.clusters import NODES, Local
+from tests.cli.conftest import Chronik, interrupt
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.conftest import Chronik, interrupt
+from tests.cli.conftest import Chronik, interrupt, run_at_terminal
 
 
 @pytest.fixture
@@ -114,6 +114,16 @@ def test_a_deleted_group_is_gone(chronik: Chronik, group: str) -> None:
     assert chronik.ok("group", "delete", group, "--yes").out == f"deleted group {group}\n"
 
     assert f"no group {group}" in chronik.refused("group", "describe", group)
+
+
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1)])
+def test_who_deletes_is_asked_on_standard_error(chronik: Chronik, group: str, typed: str, code: int) -> None:
+    answered = run_at_terminal(chronik, "group", "delete", group, "--json", typed=typed)
+
+    assert answered.code == code
+    assert answered.err.startswith(f"{group}: has committed offsets of 2 partitions\nDelete for good? [y/N]: ")
+    assert (answered.out and answered.json) == ({"deleted": [group]} if code == 0 else "")
+    assert (f'"{group}"' in chronik.ok("group", "list", "--json").out) == (code == 1)
 
 
 def test_bad_requests_are_refused_with_what_to_do(chronik: Chronik, topic: str, group: str) -> None:

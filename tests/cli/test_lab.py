@@ -6,9 +6,15 @@ import os
 import re
 import signal
 import subprocess
+from pathlib import Path
 
+import pytest
+
+from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.lab.gallery import GALLERY
+from tests.cli.clusters import is_running
 from tests.cli.conftest import COMMAND, Chronik
+from tests.cluster.support import wait_until
 
 NOBODY = Chronik("127.0.0.1:1")
 END_S = 60
@@ -48,3 +54,24 @@ def test_ctrl_c_ends_nodes_and_clients_and_leaves_nothing_behind() -> None:
     assert lab.returncode == 0
     assert "nothing is wrong, and nothing was called so" in printed
     assert not os.path.exists(directory[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_lab_that_is_ended_while_it_starts_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    command = [*COMMAND, "lab", "healthy", "--port", "0"]
+    place = os.environ | {"TMPDIR": str(tmp_path)}
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=place) as lab:
+        wait_until(lambda: bool(nodes_in(tmp_path)), "a node that runs")
+        pids = nodes_in(tmp_path)
+
+        lab.send_signal(number)
+        lab.wait(END_S)
+
+    assert not any(is_running(pid) for pid in pids)
+    assert list(tmp_path.iterdir()) == []
+
+
+def nodes_in(path: Path) -> list[int]:
+    """The nodes of the lab that has been opened there."""
+    directories = [each for each in path.iterdir() if (each / "cluster.json").exists()]
+    return [pid for each in directories for pid in ClusterDirectory.open(str(each)).alive().values()]

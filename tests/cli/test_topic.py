@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.cli.conftest import Chronik
+from tests.cli.conftest import Chronik, run_at_terminal
 
 
 def test_a_topic_is_created_listed_described_altered_and_deleted(chronik: Chronik, name: str) -> None:
@@ -72,6 +72,25 @@ def test_every_answer_can_be_had_as_json(chronik: Chronik, name: str) -> None:
     assert chronik.ok("topic", "delete", name, "--yes", "--json").json == {"deleted": [name]}
 
 
+@pytest.mark.parametrize(("typed", "code"), [("y", 0), ("n", 1), ("", 1)])
+def test_who_deletes_is_asked_on_standard_error(
+    chronik: Chronik, make_topic: Callable[..., str], typed: str, code: int
+) -> None:
+    topic = make_topic("--partitions", "2")
+    chronik.ok("produce", topic, "--count", "3")
+
+    answered = run_at_terminal(chronik, "topic", "delete", topic, "--json", typed=typed)
+
+    assert answered.code == code
+    assert answered.err.startswith(f"{topic}: 2 partitions, about 3 messages\nDelete for good? [y/N]: ")
+    if code == 0:
+        assert answered.out == f'{{\n  "deleted": [\n    "{topic}"\n  ]\n}}\n'
+    else:
+        assert answered.out == ""
+        assert answered.err.endswith("nothing deleted\n")
+    assert (topic in chronik.ok("topic", "list").out) == (code == 1)
+
+
 @pytest.mark.parametrize("command", ["describe", "alter", "delete"])
 def test_an_unknown_topic_is_refused_with_the_nearest(
     chronik: Chronik, make_topic: Callable[..., str], command: str
@@ -96,10 +115,17 @@ def test_a_wrong_config_key_is_refused_with_the_nearest(chronik: Chronik, make_t
     assert "never-made" not in chronik.ok("topic", "list").out
 
 
-def test_a_key_to_delete_that_is_none_is_refused_too(chronik: Chronik, make_topic: Callable[..., str]) -> None:
-    refused = chronik.refused("topic", "alter", make_topic(), "--delete-config", "retention.m")
+def test_a_key_to_delete_that_is_none_is_refused_and_nothing_is_altered(
+    chronik: Chronik, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic("--config", "retention.ms=1000000", "--config", "segment.bytes=2000000")
+    before = chronik.ok("topic", "describe", topic, "--json").json["config"]
+
+    wrong = ["--delete-config", "retention.m", "--delete-config", "segment.bytes", "--config", "retention.ms=5000000"]
+    refused = chronik.refused("topic", "alter", topic, *wrong)
 
     assert refused == "no topic config retention.m; did you mean retention.ms?"
+    assert chronik.ok("topic", "describe", topic, "--json").json["config"] == before
 
 
 def test_a_wrong_config_value_is_refused_in_the_nodes_words(chronik: Chronik, make_topic: Callable[..., str]) -> None:

@@ -24,6 +24,10 @@ def read(name: str) -> str:
     return (DEPLOY / name).read_text(encoding="utf-8")
 
 
+def service_settings() -> dict[str, str]:
+    return dict(line.split("=", 1) for line in read("chronik.service").splitlines() if re.match(r"[A-Z]\w+=", line))
+
+
 def test_the_example_of_a_config_file_makes_a_node_of_a_cluster() -> None:
     config = NodeConfig.from_settings(parse_toml(read("chronik.toml")))
 
@@ -43,13 +47,33 @@ def test_the_page_has_examples_of_config_files() -> None:
 
 
 def test_the_service_starts_a_node_that_is_not_started_again_when_its_settings_are_wrong() -> None:
-    service = dict(line.split("=", 1) for line in read("chronik.service").splitlines() if re.match(r"[A-Z]\w+=", line))
+    service = service_settings()
 
     command = shlex.split(service["ExecStart"])
     assert command[0].endswith("/chronik")
     assert command[1] == "serve"
     assert read_plainly(command[2:]) is not None
     assert service["RestartPreventExitStatus"] == str(EXIT_BAD_INPUT)
+
+
+def test_the_service_is_started_when_its_user_its_program_and_its_settings_are_there() -> None:
+    service = service_settings()
+    program, *arguments = shlex.split(service["ExecStart"])
+    request = read_plainly(arguments[1:])
+    assert request is not None
+    instructions = re.findall(r"^#   (.*)$", read("chronik.service"), re.MULTILINE)
+    steps = [shlex.split(step) for line in instructions for step in line.split("&&")]
+    created = [step[-1] for step in steps if step[0] == "useradd"]
+    installed = {step[-1]: step[-2] for step in steps if step[0] == "install"}
+
+    assert created == [service["User"]] == [service["Group"]]
+    assert ["python3", "-m", "venv", str(Path(program).parents[1])] in steps
+    assert request.config_path in installed
+    assert [name for name in installed.values() if not (ROOT / name).is_file()] == []
+    assert steps[-1] == ["systemctl", "enable", "--now", "chronik"]
+    assert (
+        NodeConfig.from_settings(parse_toml(read("chronik.toml"))).log_dirs == f"/var/lib/{service['StateDirectory']}"
+    )
 
 
 def test_the_container_starts_a_node_that_can_be_reached_from_outside() -> None:

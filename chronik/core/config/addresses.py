@@ -6,6 +6,7 @@ from chronik.core.config.definitions import BadConfig
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
+LABEL_CHARS_MAX = 63
 LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 
 
@@ -33,7 +34,21 @@ def host_and_port(key: str, text: str) -> tuple[str, int]:
     host, separator, port = text.rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or int(port) > 65_535:
         raise BadConfig(key, f"Invalid value '{text}' for {key}: must be HOST:PORT with a port below 65536")
-    return host.removeprefix("[").removesuffix("]"), int(port)
+    host = host.removeprefix("[").removesuffix("]")
+    if not _can_be_looked_up(host):
+        raise BadConfig(key, f"Invalid value '{text}' for {key}: '{host}' is not the name of a host")
+    return host, int(port)
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Python refuses others, such as `a..b`, before it asks anybody; and not as an OSError."""
+    if host.isascii():  # nearly always, and the codec below is slow to load
+        return not host or all(0 < len(label) <= LABEL_CHARS_MAX for label in host.removesuffix(".").split("."))
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def parse_voters(text: str) -> dict[int, tuple[str, int]]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from chronik.cli.cluster_directory import STATE, ClusterDirectory, as_toml
+from chronik.cli.cluster_directory import STATE, ClusterDirectory, address_or_none
 from chronik.cli.errors import CliError
-from chronik.core.config.parse import parse_toml
 from chronik.shell.data_dir import DataDirLock
 
 
@@ -120,17 +121,96 @@ def test_a_bad_setting_is_refused_before_anything_is_written(tmp_path: Path) -> 
     assert not (tmp_path / "new").exists()
 
 
-def test_a_config_file_reads_back_as_it_was_written() -> None:
-    settings = {
-        "node.id": "1",
-        "auto.create.topics.enable": "false",
-        "log.dirs": 'a "quoted" \\ path, mit Umlaut: ä',
-        "broker.rack": "007",
-        "controller.quorum.voters": "1@127.0.0.1:9092,2@127.0.0.1:9093",
-    }
+def test_a_running_node_is_found_whatever_has_become_of_its_config_file(tmp_path: Path) -> None:
+    node = made(tmp_path, 1).node(1)
+    node.note_launch()
+    lock = DataDirLock(node.data_dir)
 
-    text = as_toml(1, settings)
+    for text in ("listeners = [\n", 'node.id = 1\nlisteners = "127.0.0.1:1"\nlog.dirs = "/elsewhere"\n'):
+        node.config_path.write_text(text)
+        again = ClusterDirectory.open(str(tmp_path)).node(1)
+        assert again.pid() == os.getpid()
+        assert (again.address, again.http) == (("127.0.0.1", 9092), "http://127.0.0.1:9644")
+        assert again.data_dir == str(tmp_path / "node-1" / "data")
 
-    assert parse_toml(text) == settings
-    assert "node.id = 1\n" in text
-    assert "auto.create.topics.enable = false\n" in text
+    lock.release()
+    assert again.pid() is None
+    assert again.address == ("127.0.0.1", 1)  # as it will be started
+
+
+def test_a_node_of_an_older_version_is_found_where_its_messages_are_from_the_beginning(tmp_path: Path) -> None:
+    node = made(tmp_path, 1).node(1)
+    lock = DataDirLock(node.data_dir)
+
+    node.config_path.write_text("listeners = [\n")
+    again = ClusterDirectory.open(str(tmp_path)).node(1)
+
+    assert again.pid() == os.getpid()
+    assert address_or_none(again) is None
+    lock.release()
+
+
+def test_a_node_that_was_started_by_hand_after_its_file_was_changed_is_found(tmp_path: Path) -> None:
+    node = made(tmp_path, 1).node(1)
+    node.note_launch()
+    node.config_path.write_text(f'node.id = 1\nlog.dirs = "{tmp_path}/moved"\n')
+
+    lock = DataDirLock(str(tmp_path / "moved"))
+
+    again = ClusterDirectory.open(str(tmp_path)).node(1)
+    assert (again.pid(), again.data_dir) == (os.getpid(), f"{tmp_path}/moved")
+    lock.release()
+
+
+def test_a_copy_of_a_cluster_does_not_take_the_nodes_of_the_first_for_its_own(tmp_path: Path) -> None:
+    node = made(tmp_path / "first", 1).node(1)
+    node.note_launch()
+    lock = DataDirLock(node.data_dir)
+    shutil.copytree(tmp_path / "first", tmp_path / "copy")
+    for name in (STATE, "node-1/chronik.toml"):
+        path = tmp_path / "copy" / name
+        path.write_text(path.read_text().replace(str(tmp_path / "first"), str(tmp_path / "copy")))
+
+    assert ClusterDirectory.open(str(tmp_path / "copy")).alive() == {}
+    lock.release()
+
+
+def test_a_mistyped_setting_is_named_with_its_file_and_the_right_name_once(tmp_path: Path) -> None:
+    made(tmp_path, 1, 2)
+    with open(tmp_path / "node-2" / "chronik.toml", "a", encoding="utf-8") as config:
+        config.write("num.partition = 3\n")
+
+    cluster = ClusterDirectory.open(str(tmp_path))
+
+    problem = cluster.node(2).problem()
+    assert problem is not None
+    assert problem.startswith(f"the config file {tmp_path}/node-2/chronik.toml of node 2 is wrong: Unknown node config")
+    assert problem.count("did you mean num.partitions?") == 1
+    assert cluster.node(1).problem() is None
+    assert cluster.bootstrap == "127.0.0.1:9092"
+
+
+def test_voters_are_written_to_every_file_with_the_addresses_in_the_files(tmp_path: Path) -> None:
+    cluster = made(tmp_path, 1, 2)
+    first = tmp_path / "node-1" / "chronik.toml"
+    first.write_text(first.read_text() + "[num]\npartitions = 5\n")
+
+    assert cluster.write_voters({1: ("stale", 1), 2: None}) == []
+
+    for node in ClusterDirectory.open(str(tmp_path)).nodes.values():
+        assert node.config.voters == {1: ("127.0.0.1", 9092), 2: ("127.0.0.1", 9093)}
+    assert ClusterDirectory.open(str(tmp_path)).node(1).config.num_partitions == 5
+
+
+def test_a_file_that_cannot_be_changed_is_told_and_the_others_are_changed(tmp_path: Path) -> None:
+    made(tmp_path, 1, 2)
+    broken = tmp_path / "node-2" / "chronik.toml"
+    broken.write_text("listeners = [\n")
+    cluster = ClusterDirectory.open(str(tmp_path))
+
+    (problem,) = cluster.write_voters({1: None, 2: ("127.0.0.1", 9093)})
+
+    assert problem.startswith(f"the config file {broken} of node 2 is left as it is: Not valid TOML")
+    assert problem.endswith('see that it says controller.quorum.voters = "1@127.0.0.1:9092,2@127.0.0.1:9093"')
+    assert broken.read_text() == "listeners = [\n"
+    assert sorted(ClusterDirectory.open(str(tmp_path)).node(1).config.voters) == [1, 2]

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from chronik.cli.connect import check_reachable, client_settings, explain, parse_addresses, reason
+from chronik.cli.connect import check_reachable, client_settings, explain, parse_addresses, plain_errors, reason
 from chronik.cli.errors import CliError, RefusedByNode
 
 
@@ -16,10 +16,14 @@ def test_addresses_are_hosts_with_ports_and_kafkas_port_where_there_is_none() ->
     assert parse_addresses("[::1]:9093,[::1]") == [("::1", 9093), ("::1", 9092)]
 
 
-@pytest.mark.parametrize("text", ["host:port", "host:0", "host:70000", ":9092", "host:"])
+@pytest.mark.parametrize("text", ["host:port", "host:0", "host:70000", ":9092", "host:", "a..b:1", "x" * 64])
 def test_what_is_no_address_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(CliError, match="is not an address; write it as HOST:PORT"):
         parse_addresses(text)
+
+
+def test_a_host_may_have_letters_of_any_alphabet_and_end_in_a_dot() -> None:
+    assert parse_addresses("größe.example.:1") == [("größe.example.", 1)]
 
 
 def test_no_address_at_all_is_refused() -> None:
@@ -54,6 +58,13 @@ def test_errors_of_the_client_are_said_in_plain_words() -> None:
     refused = explain(KafkaError(KafkaError.TOPIC_ALREADY_EXISTS), "h:1")
     assert isinstance(refused, RefusedByNode)
     assert refused.code == KafkaError.TOPIC_ALREADY_EXISTS
+
+
+def test_a_number_out_of_range_is_bad_input_and_text_that_is_none_is_no_number() -> None:
+    with pytest.raises(CliError, match="give a number within that range"), plain_errors("h:1"):
+        raise ValueError("must be below 100")
+    with pytest.raises(UnicodeError), plain_errors("h:1"):
+        "\udcff".encode()
 
 
 def test_a_reason_is_the_nodes_words_and_the_errors_name() -> None:

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from chronik.cli.interrupts import Interrupts
+from chronik.cli.interrupts import ENDING, Interrupts
 
 
 @pytest.fixture
 def interrupts() -> Iterator[Interrupts]:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in ENDING}
     listening = Interrupts()
     listening.listen()
     yield listening
@@ -32,7 +32,7 @@ class InterruptedTerminal(io.BytesIO):
         return line
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", ENDING)
 def test_the_first_signal_is_a_wish_and_the_second_ends_at_once(interrupts: Interrupts, number: int) -> None:
     os.kill(os.getpid(), number)
     assert interrupts.is_ending
@@ -60,3 +60,22 @@ def test_lines_are_read_to_their_end_when_nobody_interrupts(interrupts: Interrup
 
     assert [interrupts.read_line(lines) for _ in range(3)] == [b"a\n", b"b", b""]
     assert not interrupts.is_ending
+
+
+def test_a_closed_terminal_is_not_heard_by_one_that_is_to_outlive_it(interrupts: Interrupts) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as `nohup` does
+
+    interrupts.listen()
+    os.kill(os.getpid(), signal.SIGHUP)
+
+    assert not interrupts.is_ending
+
+
+def test_who_listens_for_a_while_leaves_everything_as_it_was() -> None:
+    before = [signal.getsignal(number) for number in ENDING]
+
+    with Interrupts().listening() as interrupts:
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert interrupts.is_ending
+
+    assert [signal.getsignal(number) for number in ENDING] == before

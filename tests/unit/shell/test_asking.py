@@ -63,15 +63,6 @@ def test_a_node_tells_who_is_there_and_what_nobody_leads() -> None:
     assert (view.held_by(1), view.held_by(2)) == ([("orders", 0), ("orders", 1)], [])
 
 
-def test_a_cluster_is_whole_when_all_nodes_live_one_controls_and_every_partition_is_led() -> None:
-    addresses = {1: ("here", 1), 2: ("here", 2)}
-
-    assert ClusterView("c", 1, addresses, (), {}).is_whole([1, 2])
-    assert not ClusterView("c", 1, addresses, (), {}).is_whole([1, 2, 3])
-    assert not ClusterView("c", None, addresses, (), {}).is_whole([1, 2])
-    assert not ClusterView("c", 1, addresses, (("orders", 0),), {}).is_whole([1, 2])
-
-
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
@@ -94,3 +85,8 @@ def test_no_answer_in_time_and_nobody_there_are_told_apart() -> None:
 
     with pytest.raises(NoAnswer, match="Connection refused"):
         view_of(address)
+
+
+def test_a_name_that_cannot_be_looked_up_is_nobody() -> None:
+    with pytest.raises(NoAnswer, match=r"a\.\.b:9092 does not answer: a\.\.b cannot be a host name"):
+        view_of(("a..b", 9092))

@@ -44,6 +44,11 @@ def test_who_hangs_up_is_no_chronik() -> None:
         look(address, "state")
 
 
+def test_a_name_that_cannot_be_looked_up_is_nobody() -> None:
+    with pytest.raises(NoAnswer, match=r"a\.\.b cannot be a host name"):
+        look(("a..b", 9092), "state")
+
+
 def test_a_node_that_was_stopped_meanwhile_is_not_called_another_kafka() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()[:2]

@@ -29,11 +29,19 @@ def test_voters_are_read_in_the_order_of_their_ids() -> None:
         ("x@a:1", "not ID@HOST:PORT"),
         ("1@a", "HOST:PORT"),
         ("1@a:70000", "below 65536"),
+        ("1@a..b:1", "not the name of a host"),
+        (f"1@{'a' * 64}:1", "not the name of a host"),
+        (f"1@{'ä' * 64}:1", "not the name of a host"),
     ],
 )
 def test_voters_that_make_no_sense_are_refused(text: str, complaint: str) -> None:
     with pytest.raises(BadConfig, match=complaint):
         parse_voters(text)
+
+
+def test_names_that_can_be_looked_up_are_taken() -> None:
+    for host in ("", "::1", "127.0.0.1", "kafka.example.", "bücher.example", "a" * 63):
+        assert host_and_port("listeners", f"{host}:9092") == (host, 9092)
 
 
 def test_listeners_of_a_kafka_broker_are_all_known_and_one_is_for_clients() -> None:
