@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
@@ -22,3 +24,11 @@ def pytest_configure(config: pytest.Config) -> None:
     where they take part, an unclosed socket says nothing about us."""
     if not all(argument.startswith(OURS_ALONE) for argument in config.args):
         config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+
+
+@pytest.fixture
+def hang_ups_count() -> Iterator[None]:
+    """SIGHUP is not ignored, by a test or by what it starts, though all of this may run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -146,6 +146,7 @@ def test_a_running_node_is_found_though_its_file_names_another_place_for_message
 # --- closed terminals
 
 
+@pytest.mark.usefixtures("hang_ups_count")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_cluster_in_the_foreground_ends_with_its_terminal(local: Local, number: signal.Signals) -> None:
     command = ["cluster", "start", "--nodes", "2", "--port", "0", "--data-dir", str(local.path)]
@@ -160,6 +161,7 @@ def test_a_cluster_in_the_foreground_ends_with_its_terminal(local: Local, number
     assert local.alive() == {}
 
 
+@pytest.mark.usefixtures("hang_ups_count")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_a_start_that_is_broken_off_leaves_no_node_behind(local: Local, number: signal.Signals) -> None:
     made_without_majority(local)

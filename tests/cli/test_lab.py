@@ -56,6 +56,7 @@ def test_ctrl_c_ends_nodes_and_clients_and_leaves_nothing_behind() -> None:
     assert not os.path.exists(directory[1])
 
 
+@pytest.mark.usefixtures("hang_ups_count")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_lab_that_is_ended_while_it_starts_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     command = [*COMMAND, "lab", "healthy", "--port", "0"]

@@ -13,7 +13,7 @@ from chronik.cli.interrupts import ENDING, Interrupts
 
 
 @pytest.fixture
-def interrupts() -> Iterator[Interrupts]:
+def interrupts(hang_ups_count: None) -> Iterator[Interrupts]:
     before = {number: signal.getsignal(number) for number in ENDING}
     listening = Interrupts()
     listening.listen()
