@@ -239,6 +239,8 @@ def test_a_node_that_has_joined_already_is_taken_back_and_forgotten(local: Local
 
     take_back(cluster, node)
 
+    # It gives back its lock, by which it is known, a moment before it ends.
+    wait_until(lambda: launched[2].ended() is not None, "the process has ended")
     assert launched[2].ended() == 0
     assert sorted(local.alive()) == [1]
     assert sorted(view_of(first).addresses) == [1]
