@@ -75,7 +75,7 @@ def by_key(
     try:
         consumer.assign([TopicPartition(topic.name, number, begin[number]) for number in left])
         with progress("reading the topic", total, is_wanted=not is_quiet) as step:
-            for messages in _until_read(consumer, cluster.bootstrap, left):
+            for messages in until_read(consumer, cluster.bootstrap, left):
                 step(len(messages))
                 for message in messages:
                     if message.error() is None and message.key() == key:
@@ -107,7 +107,7 @@ def _to_read(
     return begin, left, unread
 
 
-def _until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iterator[list[Message]]:
+def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iterator[list[Message]]:
     """Messages until each of these partitions has been read up to the offset it had, or to its end. Those that give
     nothing for long are left in the end."""
     from confluent_kafka import KafkaError
@@ -120,7 +120,8 @@ def _until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Ite
         for message in messages:
             number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
             is_at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-            if is_at_end or offset + 1 >= left.get(number, offset + 2):
+            # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0.
+            if is_at_end or (error is None and offset + 1 >= left.get(number, offset + 2)):
                 left.pop(number, None)
         yield messages
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import pytest
+from confluent_kafka import KafkaError
 
 from chronik.cli.errors import CliError
 from chronik.cli.questions import Cluster, Partition, PartitionState, TopicState
-from chronik.cli.where_finding import At, Found, by_key, holders, look_through
+from chronik.cli.where_finding import At, Found, by_key, holders, look_through, until_read
 from chronik.cli.where_known import members_reading
 from chronik.shell.asking import NoAnswer
 from chronik.trace.events import GroupSeen, MemberSeen
@@ -49,6 +50,46 @@ def copy(partition: int, is_leader: bool, offline: str | None = None, name: str 
 def find_look(node: int, partition: int, *offsets: int, place: Place = Place.HERE, go_on_from: int = -1) -> FindLook:
     found = tuple(FoundRecord(offset, 0) for offset in offsets)
     return FindLook(node, 0, TOPIC, partition, place, found, go_on_from)
+
+
+class Code(NamedTuple):
+    number: int
+
+    def code(self) -> int:
+        return self.number
+
+
+class Told(NamedTuple):
+    """What a consumer gives: a message, or an error of which confluent-kafka says neither partition nor offset."""
+
+    at: tuple[int, int] | None = None
+    failed: Code | None = None
+
+    def error(self) -> Code | None:
+        return self.failed
+
+    def partition(self) -> int | None:
+        return None if self.at is None else self.at[0]
+
+    def offset(self) -> int | None:
+        return None if self.at is None else self.at[1]
+
+
+class Consuming(NamedTuple):
+    told: list[Told]
+
+    def consume(self, count: int, timeout_s: float) -> list[Told]:
+        return self.told
+
+
+def test_an_error_is_no_record_of_partition_0() -> None:
+    """A node that was killed just now: its partition has been read only when it has been."""
+    left = {0: 1, 1: 1, 2: 1}
+    at_end = Told((2, 1), Code(KafkaError._PARTITION_EOF))
+    told = [Told(failed=Code(KafkaError._TRANSPORT)), Told((1, 0)), at_end]
+    next(until_read(cast(Any, Consuming(told)), "localhost:1", left))
+
+    assert left == {0: 1}
 
 
 def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for() -> None:
