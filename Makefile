@@ -105,9 +105,8 @@ mutants: setup ## Put known faults in one by one: the tests must catch each
 	$(BIN)/python -m tests.mutants.run $(ARGS)
 
 .PHONY: bench
-bench: setup ## Measure everything beside Apache Kafka, 5 rounds in turn; print and keep the figures, write a page
+bench: setup clients ## Measure everything beside Apache Kafka, 5 rounds in turn; print and keep the figures, write a page
 	$(BIN)/python -m tests.bench run $(ARGS)
-	$(BIN)/python -m tests.bench report
 
 .PHONY: bench-quick
 bench-quick: setup ## The rows B1 to B12 with less of everything, one round (meant for under five minutes)

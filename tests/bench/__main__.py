@@ -150,8 +150,15 @@ def measure(
             shutil.rmtree(scratch, ignore_errors=True)
     report.show(result, console)
     result.save(path)
-    console.print(f"kept in {path}", soft_wrap=True)
+    console.print(f"kept in {path}, with pictures in {write_page(path, result)}", soft_wrap=True)
     return EXIT_FAILED if result.failures else 0
+
+
+def write_page(path: Path, result: Result, out: Path | None = None) -> Path:
+    """The page of a result, beside it unless said otherwise."""
+    out = out or path.with_suffix(".html")
+    out.write_text(page.page(result), encoding="utf-8")
+    return out
 
 
 def _loaded(path: Path | None) -> tuple[Path, Result]:
@@ -186,9 +193,7 @@ def _compare(asked: argparse.Namespace) -> int:
 
 def _report(asked: argparse.Namespace) -> int:
     path, result = _loaded(asked.result)
-    out = asked.out or path.with_suffix(".html")
-    out.write_text(page.page(result), encoding="utf-8")
-    print(f"written to {out}")
+    print(f"written to {write_page(path, result, asked.out)}")
     return 0
 
 

@@ -27,15 +27,11 @@ def ratios(measured: Iterable[Measured], rows: Iterable[Row]) -> list[Ratio]:
 
 
 def ratio_of(ours: Measured, theirs: Measured) -> Ratio | None:
-    """Round by round, since a slow minute touches both. None when no round has both, or theirs is zero."""
-    their_values = dict(zip(theirs.rounds, theirs.values, strict=True))
-    pairs = [
-        (value, their_values[number])
-        for number, value in zip(ours.rounds, ours.values, strict=True)
-        if their_values.get(number)
-    ]
-    if not pairs:
-        return None
+    """Round by round, since a slow minute touches both. None when no round has both, or theirs is zero in one."""
+    their_values = theirs.by_round()
+    pairs = [(value, their_values[number]) for number, value in ours.by_round().items() if number in their_values]
+    if not pairs or not all(their_value for _, their_value in pairs):
+        return None  # to leave out the rounds in which they took no time would be to choose the others
     values = [value / their_value for value, their_value in pairs]
     median = statistics.median(values)
     spread = (max(values) - min(values)) / median if median else 0.0

@@ -170,7 +170,9 @@ def markdown(parts: Sequence[Result]) -> str:
 def short_markdown(parts: Sequence[Result]) -> str:
     """A line for each goal, for the README: the range from the worst line to the best."""
     result = together(parts)
-    return "\n".join([*_table(_in_short(result)), "", goals_met(result), *map(circumstances, parts)])
+    failed = [f"Not measured, since something failed: {len(result.failures)} cases ([which](docs/benchmarks.md))."]
+    lines = [*_table(_in_short(result)), "", goals_met(result), *(failed if result.failures else [])]
+    return "\n".join([*lines, *map(circumstances, parts)])
 
 
 def _in_short(result: Result) -> Grid:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,9 @@ from tests.bench.scale import Scale
 from tests.bench.systems.system import Cluster, Server, System
 
 Figures = Mapping[str, float]
-Lines = Mapping[str, Figures]
+Samples = Mapping[str, float | Sequence[float]]
+"""By name: one number, or several of a kind (the gap of each kill), which are looked at with those of all rounds."""
+Lines = Mapping[str, Samples]
 """Figures by the line of the table they belong to."""
 
 
@@ -53,6 +55,8 @@ class Figure:
     """For Chronik's figure divided by the peer's."""
     moonshot: Goal | None = None
     """The same, for later."""
+    is_longest: bool = False
+    """Whether the largest of all values is shown, and not their median."""
 
     @property
     def is_less_better(self) -> bool | None:
@@ -115,9 +119,11 @@ class Case:
         return self.rounds_max is None or number <= self.rounds_max
 
 
-def one_line(name: str, measure: Callable[[Bench], Figures], *, is_quick: bool = True) -> Case:
+def one_line(
+    name: str, measure: Callable[[Bench], Samples], *, is_quick: bool = True, rounds_max: int | None = None
+) -> Case:
     """A case that makes one line of the table, of its own name."""
-    return Case(name, lambda bench: {name: measure(bench)}, is_quick)
+    return Case(name, lambda bench: {name: measure(bench)}, is_quick, rounds_max=rounds_max)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+import psutil
 
 from tests.bench.client_link import Client, ClientFailed
 from tests.bench.ratios import OURS, ratios
@@ -15,6 +18,8 @@ from tests.bench.scale import Scale
 from tests.bench.systems.system import ServerFailed, System
 
 Announce = Callable[[str], None]
+FAILURES = (ClientFailed, ServerFailed, subprocess.SubprocessError, psutil.Error, OSError)
+"""What goes wrong in one case, and ends no other: a server, a client or a job that dies or takes for ever."""
 
 
 class Gathering:
@@ -26,12 +31,13 @@ class Gathering:
 
     def take(self, row: Row, system: System, lines: Lines, round_number: int) -> None:
         for line, figures in row.own(lines).items():
-            for name, value in figures.items():
-                self._take(row, (row.name, line, name, system.name), round_number, value)
+            for name, told in figures.items():
+                for value in told if isinstance(told, Sequence) else (told,):
+                    self._take(row, (row.name, line, name, system.name), round_number, value)
 
     def _take(self, row: Row, place: tuple[str, str, str, str], round_number: int, value: float) -> None:
         if place not in self._measured:
-            self._measured[place] = Measured(*place)
+            self._measured[place] = Measured(*place, is_longest=row.figure(place[2]).is_longest)
             self._result.measured.append(self._measured[place])
         measured = self._measured[place]
         measured.take(round_number, value)
@@ -86,7 +92,7 @@ def run(
             announce(f"round {round_number}, {names}: {case.name}, {system.name}")
             try:
                 bench, lines = _measure(case, system, scale, scratch / "case")
-            except (ClientFailed, ServerFailed) as problem:
+            except FAILURES as problem:
                 result.failures.append(f"round {round_number}, {names}, {case.name}, {system.name}: {problem}")
                 continue
             for row in wanted:

@@ -8,8 +8,10 @@ from __future__ import annotations
 import dataclasses
 import io
 import json
+import subprocess
 from pathlib import Path
 
+import psutil
 import pytest
 from rich.console import Console
 
@@ -98,6 +100,38 @@ def test_a_goal_is_held_against_the_median_of_the_rounds() -> None:
     assert (cost.median, cost.is_goal_met) == (9.0, True)
     assert (speed.median, speed.is_goal_met) == (9.0, False)
     assert cost.spread == pytest.approx(22 / 9)
+
+
+def test_a_percentile_is_of_all_kills_of_all_rounds_and_not_of_those_of_each() -> None:
+    row = Row("row", "A row", (Figure("p50_s", "p50"), Figure("p99_s", "p99", at_most(1), is_longest=True)), ())
+    result = an_empty_result(rounds=2)
+    gathering = Gathering(result)
+
+    for round_number, gaps in enumerate(([0.1, 0.2, 5.0], [0.3, 0.4]), 1):
+        gathering.take(row, Chronik(), {"line": {"p50_s": gaps, "p99_s": gaps}}, round_number)
+
+    p50, p99 = result.measured
+    assert (p50.median, p99.median, p99.is_goal_met) == (0.3, 5.0, False)
+    assert p99.rounds == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [ServerFailed("no"), subprocess.TimeoutExpired("job", 9), psutil.NoSuchProcess(1), BrokenPipeError()],
+    ids=lambda problem: type(problem).__name__,
+)
+def test_whatever_goes_wrong_in_a_case_the_next_one_is_measured(problem: Exception, tmp_path: Path) -> None:
+    def broken(bench: Bench) -> dict[str, dict[str, float]]:
+        raise problem
+
+    cases = Case("broken", broken), Case("fine", lambda bench: {"fine": {"speed": 1.0}})
+    result = an_empty_result(rounds=1)
+
+    run(result, [Row("row", "A row", (Figure("speed", "m/s"),), cases)], [Chronik()], TINY, tmp_path, lambda what: None)
+
+    assert len(result.failures) == 1
+    assert [each.values for each in result.measured] == [[1.0]]
+    assert "Not measured, since something failed: 1 cases" in report.short_markdown([result])
 
 
 def test_a_result_is_read_back_as_it_was_kept(tmp_path: Path) -> None:

@@ -50,6 +50,26 @@ def test_a_round_that_one_of_them_has_not_is_left_out() -> None:
     assert ratio_of(ours, Measured("row", "line", "speed", "kafka", [0.0, 1.0], [1, 2])) is None
 
 
+def test_rounds_in_which_the_peer_took_no_time_are_not_left_out_to_look_better() -> None:
+    ours = measured("row", "line", "cost", "chronik", 1, 1, 1)
+    theirs = measured("row", "line", "cost", "kafka", 0, 0, 1)
+
+    assert ratio_of(ours, theirs) is None
+
+
+def test_of_several_values_in_a_round_the_ratio_is_of_what_is_taken_of_all() -> None:
+    ours = Measured("row", "line", "cost", "chronik", [1.0, 2.0, 9.0, 4.0], [1, 1, 1, 2])
+    theirs = measured("row", "line", "cost", "kafka", 4, 4)
+    longest = Measured("row", "line", "cost", "chronik", ours.values, ours.rounds, is_longest=True)
+
+    of_median, of_longest = ratio_of(ours, theirs), ratio_of(longest, theirs)
+
+    assert of_median is not None
+    assert of_median.values == [0.5, 1.0]
+    assert of_longest is not None
+    assert of_longest.values == [2.25, 1.0]
+
+
 @pytest.mark.parametrize(
     ("figure", "ours", "is_met", "is_moonshot"),
     [

@@ -27,12 +27,16 @@ def create_topics(
     """Topics by name, with their number of partitions. All are there when it returns."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": LOG_ERRORS})
     started = time.monotonic()
-    asked = admin.create_topics(
-        [NewTopic(name, count, replicas, config=config or {}) for name, count in topics.items()],
-        request_timeout=TIMEOUT_S,
-        operation_timeout=TIMEOUT_S,
-    )
-    for outcome in asked.values():
+    # A request each: Kafka refuses to make more than 9,999 partitions with one.
+    asked = [
+        admin.create_topics(
+            [NewTopic(name, count, replicas, config=config or {})],
+            request_timeout=TIMEOUT_S,
+            operation_timeout=TIMEOUT_S,
+        )[name]
+        for name, count in topics.items()
+    ]
+    for outcome in asked:
         outcome.result()
     _wait_until_led(admin, topics)
     return {"seconds": time.monotonic() - started}
@@ -82,7 +86,7 @@ def produce(
         _flush(producer)
 
     figures = _timed(send, node_pids, messages, value_bytes)
-    arrived = _stored(bootstrap, topic, partitions)
+    arrived = stored(bootstrap, topic)
     if arrived != messages + partitions:
         raise RuntimeError(f"{arrived} of {messages + partitions} messages are in the log")
     return figures
@@ -144,6 +148,9 @@ def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, val
             left -= len(batch)
 
     figures = _timed(read, node_pids, messages, value_bytes)
+    reached = consumer.position([TopicPartition(topic, partition) for partition in range(partitions)])
+    if sum(place.offset for place in reached) != messages + partitions:  # errors come among the messages, too
+        raise RuntimeError(f"read up to {[place.offset for place in reached]}, and not to the end")
     consumer.close()
     return figures
 
@@ -174,8 +181,10 @@ def _flush(producer: Producer) -> None:
         raise RuntimeError(f"{left} messages were not acknowledged")
 
 
-def _stored(bootstrap: str, topic: str, partitions: int) -> int:
+def stored(bootstrap: str, topic: str) -> int:
+    """How many messages are in a topic that nothing was deleted from."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "bench"})
+    partitions = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
     ends = [consumer.get_watermark_offsets(TopicPartition(topic, number), TIMEOUT_S) for number in range(partitions)]
     consumer.close()
     return sum(high for _, high in ends)

@@ -26,7 +26,7 @@ ROWS: tuple[Row, ...] = (
     throughput.NODE_CPU,
     end_to_end.ROW,
     cluster.THROUGHPUT,
-    end_to_end.CLUSTER,
+    cluster.LATENCY,
     synced.ROW,
     one_record.ROW,
     start.ROW,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tests.bench.client_link import Client
 from tests.bench.row import Bench, Case, Figure, Figures, Goal, Row, at_most, one_line
 from tests.bench.systems.system import bootstrap
@@ -11,7 +9,7 @@ from tests.bench.systems.system import bootstrap
 TOPIC = "paced"
 MESSAGES_S = 5_000
 VALUE_BYTES = 1_000
-REPLICAS = 3
+ROUNDS_OF_TOOL = 3  # a second opinion
 
 
 def paced(bench: Bench, address: str, acks: str) -> Figures:
@@ -33,19 +31,6 @@ def one_node(bench: Bench) -> Figures:
         return paced(bench, bootstrap(server), acks="1")
 
 
-def three_nodes(bench: Bench) -> Figures:
-    with bench.cluster(durability="os") as cluster:
-        create_safe_topic(bench, cluster.bootstrap, {TOPIC: 1})
-        cluster.wait_until_in_sync(TOPIC)
-        return paced(bench, cluster.bootstrap, acks="all")
-
-
-def create_safe_topic(bench: Bench, address: str, topics: Mapping[str, int]) -> None:
-    """Three replicas, of which two must have a message before it is acknowledged."""
-    config = {"min.insync.replicas": "2"}
-    bench.client.ask("create_topics", bootstrap=address, topics=dict(topics), replicas=REPLICAS, config=config)
-
-
 def by_kafkas_tool(bench: Bench) -> Figures:
     """One message after the other, in whole milliseconds: Kafka's tool knows no more."""
     with bench.server(durability="os") as server:
@@ -59,7 +44,8 @@ def by_kafkas_tool(bench: Bench) -> Figures:
         )
 
 
-def _latencies(goal: Goal, moonshot: Goal) -> tuple[Figure, ...]:
+def latencies(goal: Goal, moonshot: Goal) -> tuple[Figure, ...]:
+    """The figures of `paced`."""
     labels = {"p50_ms": "p50 ms", "p99_ms": "p99 ms"}
     with_goals = (Figure(name, label, digits=2, ratio_goal=goal, moonshot=moonshot) for name, label in labels.items())
     return (*with_goals, Figure("p999_ms", "p99.9 ms", digits=2))
@@ -68,7 +54,7 @@ def _latencies(goal: Goal, moonshot: Goal) -> tuple[Figure, ...]:
 ROW = Row(
     "end-to-end",
     "End-to-end latency of 1 KB messages at 5,000 a second, acks=1, page cache, librdkafka without linger",
-    _latencies(at_most(1.0), at_most(0.5)),
+    latencies(at_most(1.0), at_most(0.5)),
     (
         one_line("one node", one_node),
         Case(
@@ -76,14 +62,8 @@ ROW = Row(
             lambda bench: {"Kafka's own client, one at a time": by_kafkas_tool(bench)},
             is_quick=False,
             is_of_peer=True,
+            rounds_max=ROUNDS_OF_TOOL,
         ),
     ),
     code="B4",
-)
-CLUSTER = Row(
-    "cluster-latency",
-    "Three nodes, 3 replicas, acks=all, min.insync.replicas=2: end-to-end latency at 5,000 a second",
-    _latencies(at_most(round(1 / 0.7, 2)), at_most(round(1 / 1.2, 2))),
-    (one_line("three nodes", three_nodes),),
-    code="B5",
 )

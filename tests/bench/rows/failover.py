@@ -8,15 +8,16 @@ takes, and the fast settings are not for it.
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from functools import partial
 
-from tests.bench.row import Bench, Figure, Figures, Row, at_most, one_line
+from tests.bench.ratios import OURS
+from tests.bench.row import Bench, Figure, Row, Samples, at_most, one_line
 
 TOPIC = "watched"
 REPLICAS = 3
 STEADY = 50
+KILLS_OF_PEER = 1  # a round: each takes it longer than all of ours
 FAST = {
     "broker_heartbeat_interval_ms": "100",
     "broker_session_timeout_ms": "500",
@@ -26,18 +27,18 @@ FAST = {
 }
 
 
-def failover(bench: Bench, client: str, settings: dict[str, str]) -> Figures:
+def failover(bench: Bench, client: str, settings: dict[str, str]) -> Samples:
     gaps: list[float] = []
     with bench.cluster(**settings) as cluster:
         bench.client.ask("create_topics", bootstrap=cluster.bootstrap, topics={TOPIC: 1}, replicas=REPLICAS)
-        for _ in range(bench.scale.kills):
+        for _ in range(bench.scale.kills if bench.system.name == OURS else KILLS_OF_PEER):
             leader = cluster.wait_until_in_sync(TOPIC)
             killed = {"pid": cluster.pids[leader], "steady": STEADY}
             gaps.append(
                 bench.client.ask(f"gap_of_{client}", bootstrap=cluster.bootstrap, topic=TOPIC, **killed)["gap_s"]
             )
             cluster.start()
-    return {"p50_s": statistics.median(gaps), "p99_s": max(gaps)}
+    return {"p50_s": gaps, "p99_s": gaps}
 
 
 def _row(
@@ -45,10 +46,18 @@ def _row(
 ) -> Row:
     return Row(
         name,
-        f"{title}: the gap in producing when a leader is killed, acks=all; 4 kills a round (a quick run: 1)",
+        f"{title}: the gap in producing when a leader is killed, acks=all; 4 kills a round (the peer, quick runs: 1)",
         (
             Figure("p50_s", "p50 s", at_most(goal_s), digits=2, ratio_goal=at_most(1.0), moonshot=at_most(0.3)),
-            Figure("p99_s", "longest s", at_most(goal_s), digits=2, ratio_goal=at_most(1.0), moonshot=at_most(0.3)),
+            Figure(
+                "p99_s",
+                "p99 s, the longest",
+                at_most(goal_s),
+                digits=2,
+                ratio_goal=at_most(1.0),
+                moonshot=at_most(0.3),
+                is_longest=True,
+            ),
         ),
         tuple(
             one_line(shown, partial(failover, client=job, settings=settings), is_quick=shown in EAGER)

@@ -51,7 +51,7 @@ ROW = Row(
         Figure("ratio", "source / connector", at_least(1.0), digits=2),
         Figure("cpu_ratio", "CPU connector / source", digits=2),
     ),
-    (Case("source and connector", read_in_turn),),
+    (Case("source and connector", read_in_turn, rounds_max=2),),  # each has several passes of both in turn
     code="B13",
     is_alone=True,
     is_on_spark=True,

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from tests.bench.row import Bench, Case, Figure, Figures, Row, at_least, one_line
+from tests.bench.row import Bench, Case, Figure, Row, Samples, at_least, one_line
 from tests.bench.rows import one_record
 from tests.bench.rows.throughput import stream
 
 
-def produce(bench: Bench, value_bytes: int, partitions: int) -> Figures:
+def produce(bench: Bench, value_bytes: int, partitions: int) -> Samples:
     lines = stream(bench, "", value_bytes, partitions, {"produce": "produce"}, durability="sync")
     (figures,) = lines.values()
     return figures

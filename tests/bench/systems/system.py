@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -111,8 +111,9 @@ def resident_megabytes(pid: int) -> float:
     return float(psutil.Process(pid).memory_info().rss / MEGABYTE)
 
 
-def idle_cpu_percent(pid: int, seconds: float) -> float:
-    """Of one core, while nobody asks anything."""
-    before_s, started = cpu_seconds(pid), time.monotonic()
+def idle_cpu_percent(pids: Iterable[int], seconds: float) -> float:
+    """Of one core, while nobody asks anything: of the process that uses most."""
+    before_s, started = {pid: cpu_seconds(pid) for pid in pids}, time.monotonic()
     time.sleep(seconds)
-    return 100 * (cpu_seconds(pid) - before_s) / (time.monotonic() - started)
+    most_s = max(cpu_seconds(pid) - used_s for pid, used_s in before_s.items())
+    return 100 * most_s / (time.monotonic() - started)

@@ -18,6 +18,12 @@ STOP_TIMEOUT_S = 600.0
 FORMAT_TIMEOUT_S = 60.0
 POLL_S = 0.02
 NODES = 3
+# As those of chronik.testing, which the other clusters are of.
+SETTINGS_OF_CLUSTERS = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "group.initial.rebalance.delay.ms": "0",
+}
 CLUSTER_ID = "Y2hyb25pay1iZW5jaC4uLg"
 # The distribution's log, without its many files.
 LOG_CONFIG = """\
@@ -176,6 +182,7 @@ class KafkaCluster:
         ids = range(1, NODES + 1)
         free = free_ports(2 * NODES)
         voters = dict(zip(ids, free[NODES:], strict=True))
+        settings = SETTINGS_OF_CLUSTERS | dict(settings)
         self._nodes = {
             node_id: KafkaServer(
                 directory / f"node-{node_id}", settings, node_id, (free[node_id - 1], voters[node_id]), voters
