@@ -195,6 +195,22 @@ def written(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+async def stay(node: Node, stop: asyncio.Event) -> None:
+    """Until the node is told to stop. Raises StartError when another has taken its place."""
+    loop = asyncio.get_running_loop()
+    waits = [loop.create_task(event.wait()) for event in (stop, node.liveness.has_to_end)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if not stop.is_set():
+        raise StartError(
+            f"this node cannot go on: {node.liveness.same_id()}",
+            "see that no two nodes have copies of one data directory",
+        )
+
+
 async def _serve(config: NodeConfig) -> int:
     company.refuse_own_address(config)
     house = House(config)
@@ -207,6 +223,7 @@ async def _serve(config: NodeConfig) -> int:
         opening = loop.create_task(house.open())
         stopping = loop.create_task(stop.wait())
         await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         if not opening.done():  # told to stop while still recovering: what is not open need not be closed in order
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -219,7 +236,7 @@ async def _serve(config: NodeConfig) -> int:
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead
             )
         log.info("ready: Kafka clients at %s%s", written(house.address), where)
-        await stopping
+        await stay(node, stop)
         log.info("stopping")
     finally:
         await house.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -72,6 +73,21 @@ def test_two_nodes_with_one_id(cluster: RunningCluster, joining: dict[str, str],
     assert fingerprint(tmp_path / "second") == {}  # so that it may be another node's
     wait_until_told_truly(cluster, topic)
     assert taken.is_running
+
+
+def test_a_copy_of_the_data_directory_of_a_node_that_lives(own_cluster: RunningCluster, tmp_path: Path) -> None:
+    live = own_cluster.add()  # it does not vote: nobody's configuration says where it is
+    own_cluster.wait_until_ready()
+    topic = create_topic(own_cluster.bootstrap)
+    shutil.copytree(live.data_dir, tmp_path / "copy")
+    settings = {"node.id": "4", "cluster.id": own_cluster.cluster_id, "broker.session.timeout.ms": "1000"}
+    settings["controller.quorum.bootstrap.servers"] = own_cluster.bootstrap
+
+    done = serve(tmp_path / "copy", free_ports(1)[0], settings)
+
+    check_refused(done, "another node with id 4 is alive", live.bootstrap)
+    wait_until_told_truly(own_cluster, topic)
+    assert live.is_running
 
 
 def test_a_data_directory_that_another_node_uses(cluster: RunningCluster) -> None:
