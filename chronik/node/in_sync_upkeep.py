@@ -48,6 +48,9 @@ SUPERSEDED = (
     Code.INVALID_REQUEST,
 )
 
+# A change, and what it is of: a replica that leads here, or what cannot be served.
+Wanted = tuple[Replica | TopicPartition, InSyncChange]
+
 
 class InSyncUpkeep:
     """One request to the controller at a time, for all partitions."""
@@ -157,7 +160,7 @@ class InSyncUpkeep:
     async def _run(self) -> None:
         try:
             while self._due or self._given_up or self._unanswered:
-                wanted = [*self._handovers(), *self._asked_again(), *self._changes()]
+                wanted: list[Wanted] = [*self._handovers(), *self._asked_again(), *self._changes()]
                 if wanted and not await self._alter(wanted):
                     self._again = self._deadlines.after_ms(AGAIN_MS, self._begin)
                     return
@@ -243,7 +246,7 @@ class InSyncUpkeep:
             in_sync=tuple((member, epochs[member]) for member in members),
         )
 
-    async def _alter(self, wanted: list[tuple[Replica | TopicPartition, InSyncChange]]) -> bool:
+    async def _alter(self, wanted: list[Wanted]) -> bool:
         """Ask the controller for all of them. False when there was none to ask, or it had no answer."""
         command = AlterPartitions(self._node_id, self._broker_epoch(), tuple(change for _, change in wanted))
         try:
