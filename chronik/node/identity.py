@@ -41,15 +41,21 @@ class Identity:
 
 
 def settle(files: Files, node_id: int, chance: Chance, cluster_id: str | None = None) -> Identity:
-    """The identity the directory has, or a new one, in the cluster that was configured if any. Raises
-    WrongDirectory."""
+    """The identity the directory has, or from now on a new one. Raises WrongDirectory, OSError."""
+    identity = proposed(files, node_id, chance, cluster_id)
+    if not files.exists(META):
+        _write(files, identity)
+    return identity
+
+
+def proposed(files: Files, node_id: int, chance: Chance, cluster_id: str | None = None) -> Identity:
+    """The identity the directory has, or could have, in the cluster that was configured if any; nothing is written.
+    Raises WrongDirectory."""
     try:
-        found = parse_properties(files.read_all(META).decode("utf-8", "replace"))
+        found = _read(files)
     except FileNotFoundError:
         own_cluster_id = base64.urlsafe_b64encode(chance.uuid()).decode().rstrip("=")
-        identity = Identity(node_id, cluster_id or own_cluster_id, was_registered=False)
-        _write(files, identity)
-        return identity
+        return Identity(node_id, cluster_id or own_cluster_id, was_registered=False)
     checksum = found.pop(CHECKSUM, None)
     if checksum is not None and checksum != _checksum(found):
         raise WrongDirectory(f"{META} there is damaged: its checksum does not hold")
@@ -68,6 +74,14 @@ def settle(files: Files, node_id: int, chance: Chance, cluster_id: str | None = 
     return Identity(node_id, found_cluster_id, UNREGISTERED not in found, broker_epoch)
 
 
+def is_known_to_a_cluster(files: Files) -> bool:
+    """Whether a cluster counts on what its node has in this directory."""
+    try:
+        return UNREGISTERED not in _read(files)
+    except FileNotFoundError:
+        return False
+
+
 def registered(files: Files, identity: Identity, broker_epoch: int = UNKNOWN_EPOCH) -> Identity:
     """The cluster knows of this directory, by this epoch. Raises OSError."""
     known = replace(identity, was_registered=True, broker_epoch=broker_epoch)
@@ -75,6 +89,10 @@ def registered(files: Files, identity: Identity, broker_epoch: int = UNKNOWN_EPO
         return identity
     _write(files, known)
     return known
+
+
+def _read(files: Files) -> dict[str, str]:
+    return parse_properties(files.read_all(META).decode("utf-8", "replace"))
 
 
 def _write(files: Files, identity: Identity) -> None:

@@ -3,7 +3,7 @@
 A follower's progress may let it in: that is looked at when it happens. Falling behind shows only in time: all
 partitions with followers are looked at a few times in `replica.lag.time.max.ms`. All that is due goes to the controller
 in one request. What it refuses is looked at afresh, with what the metadata says then. What is led here and cannot be
-served (its disk failed) is given up: one of those in sync is to lead it.
+served (its disk failed) is given up: one of those in sync is to lead it, and that is asked until it is done.
 
     answer                                     what follows
     done                                       the set counts as the controller has it now
@@ -27,6 +27,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
+from chronik.core.types import TopicPartition
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.node.replicas import Replicas
 from chronik.trace.metrics import Metrics
@@ -46,6 +47,9 @@ SUPERSEDED = (
     Code.NEW_LEADER_ELECTED,
     Code.INVALID_REQUEST,
 )
+
+# A change, and what it is of: a replica that leads here, or what cannot be served.
+Wanted = tuple[Replica | TopicPartition, InSyncChange]
 
 
 class InSyncUpkeep:
@@ -74,7 +78,8 @@ class InSyncUpkeep:
         self._broker_epoch = broker_epoch
         self._ask = ask
         self._due: dict[Replica, None] = {}  # to be looked at now
-        self._given_up: dict[tuple[str, int], None] = {}  # cannot be served here, and perhaps is led here
+        # Cannot be served here, and perhaps is led here; and whether that was said already.
+        self._given_up: dict[TopicPartition, bool] = {}
         self._unanswered: dict[Replica, InSyncChange] = {}  # asked, and nobody knows whether it was done
         self._is_started = False
         self._asking: asyncio.Task[None] | None = None
@@ -114,7 +119,7 @@ class InSyncUpkeep:
     def _look_whether_served(self, replica: Replica) -> None:
         """What cannot be served here is better led by another."""
         if replica.offline is not None:
-            self._given_up[replica.topic, replica.partition] = None
+            self._given_up.setdefault(TopicPartition(replica.topic, replica.partition), False)
             self._begin()
 
     async def _look_now_and_then(self) -> None:
@@ -141,7 +146,8 @@ class InSyncUpkeep:
             if is_full or in_sync.is_waiting_for_joiners:
                 self._due[replica] = None
         if is_full:  # also what was never opened, and what nobody could take over last time
-            self._given_up.update(dict.fromkeys(self._replicas.offline()))
+            for name in self._replicas.offline():
+                self._given_up.setdefault(TopicPartition(*name), False)
         self._begin()
 
     def _begin(self) -> None:
@@ -154,7 +160,7 @@ class InSyncUpkeep:
     async def _run(self) -> None:
         try:
             while self._due or self._given_up or self._unanswered:
-                wanted = [*self._handovers(), *self._asked_again(), *self._changes()]
+                wanted: list[Wanted] = [*self._handovers(), *self._asked_again(), *self._changes()]
                 if wanted and not await self._alter(wanted):
                     self._again = self._deadlines.after_ms(AGAIN_MS, self._begin)
                     return
@@ -197,13 +203,13 @@ class InSyncUpkeep:
             and (replica.leader_epoch, replica.partition_epoch) == (change.leader_epoch, change.partition_epoch)
         ]
 
-    def _handovers(self) -> list[tuple[None, InSyncChange]]:
+    def _handovers(self) -> list[tuple[TopicPartition, InSyncChange]]:
         """Sets without this node, of what the metadata says it leads; and of what is damaged here while others lead:
         it can be fetched anew once nobody counts on this copy."""
         given_up, self._given_up = self._given_up, {}
         image = self._image
-        wanted: list[tuple[None, InSyncChange]] = []
-        for name, number in given_up:
+        wanted: list[tuple[TopicPartition, InSyncChange]] = []
+        for (name, number), was_said in given_up.items():
             topic, placed = image.topic(name), image.partition(name, number)
             if topic is None or placed is None or not self._is_to_be_given_up(name, number, placed):
                 continue
@@ -214,9 +220,11 @@ class InSyncUpkeep:
                     text = "%s-%d cannot be served here: another of %s is to lead it"
                 else:
                     text = "%s-%d is damaged here: only %s are to count"
-                log.warning(text, name, number, [member for member, _ in members])
+                if not was_said:
+                    log.warning(text, name, number, [member for member, _ in members])
                 epochs = placed.leader_epoch, placed.partition_epoch
-                wanted.append((None, InSyncChange(topic.id, number, *epochs, members)))
+                change = InSyncChange(topic.id, number, *epochs, members)
+                wanted.append((TopicPartition(name, number), change))
         return wanted
 
     def _is_to_be_given_up(self, name: str, number: int, placed: Partition) -> bool:
@@ -238,21 +246,26 @@ class InSyncUpkeep:
             in_sync=tuple((member, epochs[member]) for member in members),
         )
 
-    async def _alter(self, wanted: list[tuple[Replica | None, InSyncChange]]) -> bool:
+    async def _alter(self, wanted: list[Wanted]) -> bool:
         """Ask the controller for all of them. False when there was none to ask, or it had no answer."""
         command = AlterPartitions(self._node_id, self._broker_epoch(), tuple(change for _, change in wanted))
         try:
             answers: tuple[AlteredPartition, ...] = await self._ask(command)
         except Refused as refused:
             log.debug("in-sync sets stay as they are for now: %s", refused)
-            for replica, change in wanted:
-                if replica is not None:
-                    self._not_answered(replica, change)
+            for asked, change in wanted:
+                if isinstance(asked, Replica):
+                    self._not_answered(asked, change)
+                else:
+                    self._given_up[asked] = True
             return False
         is_done = True
-        for (replica, change), answer in zip(wanted, answers, strict=True):
-            if replica is not None:
-                is_done = self._answered(replica, change, answer) and is_done
+        for (asked, change), answer in zip(wanted, answers, strict=True):
+            if isinstance(asked, Replica):
+                is_done = self._answered(asked, change, answer) and is_done
+            elif answer.outcome.code:  # whatever it is: newer metadata says what to ask for, or that it is settled
+                self._given_up[asked] = True
+                is_done = False
         return is_done
 
     def _not_answered(self, replica: Replica, change: InSyncChange) -> None:

@@ -67,6 +67,8 @@ class Liveness:
         self._nudge = asyncio.Event()  # there is something to report before the next heartbeat is due
         self._task: asyncio.Task[None] | None = None
         self._is_heard = True
+        self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
+        self._twin_since_s: float | None = None  # that long another has been alive with this node's number
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
         metadata.on_applied.append(self._applied)
 
@@ -140,7 +142,7 @@ class Liveness:
     async def _register(self, command: RegisterBroker) -> None:
         loop = asyncio.get_running_loop()
         # Who was killed while it registered finds itself still registered, until its session is over.
-        patient_until = loop.time() + 2 * self._config.broker_session_timeout_ms / 1000
+        patient_until = loop.time() + self._patience_s
         said: str | None = None
         while True:
             try:
@@ -151,13 +153,19 @@ class Liveness:
                     raise NotTakenIn(f"the cluster {self._image.cluster_id} refuses this node: {refused}") from refused
                 is_twice = refused.code == Code.DUPLICATE_BROKER_REGISTRATION
                 if is_twice and loop.time() >= patient_until:
-                    raise NotTakenIn(self._same_id()) from refused
+                    raise NotTakenIn(self.same_id()) from refused
                 if str(refused) != said:
                     said = str(refused)
                     log.info("not registered yet: %s", said)
             await asyncio.sleep(RETRY_MS / 1000)
 
-    def _same_id(self) -> str:
+    @property
+    def _patience_s(self) -> float:
+        """How long another with this node's number must be heard of to be taken for a process that lives."""
+        return 2 * self._config.broker_session_timeout_ms / 1000
+
+    def same_id(self) -> str:
+        """What is wrong when another node has this one's number."""
         other = self._image.brokers.get(self._config.node_id)
         where = "" if other is None else f" at {other.internal_host}:{other.internal_port}"
         return f"another node with id {self._config.node_id} is alive{where}: give this one an id of its own (node.id)"
@@ -220,7 +228,7 @@ class Liveness:
             return
         if not self._is_heard:
             log.info("the controller hears of this node again")
-        self._is_heard = True
+        self._is_heard, self._twin_since_s = True, None
         if self._is_new and answer.is_caught_up:
             self._is_new = False
             self._tell_what_was_lost()
@@ -236,8 +244,20 @@ class Liveness:
         except OSError as problem:  # a restart is then taken for the session of another, and waits until that is over
             log.warning("the new registration could not be stored: %s", problem)
         except Refused as refused:
-            is_twice = refused.code == Code.DUPLICATE_BROKER_REGISTRATION
-            log.error("this node serves nobody: %s", self._same_id() if is_twice else refused)
+            if refused.code == Code.DUPLICATE_BROKER_REGISTRATION:
+                self._has_a_twin()
+            else:
+                log.error("this node serves nobody: %s", refused)
+
+    def _has_a_twin(self) -> None:
+        """A copy of this node's disk on a machine that takes itself for this one, say. It serves, so this node has to
+        go: one that runs and serves nobody looks as if it were alive."""
+        now_s = asyncio.get_running_loop().time()
+        if self._twin_since_s is None:
+            self._twin_since_s = now_s
+            log.error("this node serves nobody: %s", self.same_id())
+        elif now_s - self._twin_since_s >= self._patience_s:
+            self.has_to_end.set()
 
     async def _report(self, timeout_ms: int, *, wants_shut_down: bool = False) -> HeartbeatAnswer:
         command = BrokerHeartbeat(

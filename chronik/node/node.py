@@ -311,6 +311,17 @@ class Node:
             self.replicas.ensure_open(name)
             await asyncio.sleep(0)
 
+    async def give_up(self) -> None:
+        """A start that came to nothing: nobody is heard any more, and nothing is written."""
+        if self._listener is not None:
+            await self._listener.close()
+        await self.connections.close_all()
+        await self.quorum.stop()
+        await self.metadata.stop()
+        self.peers.close()
+        await self.replicas.commits.wait_until_idle()
+        self._deadlines.close()
+
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False

@@ -118,6 +118,7 @@ class Quorum:
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
         self._opened_links: QuorumLinks | None = None
+        self._given_addresses: dict[int, tuple[str, int]] = {}  # with the change of voters that is just being made
         self._waits = QuorumWaits()
         replica.on_synced = self.log_grew
         replicas.on_offline.append(self._replica_offline)
@@ -211,8 +212,11 @@ class Quorum:
     async def _change_voters(
         self, change: Callable[[int], Ready], known: dict[int, tuple[str, int]], is_waited_for: bool
     ) -> None:
-        self.log.voter_addresses.update(known)
-        self._act(change)
+        self._given_addresses = known
+        try:
+            self._act(change)
+        finally:  # with the change they are in the log; without it nobody is there
+            self._given_addresses = {}
         if is_waited_for and self.high_watermark < self.log.end_offset:
             await self._waits.wait_for(self.log.end_offset)
 
@@ -330,7 +334,7 @@ class Quorum:
         """With the addresses of the voters, as far as they are known."""
         voters: list[Voter] = []
         for voter_id in change.voters:
-            address = self.address_of(voter_id)
+            address = self._given_addresses.get(voter_id) or self.address_of(voter_id)
             endpoints = () if address is None else (Endpoint(LISTENER, *address),)
             voters.append(Voter(voter_id, control_records.NO_DIRECTORY, endpoints, KRAFT_VERSIONS))
         return VotersRecord(0, tuple(voters))

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
-from chronik.node.identity import CannotStart, WrongDirectory, settle
+from chronik.node.identity import CannotStart, WrongDirectory, proposed, settle
 from chronik.node.node import Node
 from chronik.shell import company
 from chronik.shell.chance import RealChance
@@ -25,6 +25,7 @@ from chronik.shell.clock import RealClock
 from chronik.shell.data_dir import DataDirLock
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
+from chronik.shell.first_start import FirstStart
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
 
@@ -77,18 +78,37 @@ class House:
         self._config = config
         self._lock = DataDirLock(config.log_dirs)
         self._files = RealFiles(config.log_dirs)
+        self._first_start = FirstStart(self._files)
         self._http: HttpServer | None = None
         self.node: Node | None = None
         self.address = ("", 0)
 
     async def open(self) -> Node:
         """Raises StartError."""
+        try:
+            return await self._open()
+        except StartError:
+            if self._first_start.can_be_undone(self._config.node_id in self._config.voters):
+                await self._undo_first_start()
+            raise
+
+    async def _undo_first_start(self) -> None:
+        if self.node is not None:
+            await self.node.give_up()
+        try:
+            self._first_start.undo()
+        except OSError as problem:  # why it cannot start is the more important news
+            log.warning("the data directory %s is not as it was before: %s", self._config.log_dirs, problem)
+
+    async def _open(self) -> Node:
         config = self._config
         chance = RealChance()
         try:
-            identity = settle(self._files, config.node_id, chance, config.cluster_id)
+            # All that can be refused before anything is written: whoever waits for others here may be told to stop.
+            proposed(self._files, config.node_id, chance, config.cluster_id)
             self._config = config = await company.with_voters(config, self._files)
             await company.refuse_twin(config)
+            identity = settle(self._files, config.node_id, chance, config.cluster_id)
             self.node = Node(
                 config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
             )
@@ -175,6 +195,22 @@ def written(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+async def stay(node: Node, stop: asyncio.Event) -> None:
+    """Until the node is told to stop. Raises StartError when another has taken its place."""
+    loop = asyncio.get_running_loop()
+    waits = [loop.create_task(event.wait()) for event in (stop, node.liveness.has_to_end)]
+    try:
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for wait in waits:
+            wait.cancel()
+    if not stop.is_set():
+        raise StartError(
+            f"this node cannot go on: {node.liveness.same_id()}",
+            "see that no two nodes have copies of one data directory",
+        )
+
+
 async def _serve(config: NodeConfig) -> int:
     company.refuse_own_address(config)
     house = House(config)
@@ -187,6 +223,7 @@ async def _serve(config: NodeConfig) -> int:
         opening = loop.create_task(house.open())
         stopping = loop.create_task(stop.wait())
         await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
         if not opening.done():  # told to stop while still recovering: what is not open need not be closed in order
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
@@ -199,7 +236,7 @@ async def _serve(config: NodeConfig) -> int:
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead
             )
         log.info("ready: Kafka clients at %s%s", written(house.address), where)
-        await stopping
+        await stay(node, stop)
         log.info("stopping")
     finally:
         await house.close()

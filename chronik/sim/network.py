@@ -1,9 +1,13 @@
 """The Network door of a simulated host, and the wires between hosts.
 
 A connection is two pipes. In each, bytes keep their order, as TCP has it; when they arrive depends on the wire's mood.
-What a partition holds back arrives when it heals, unless the connection has been given up by then. A host that lost
-power does not say goodbye: whoever it was connected to hears nothing, until he sends something to the host as it is
-then, and is told that there is no such connection.
+What a partition holds back arrives when it heals. A host that lost power does not say goodbye: whoever it was connected
+to hears nothing, until he sends something to the host as it is then, and is told that there is no such connection.
+
+Within a connection nothing is reordered or doubled: TCP numbers its bytes, and whoever reads never sees it happen. What
+is real is one level up. Requests on different connections overtake each other, and who hears no answer says the same
+again on another one. What he had sent on the first is lost, or processed already, or it strays: it arrives later, maybe
+after its own repetition, as from a proxy, a tunnel or a long way that still had it.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ SEGMENT_BYTES = 16 * 1024  # the most that arrives at once
 CONNECT_S = 3.0
 SEND_AGAIN_S = (0.2, 1.6)
 GIVEN_UP = 0.1  # of the pieces that are lost, those that end the connection
+STRAYS = 0.5  # of the connections that their sender gives up, those whose bytes arrive all the same
+STRAY_S = (0.0, 4.0)
 
 
 @dataclass(slots=True)
@@ -37,6 +43,7 @@ class WireMood:
     bytes_per_s: float = 50_000_000.0
     is_cut: bool = False
     loss: float = 0.0  # how often a piece has to be sent again, which takes its time or ends the connection
+    given_up: float = GIVEN_UP  # how often it is the latter
 
 
 class Wires:
@@ -45,6 +52,7 @@ class Wires:
     def __init__(self, loop: asyncio.AbstractEventLoop, chance: SimChance, story: Story) -> None:
         self.loop = loop
         self.chance = chance
+        self.strays = chance.other("strays")
         self.story = story
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.moods: dict[tuple[str, str], WireMood] = {}
@@ -131,6 +139,8 @@ class SimTransport(asyncio.Transport):
         self._on_the_way: deque[bytes] = deque()  # to the other end; b"" is the end of it
         self._on_the_way_bytes = 0
         self._arrival: asyncio.TimerHandle | None = None
+        self._is_stray = False  # given up, and yet to arrive
+        self._late_s = 0.0  # how much later
         self._arrived: deque[bytes] = deque()  # here, and not read yet
         self._is_delivery_due = False
 
@@ -178,11 +188,10 @@ class SimTransport(asyncio.Transport):
         self.pump()
 
     def abort(self) -> None:
-        """What is on the way is lost. The other end hears of it, if the wire lets it."""
+        """What is on the way is lost or strays. The other end hears of it, if the wire lets it."""
         if self.is_gone:
             return
-        self._on_the_way.clear()
-        self._on_the_way_bytes = 0
+        self._lose_or_stray()
         self._is_closing = True
         self._on_the_way.append(b"")
         self._leave(None)
@@ -199,10 +208,13 @@ class SimTransport(asyncio.Transport):
         delay_s = chance.between(*mood.delay_s) + len(self._on_the_way[0]) / mood.bytes_per_s
         if mood.loss and chance.happens(mood.loss):
             delay_s += chance.between(*SEND_AGAIN_S)
-            if chance.happens(GIVEN_UP):
+            if chance.happens(mood.given_up):
                 self.reset()
-                self.other.reset()
-                return
+                if not self._on_the_way:
+                    self.other.reset()
+                    return
+        delay_s += self._late_s
+        self._late_s = 0.0
         self._arrival = self._wires.loop.call_later(delay_s, self._arrive, context=contextvars.Context())
 
     def _arrive(self) -> None:
@@ -219,6 +231,9 @@ class SimTransport(asyncio.Transport):
                 self._hear(self._lost, ConnectionResetError(errno.ECONNRESET, "no such connection"))
         elif not other.is_gone:
             if piece:
+                if self._is_stray:
+                    self._is_stray = False
+                    self._wires.story.tell(self.host, f"had given up what arrives at {self.peer} now")
                 other._arrived.append(piece)
                 other._deliver_soon()
             else:
@@ -278,10 +293,23 @@ class SimTransport(asyncio.Transport):
 
     # --- what happens to it
 
+    def _lose_or_stray(self) -> None:
+        """Nobody sends again what did not arrive yet. Something between the two may have it, and give it out when the
+        sender has long said the same on another connection."""
+        strays = self._wires.strays
+        if self._on_the_way and strays.happens(STRAYS):
+            self._is_stray, self._late_s = True, strays.between(*STRAY_S)
+            if self._arrival is not None:
+                self._arrival.cancel()
+                self._arrival = None
+                self.pump()
+        else:
+            self._on_the_way.clear()
+            self._on_the_way_bytes = 0
+
     def reset(self) -> None:
-        """A reset reaches this end: what was under way in either direction is lost here."""
-        self._on_the_way.clear()
-        self._on_the_way_bytes = 0
+        """A reset reaches this end: what was under way to it is lost, what it sent is lost or strays."""
+        self._lose_or_stray()
         self._hear(self._lost, ConnectionResetError(errno.ECONNRESET, "reset"))
 
     def reset_by_system(self) -> None:

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 from chronik.sim.chance import SimChance
 from chronik.sim.host import Host
-from chronik.sim.network import WireMood
+from chronik.sim.network import GIVEN_UP, WireMood
 
 if TYPE_CHECKING:
     from chronik.sim.world import World
 
+GIVEN_UP_SOON = 0.6  # by impatient senders, who say the same on another connection while the first copy is under way
 Pairs = list[tuple[str, str]]  # from, to
 
 
@@ -56,7 +57,8 @@ class WireFaults:
         self._moody(_between([host.name], self._clients() + self._peers(host), "both"), mood)
 
     def lossy_wire(self, host: Host) -> None:
-        mood = WireMood(loss=self._chance.between(0.02, 0.3))
+        given_up = self._world.wires.strays.one_of((GIVEN_UP, GIVEN_UP_SOON))
+        mood = WireMood(loss=self._chance.between(0.02, 0.3), given_up=given_up)
         self._tell(f"the wires to and from {host.name} lose {mood.loss:.0%}")
         self._moody(_between([host.name], self._clients() + self._peers(host), "both"), mood)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -69,8 +70,24 @@ def test_two_nodes_with_one_id(cluster: RunningCluster, joining: dict[str, str],
     done = serve(tmp_path / "second", free_ports(1)[0], joining | {"node.id": "2"})
 
     check_refused(done, "2", taken.bootstrap)
+    assert fingerprint(tmp_path / "second") == {}  # so that it may be another node's
     wait_until_told_truly(cluster, topic)
     assert taken.is_running
+
+
+def test_a_copy_of_the_data_directory_of_a_node_that_lives(own_cluster: RunningCluster, tmp_path: Path) -> None:
+    live = own_cluster.add()  # it does not vote: nobody's configuration says where it is
+    own_cluster.wait_until_ready()
+    topic = create_topic(own_cluster.bootstrap)
+    shutil.copytree(live.data_dir, tmp_path / "copy")
+    settings = {"node.id": "4", "cluster.id": own_cluster.cluster_id, "broker.session.timeout.ms": "1000"}
+    settings["controller.quorum.bootstrap.servers"] = own_cluster.bootstrap
+
+    done = serve(tmp_path / "copy", free_ports(1)[0], settings)
+
+    check_refused(done, "another node with id 4 is alive", live.bootstrap)
+    wait_until_told_truly(own_cluster, topic)
+    assert live.is_running
 
 
 def test_a_data_directory_that_another_node_uses(cluster: RunningCluster) -> None:
@@ -114,13 +131,14 @@ def test_a_node_that_says_it_is_of_another_cluster_than_those_it_joins(
     done = serve(tmp_path / "new", free_ports(1)[0], joining | {"cluster.id": OTHER_CLUSTER})
 
     check_refused(done, OTHER_CLUSTER, cluster.cluster_id)
+    assert fingerprint(tmp_path / "new") == {}
 
 
 def test_a_port_that_is_taken(cluster: RunningCluster, joining: dict[str, str], tmp_path: Path) -> None:
     done = serve(tmp_path / "new", cluster.nodes[1].port, joining)
 
     check_refused(done, str(cluster.nodes[1].port))
-    assert not fingerprint(tmp_path / "new") or not list((tmp_path / "new").glob("*/*.log"))
+    assert fingerprint(tmp_path / "new") == {}
 
 
 def test_a_config_that_names_its_own_port_wrongly(tmp_path: Path) -> None:
@@ -191,3 +209,4 @@ def test_a_peer_of_another_version(tmp_path: Path, answer: bytes, words: tuple[s
         done = serve(tmp_path / "new", port, settings)
 
     check_refused(done, f"127.0.0.1:{peer_port}", *words)
+    assert fingerprint(tmp_path / "new") == {}

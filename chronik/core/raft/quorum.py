@@ -63,7 +63,8 @@ class VoterHistory:
     """
 
     def __init__(self, configured: Voters) -> None:
-        self._entries = [VotersAt(NOT_IN_THE_LOG, configured)]
+        self._configured = VotersAt(NOT_IN_THE_LOG, configured)
+        self._entries = [self._configured]
 
     @property
     def latest(self) -> VotersAt:
@@ -80,6 +81,6 @@ class VoterHistory:
         while self.latest.offset >= end_offset:
             self._entries.pop()
 
-    def restart(self, end_offset: int, voters: Voters) -> None:
-        """A snapshot that ends here took the place of all that was."""
-        self._entries = [VotersAt(end_offset - 1, voters)]
+    def restart(self, end_offset: int, voters: Voters | None) -> None:
+        """A snapshot that ends here took the place of all that was; None: up to there the configured ones held."""
+        self._entries = [self._configured if voters is None else VotersAt(end_offset - 1, voters)]

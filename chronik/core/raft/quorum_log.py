@@ -10,7 +10,7 @@ The voters are found by reading the control batches. An epoch without records is
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from chronik.core.errors import Corrupt
 from chronik.core.log.log import Log
@@ -40,7 +40,7 @@ class QuorumLog:
         self.log = log
         self._files = files
         self._history = VoterHistory(configured)
-        self.voter_addresses: dict[int, tuple[str, int]] = {}  # as the log knows them
+        self._addresses: dict[int, dict[int, tuple[str, int]]] = {}  # of the voters, by the offset that says so
         self._snapshots = self._found()  # in order
         while self._snapshots and not self._is_sound(self._snapshots[-1]):
             self._snapshots.pop()
@@ -77,6 +77,11 @@ class QuorumLog:
     @property
     def voters(self) -> VotersAt:
         return self._history.latest
+
+    @property
+    def voter_addresses(self) -> Mapping[int, tuple[str, int]]:
+        """As the record says that made the voters so."""
+        return self._addresses.get(self._history.latest.offset, {})
 
     @property
     def snapshot(self) -> LogPoint | None:
@@ -124,7 +129,9 @@ class QuorumLog:
 
     def truncated(self) -> None:
         """The log has been cut."""
-        self._history.truncate(self.log.end_offset)
+        end_offset = self.log.end_offset
+        self._history.truncate(end_offset)
+        self._addresses = {offset: known for offset, known in self._addresses.items() if offset < end_offset}
 
     # --- snapshots
 
@@ -193,9 +200,8 @@ class QuorumLog:
 
     def _voters_of(self, point: LogPoint) -> None:
         record = snapshot_file.decode(self.read_snapshot(point)).voters
-        if record is not None:
-            self._history.restart(point.end_offset, _voters(record))
-            self._set_addresses(record)
+        self._history.restart(point.end_offset, None if record is None else _voters(record))
+        self._addresses = {} if record is None else {self._history.latest.offset: _addresses(record)}
 
     def _remove(self, points: list[LogPoint]) -> None:
         for point in points:
@@ -207,12 +213,13 @@ class QuorumLog:
         for offset, record in control_records.read(batch):
             if isinstance(record, VotersRecord):
                 self._history.add(offset, _voters(record))
-                self._set_addresses(record)
-
-    def _set_addresses(self, record: VotersRecord) -> None:
-        known = [(voter.voter_id, voter.endpoints[0]) for voter in record.voters if voter.endpoints]
-        self.voter_addresses = {voter_id: (endpoint.host, endpoint.port) for voter_id, endpoint in known}
+                self._addresses[offset] = _addresses(record)
 
 
 def _voters(record: VotersRecord) -> Voters:
     return Voters(tuple(sorted(voter.voter_id for voter in record.voters)))
+
+
+def _addresses(record: VotersRecord) -> dict[int, tuple[str, int]]:
+    known = [(voter.voter_id, voter.endpoints[0]) for voter in record.voters if voter.endpoints]
+    return {voter_id: (endpoint.host, endpoint.port) for voter_id, endpoint in known}

@@ -101,7 +101,7 @@ class InSyncSet:
     def low_watermark(self, own_start: int) -> int:
         """From where on everyone who may lead next still has records; -1 while one of them has not been heard of."""
         others = (self.followers[replica].log_start for replica in self.maximal if replica != self.node_id)
-        return min(own_start, *others) if self.followers else own_start
+        return min(own_start, min(others, default=own_start))
 
     def safe_end(self, own_safe_end: int) -> int:
         """Up to where everyone who counts has it; -1 while one of them has not been heard of."""

@@ -42,6 +42,16 @@ async def test_a_deletion_that_a_copy_does_not_hear_of_in_time_says_so(copies: C
 
 
 @with_copies()
+async def test_a_leader_that_is_alone_in_sync_deletes_at_once(copies: Copies) -> None:
+    copies[1].produce(b"a", b"b")
+    await pass_time(300)
+    copies.network.cut |= {(2, 1), (1, 2), (3, 1), (1, 3)}
+    copies.change(isr=(1,))
+
+    assert await deleted(copies[1], 1, timeout_ms=500) == (Code.NONE, 1)
+
+
+@with_copies()
 async def test_a_deletion_under_way_when_another_leads_is_refused(copies: Copies) -> None:
     copies[1].produce(b"a", b"b")
     await pass_time(300)

@@ -10,7 +10,7 @@ from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.metadata.commands import Outcome
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions
 from chronik.core.replica.in_sync import InSyncSet
-from chronik.node.in_sync_upkeep import LOOK_MS_MAX, InSyncUpkeep
+from chronik.node.in_sync_upkeep import AGAIN_MS, LOOK_MS_MAX, InSyncUpkeep
 from tests.unit.node.copies import Copies, pass_time, with_copies
 
 LAG_MS = 2000
@@ -279,6 +279,20 @@ async def test_a_leader_whose_disk_failed_asks_until_somebody_takes_over(
     await pass_time(2 * LAG_MS)
 
     assert len(controller.sets) == asked
+
+
+@partial(with_upkeep, lag_ms=10 * LAG_MS)
+async def test_a_leader_whose_disk_failed_does_not_wait_for_the_next_look_to_ask_again(
+    copies: Copies, controller: Controller
+) -> None:
+    await pass_time(50)
+    controller.answers = [Refused(Code.NOT_CONTROLLER), Code.INVALID_UPDATE_VERSION]
+    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+
+    await pass_time(2 * AGAIN_MS + 50)
+    assert controller.sets == [(2, 3)] * 3
+    await pass_time(2 * AGAIN_MS)
+    assert len(controller.sets) == 3  # what was done is not asked for again
 
 
 @with_upkeep

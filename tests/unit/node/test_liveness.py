@@ -243,6 +243,46 @@ async def test_two_nodes_with_one_id_are_one_too_many(world: World) -> None:
 
 
 @in_world
+async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: World) -> None:
+    """As after a machine was cloned: both are at one address, as far as they know."""
+    cluster = Controlled(world)
+    first = Living(cluster)
+    await first.start()
+    clone = Living(cluster, first.files)
+    clone.liveness._incarnation_id = b"another one here"
+    await clone.start()
+    assert cluster.image.brokers[1].incarnation_id == b"another one here"
+
+    await pass_time(first.cluster.config.broker_session_timeout_ms / 1000)
+    assert not first.liveness.has_to_end.is_set(), "the other may have been a short mistake"
+    await pass_time(2 * first.cluster.config.broker_session_timeout_ms / 1000)
+
+    assert first.liveness.has_to_end.is_set()
+    assert not clone.liveness.has_to_end.is_set()
+    assert not fenced(clone)
+    await first.liveness.shut_down()
+    await clone.liveness.shut_down()
+
+
+@in_world
+async def test_a_node_whose_number_was_taken_for_a_while_serves_again(world: World) -> None:
+    cluster = Controlled(world)
+    first = Living(cluster)
+    await first.start()
+    clone = Living(cluster, first.files)
+    clone.liveness._incarnation_id = b"another one here"
+    await clone.start()
+    await pass_time(1)
+    await clone.liveness._stop()  # killed
+
+    await pass_time(3 * first.cluster.config.broker_session_timeout_ms / 1000)
+
+    assert not fenced(first)
+    assert not first.liveness.has_to_end.is_set()
+    await first.liveness.shut_down()
+
+
+@in_world
 async def test_a_node_of_another_cluster_is_told_at_once(world: World) -> None:
     cluster = Controlled(world)
     cluster.image.cluster_id = "another"

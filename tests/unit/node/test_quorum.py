@@ -239,6 +239,23 @@ async def test_an_observer_becomes_a_voter_and_stays_one(world: QuorumWorld) -> 
     await world.until(lambda: world[4].metadata.is_caught_up, "node 4 again")
 
 
+@in_quorum(count=4, voters=3)
+async def test_where_a_voter_is_said_to_be_counts_only_if_the_change_is_taken(world: QuorumWorld) -> None:
+    controller = await world.start()
+    quorum = controller.quorum
+    await controller.create("orders")
+    await world.agreed()
+    await pass_time(0.5)
+
+    with pytest.raises(Refused) as refused:
+        await quorum.add_voter(world.others(controller)[0].node_id, ("elsewhere", 1))
+
+    assert refused.value.code is Code.DUPLICATE_VOTER
+    assert [quorum.address_of(voter) for voter in (1, 2, 3)] == [(f"node{voter}", 9092) for voter in (1, 2, 3)]
+    await quorum.add_voter(4, ("node4", 9092))
+    assert quorum.log.voter_addresses == {voter: (f"node{voter}", 9092) for voter in (1, 2, 3, 4)}
+
+
 @in_quorum()
 async def test_a_voter_is_removed_also_the_leader_itself(world: QuorumWorld) -> None:
     controller = await world.start()
@@ -363,6 +380,31 @@ async def test_voters_that_only_a_deposed_leader_has_were_never_voters(world: Qu
     world.wires.heal()
     await world.agreed()
 
+    assert first.quorum.raft.voters.ids == (1, 2, 3)
+
+
+@in_quorum()
+async def test_voters_that_were_never_safe_go_with_a_snapshot_too(world: QuorumWorld) -> None:
+    # Given a leader that is cut off with a change of voters, while the others go on and cut their logs (KIP-630)
+    for member in world.members.values():
+        member.snapshot_records = 20
+    first = await world.start()
+    await first.create("orders")
+    await world.agreed()
+    await pass_time(0.5)
+    world.cut(first)
+    removed = asyncio.create_task(first.quorum.remove_voter(world.others(first)[0].node_id))
+    second = await world.controller(without=first)
+    with pytest.raises(Refused):
+        await removed
+    for number in range(30):
+        await second.create(f"topic-{number}", 3)
+    assert second.quorum.log.start_offset > first.quorum.log.end_offset
+    # When it is brought up to date by a snapshot
+    world.wires.heal()
+    await world.agreed()
+    # Then it has the voters that all others have
+    assert first.quorum.log.start_offset > 10
     assert first.quorum.raft.voters.ids == (1, 2, 3)
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from chronik.core.config.node import NodeConfig
 from chronik.shell.errors import StartError
-from chronik.shell.main import House, load_config, written
+from chronik.shell.main import House, load_config, stay, written
 
 
 @pytest.fixture
@@ -122,6 +122,32 @@ def test_a_house_opens_serves_and_closes(tmp_path: Path) -> None:
         assert answer == 200
         await house.close()
         await House(config(tmp_path)).close()  # the directory is free again
+
+    asyncio.run(run())
+
+
+def test_a_node_whose_number_another_has_taken_ends_with_words(tmp_path: Path) -> None:
+    async def run() -> None:
+        house = House(config(tmp_path))
+        node = await house.open()
+        staying = asyncio.ensure_future(stay(node, asyncio.Event()))
+        await asyncio.sleep(0)
+        assert not staying.done()
+        node.liveness.has_to_end.set()
+        with pytest.raises(StartError, match="another node with id 1 is alive"):
+            await staying
+        await house.close()
+
+    asyncio.run(run())
+
+
+def test_a_node_stays_until_it_is_told_to_stop(tmp_path: Path) -> None:
+    async def run() -> None:
+        house, stop = House(config(tmp_path)), asyncio.Event()
+        staying = asyncio.ensure_future(stay(await house.open(), stop))
+        stop.set()
+        await staying
+        await house.close()
 
     asyncio.run(run())
 

@@ -196,6 +196,69 @@ async def test_a_reset_may_be_heard_at_one_end_only(pair: Pair) -> None:
     assert pair.server.lost == []
 
 
+class Always(SimChance):
+    """What may happen happens."""
+
+    def happens(self, probability: float) -> bool:
+        return probability > 0
+
+
+class Never(SimChance):
+    def happens(self, probability: float) -> bool:
+        return False
+
+
+@run
+async def test_what_was_given_up_may_arrive_after_it_was_said_again_on_another_connection(pair: Pair) -> None:
+    heard: list[bytes] = []
+
+    class Hearing(End):
+        def data_received(self, data: bytes) -> None:
+            heard.append(data)
+
+    await SimNetwork(pair.wires, "server").listen("server", 9093, Hearing)
+    pair.wires.strays = Always(3, "strays")
+    first, second = End(), End()
+    await SimNetwork(pair.wires, "client").connect("server", 9093, first)
+    assert first.transport is not None
+    first.transport.write(b"the first copy")
+
+    first.transport.abort()
+    await SimNetwork(pair.wires, "client").connect("server", 9093, second)
+    assert second.transport is not None
+    second.transport.write(b"the second copy")
+    await pass_time(10)
+
+    assert heard == [b"the second copy", b"the first copy"]
+    assert first.lost == [None]
+
+
+@run
+async def test_what_was_given_up_and_does_not_stray_is_lost(pair: Pair) -> None:
+    pair.wires.strays = Never(3, "strays")
+    pair.say(b"never heard")
+    assert pair.client.transport is not None
+
+    pair.client.transport.abort()
+    await pass_time(10)
+
+    assert pair.server.received == b""
+    assert pair.server.lost == [None]
+
+
+@run
+async def test_who_is_told_of_a_reset_may_have_been_heard_all_the_same(pair: Pair) -> None:
+    pair.wires.strays = Always(3, "strays")
+    pair.say(b"late")
+    assert pair.client.transport is not None
+
+    pair.client.transport.reset()
+    await pass_time(10)
+
+    assert isinstance(pair.client.lost[0], ConnectionResetError)
+    assert pair.server.received == b"late"
+
+
 @run
 async def test_nobody_refuses_where_there_is_no_power(pair: Pair) -> None:
     pair.wires.host_lost_power("server")

@@ -45,8 +45,7 @@ def register_broker(
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
     is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
-    # A disk has one process at a time: who registers with the disk of the one before says that this one is gone.
-    is_successor = existing is not None and existing.epoch == command.previous_epoch
+    is_successor = existing is not None and _is_in_its_place(existing, command)
     if existing is not None and not (is_amended or is_successor) and sessions.is_heard_of(existing, now_ms, config):
         message = f"Another broker is registered with the id {command.broker_id}, and alive."
         raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, message)
@@ -78,6 +77,20 @@ def register_broker(
     return [*facts, seen], epoch
 
 
+def _is_in_its_place(existing: Broker, command: RegisterBroker) -> bool:
+    """Whether the broker that is registered must be gone, so that after a quick restart nobody waits for its session.
+
+    A disk has one process at a time, and so has an address. A copy of a disk can only be elsewhere: it waits, and is
+    refused as long as the other is heard of.
+    """
+    is_there = _nodes_end_point(command) == (existing.internal_host, existing.internal_port)
+    return existing.epoch == command.previous_epoch and is_there
+
+
+def _nodes_end_point(command: RegisterBroker) -> tuple[str, int]:
+    return command.internal_host or command.host, command.internal_port or command.port
+
+
 def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shutting_down: bool) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_id=command.broker_id,
@@ -85,12 +98,7 @@ def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shuttin
         broker_epoch=epoch,
         end_points=(
             BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),
-            BrokerEndpoint(
-                NODES_END_POINT,
-                command.internal_host or command.host,
-                command.internal_port or command.port,
-                PLAINTEXT,
-            ),
+            BrokerEndpoint(NODES_END_POINT, *_nodes_end_point(command), PLAINTEXT),
         ),
         features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
         rack=command.rack,

@@ -111,9 +111,26 @@ def test_voters_are_found_in_the_log_and_given_up_with_its_tail() -> None:
     again.log.truncate_to(3)
     again.truncated()
     assert again.voters.voters.ids == (1, 2, 3, 4)
+    assert sorted(again.voter_addresses) == [1, 2, 3, 4]
     again.log.truncate_to(2)
     again.truncated()
     assert again.voters.voters == CONFIGURED
+    assert again.voter_addresses == {}
+
+
+def test_where_a_voter_was_before_holds_again_when_the_word_of_its_move_is_cut_off() -> None:
+    log = Disk().open()
+    append_voters(log, 1, 1, 2)
+    moved = VotersRecord(0, (Voter(2, NO_DIRECTORY, (Endpoint("CONTROLLER", "elsewhere", 1),), (0, 1)),))
+    batch = control_records.build([moved], 0, base_offset=log.end_offset, leader_epoch=1)
+    log.log.append_as_follower(batch, 0)
+    log.appended(batch)
+    assert log.voter_addresses == {2: ("elsewhere", 1)}
+
+    log.log.truncate_to(1)
+    log.truncated()
+
+    assert log.voter_addresses == {1: ("host1", 9001), 2: ("host2", 9002)}
 
 
 def test_two_snapshots_are_kept_and_the_log_from_the_older_one_on() -> None:
@@ -160,6 +177,37 @@ def test_a_snapshot_that_is_installed_takes_the_place_of_the_log() -> None:
         assert (state.voters.offset, state.voters.voters.ids) == (99, (1, 2, 3, 4, 5))
     append(log, 4)
     assert log.end_offset_for(4) == LogPoint(4, 101)
+
+
+def test_a_snapshot_that_names_no_voters_leaves_none_of_those_the_log_had() -> None:
+    """It is from a time when the configured ones were in force: what only this log knew of others was never safe."""
+    disk = Disk()
+    log = disk.open()
+    append(log, 1, 5)
+    append_voters(log, 1, 1, 2, 3, 4)
+    point = LogPoint(4, 100)
+    write_snapshot(disk, point, suffix=".part")
+
+    log.prepare(point)
+    log.install(point)
+
+    for state in (log, disk.open()):
+        assert (state.voters.offset, state.voters.voters) == (-1, CONFIGURED)
+        assert state.voter_addresses == {}
+
+
+def test_where_the_voters_of_a_snapshot_are_is_known() -> None:
+    disk = Disk()
+    log = disk.open()
+    append_voters(log, 1, 1, 2, 3, 4)
+    point = LogPoint(4, 100)
+    write_snapshot(disk, point, voters(2, 3), suffix=".part")
+
+    log.prepare(point)
+    log.install(point)
+
+    for state in (log, disk.open()):
+        assert state.voter_addresses == {2: ("host2", 9002), 3: ("host3", 9003)}
 
 
 def test_a_damaged_snapshot_is_not_installed() -> None:

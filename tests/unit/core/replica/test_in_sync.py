@@ -46,6 +46,19 @@ def test_alone_the_leader_decides() -> None:
     assert in_sync_of(HERE).safe_end(10) == 10
 
 
+def test_alone_in_sync_the_leader_tells_where_records_begin_whatever_the_others_have() -> None:
+    kept = in_sync_of(HERE)
+
+    assert kept.low_watermark(4) == 4
+
+
+def test_records_begin_where_the_slowest_member_still_has_them() -> None:
+    kept = in_sync_of(HERE, SECOND)
+    kept.followers[SECOND].log_start = 2
+
+    assert kept.low_watermark(4) == 2
+
+
 def test_a_replica_outside_the_set_does_not_hold_it_back() -> None:
     kept = in_sync_of(HERE, SECOND)
     kept.fetched(SECOND, 9, 10, 0)

@@ -47,12 +47,13 @@ class Cluster(Asked):
         has_lost_its_log: bool = False,
         has_lost_its_tail: bool = False,
         previous_epoch: int = -1,
+        host: str = "host",
     ) -> int:
         incarnation_id = (100 * broker_id + incarnation).to_bytes(16, "big")
         command = RegisterBroker(
             broker_id,
             incarnation_id,
-            "host",
+            host,
             9000 + broker_id,
             is_fenced=True,
             has_lost_its_log=has_lost_its_log,

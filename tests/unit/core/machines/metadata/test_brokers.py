@@ -150,6 +150,27 @@ def test_who_has_the_disk_of_the_first_takes_over_at_once() -> None:
     assert cluster.image.brokers[1].epoch > before
 
 
+def test_a_copy_of_a_living_brokers_disk_at_another_address_is_refused() -> None:
+    """Two processes cannot listen at one address, but a directory can be copied."""
+    cluster = Cluster()
+    before = cluster.image.brokers[1].epoch
+    cluster.now_ms = SESSION_MS
+
+    with pytest.raises(Refused) as refused:
+        cluster.register(1, incarnation=1, previous_epoch=before, host="elsewhere")
+
+    assert refused.value.code == Code.DUPLICATE_BROKER_REGISTRATION
+    assert live(cluster) == [1, 2, 3]
+
+
+def test_a_broker_that_has_moved_takes_over_when_nobody_is_heard_where_it_was() -> None:
+    cluster = Cluster()
+    before = cluster.image.brokers[1].epoch
+    cluster.now_ms = SESSION_MS + 1
+
+    assert cluster.register(1, incarnation=1, previous_epoch=before, host="elsewhere") > before
+
+
 def test_another_incarnation_takes_over_when_the_first_has_fallen_silent() -> None:
     cluster = Cluster()
     cluster.topic((1, 2))
