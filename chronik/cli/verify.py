@@ -97,11 +97,11 @@ def _run(settings: Settings, books: Books, history_file: Path | None, compare: s
         check_reachable(settings.bootstrap)
         history = _open_history(history_file)
         try:
-            before = None if compare is None else _earlier(history, compare)
+            before = None if compare is None else _to_compare_with(history, compare)
             report = _carry_out(settings, books, history, is_bar_wanted=not as_json)
         finally:
             history.close()
-    differing = None if before is None or before.report is None else before.report
+    differing = None if before is None else before.report
     if as_json:
         from chronik.verify.report import changes
 
@@ -203,6 +203,16 @@ def _earlier(history: History, name: str) -> Kept:
     kept = history.run(int(name)) if name.isdecimal() and len(name) < 19 else None
     if kept is None:
         raise CliError(f"there is no run {name}", "see `chronik verify history`")
+    return kept
+
+
+def _to_compare_with(history: History, name: str) -> Kept:
+    kept = _earlier(history, name)
+    if kept.report is None:
+        raise CliError(
+            f"run {kept.run} was stopped before it was finished: there is nothing to compare with",
+            "see `chronik verify history` for the others, or give --compare last",
+        )
     return kept
 
 
