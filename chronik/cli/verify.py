@@ -148,13 +148,13 @@ def show_history(
 ) -> None:
     """List the runs that were done, or show one of them again."""
     given_file, given_json = context.obj
+    is_json = as_json or given_json
     with _plain_errors():
         history = _open_history(history_file or given_file)
-    is_json = as_json or given_json
-    if run is not None:
-        _show_one(_earlier(history, str(run)), is_json)
-        return
-    runs = history.runs(limit)
+        if run is not None:
+            _show_one(_earlier(history, str(run)), is_json)
+            return
+        runs = history.runs(limit)
     if is_json:
         print_json([_as_json(kept) for kept in runs])
     elif runs:

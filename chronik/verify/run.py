@@ -101,19 +101,31 @@ def verify_on(
     try:
         stage = set_up(cluster, settings, run, mark)
     except CannotRun:
-        history.forget(run)
+        _keep(lambda: history.forget(run), on_note)
         raise
     try:
         result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped, books).carry_out(started_at)
     except (Stopped, CannotRun):
         clear_up(cluster, stage, settings.is_kept or not stage.is_own, on_note)
         raise
-    history.finish(run, result.to_json())  # first: on a cluster that is unwell nobody may want to wait for the rest
+    # First: on a cluster that is unwell nobody may want to wait for the rest.
+    is_in_history = _keep(lambda: history.finish(run, result.to_json()), on_note)
     is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not Outcome.PASS
     if not clear_up(cluster, stage, is_kept, on_note):
         result = replace(result, is_topic_kept=False)
-        history.finish(run, result.to_json())
+        if is_in_history:
+            _keep(lambda: history.finish(run, result.to_json()), on_note)
     return result
+
+
+def _keep(change: Callable[[], None], on_note: OnNote) -> bool:
+    """Whether the history took it. One that is locked or on a full disk takes nothing away from how the run ended."""
+    try:
+        change()
+    except CannotRun as problem:
+        on_note(f"this run could not be kept: {problem}")
+        return False
+    return True
 
 
 def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
