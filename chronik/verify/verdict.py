@@ -60,6 +60,8 @@ class Facts:
     consumer_error: str | None = None
     stalling: Sequence[Stalling] = ()
     """What the stall rules found in the trace of this topic."""
+    unread: Sequence[str] = ()
+    """What the log has behind the last message and the consumer was not given, in words."""
 
 
 @dataclass(frozen=True)
@@ -293,6 +295,11 @@ def _remarks(facts: Facts) -> tuple[str, ...]:
         remarks.append(f"{_messages(unsent)} were never sent: nothing was acknowledged any more")
     if compared.unacknowledged_consumed and facts.fates:
         remarks.append(f"{_messages(compared.unacknowledged_consumed)} arrived that the producer was told had failed")
+    if facts.unread:
+        remarks.append(
+            f"what is behind the last message was not read: {'; '.join(facts.unread)}. Markers of transactions and "
+            "what was deleted give nothing; whether a copy of a message is there is not known"
+        )
     return tuple(remarks)
 
 
