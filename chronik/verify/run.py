@@ -399,7 +399,9 @@ class _Run:
 
     def _search(self, numbers: list[int]) -> Found:
         reader = open_client(another_than(self._settings.client), self._settings.bootstrap)
-        scene = Scene(self._stage.topic, self._stage.starts, f"{self._client_id}-consumer")
+        scene = Scene(
+            self._stage.topic, self._stage.starts, f"{self._client_id}-consumer", f"{self._client_id}-producer"
+        )
         return search(self._cluster, scene, reader, self._messages, numbers, self._observer.events)
 
     def _counted(self, fate: Fate, numbers: list[int], found: Found) -> FateCount:
