@@ -47,14 +47,14 @@ def default_path() -> Path:
 class History:
     """Numbers runs and keeps them. Several processes may do so at once."""
 
-    def __init__(self, path: Path | None) -> None:
-        """None: nothing is kept. Raises CannotRun."""
+    def __init__(self, path: Path | None, busy_s: float = BUSY_S) -> None:
+        """None: nothing is kept. Another process is waited for so long. Raises CannotRun."""
         self.path = path
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                IN_MEMORY if path is None else path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+                IN_MEMORY if path is None else path, timeout=busy_s, isolation_level=None, check_same_thread=False
             )
             with self._change() as change:
                 version = change.execute("PRAGMA user_version").fetchone()[0]

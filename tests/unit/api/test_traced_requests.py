@@ -39,7 +39,6 @@ from tests.unit.wire.hot_requests import fetch_request, produce_request
 
 E = TypeVar("E")
 VERSION = 12
-ONLY_LEADERS = 10  # a consumer that old asks no follower
 ALL = frozenset[str]()
 
 
@@ -48,18 +47,10 @@ def send(desk: HouseDesk, batch: bytes | None = None, *, acks: int = 1, topic: s
     return desk.ask(produce, VERSION, produce_request(VERSION, None, acks, 1000, [(topic, [(to, records)])]))
 
 
-def get(
-    desk: HouseDesk,
-    offset: int,
-    *,
-    wait_ms: int = 0,
-    partitions: tuple[int, ...] = (0,),
-    leader_epoch: int = -1,
-    version: int = VERSION,
-) -> Asked:
-    wanted = [FetchPartition("orders", partition, offset, 1_000_000, leader_epoch) for partition in partitions]
+def get(desk: HouseDesk, offset: int, *, wait_ms: int = 0, partitions: tuple[int, ...] = (0,)) -> Asked:
+    wanted = [FetchPartition("orders", partition, offset, 1_000_000, -1) for partition in partitions]
     request = FetchRequest(-1, wait_ms, 1, 50_000_000, 1, 0, -1, wanted, [])
-    return desk.ask(fetch, version, fetch_request(version, request))
+    return desk.ask(fetch, VERSION, fetch_request(VERSION, request))
 
 
 def events(desk: HouseDesk, kind: type[E]) -> list[E]:
@@ -421,50 +412,6 @@ async def test_a_fetch_beyond_the_end_is_told_with_what_there_is(desk: HouseDesk
     assert (told.api, told.code, told.topic, told.partition) == ("fetch", Code.OFFSET_OUT_OF_RANGE, "orders", 0)
     assert told.reason == "asked for offset 7, and has 0 up to 0"
     assert events(desk, FetchAnswered) == []
-
-
-def reasons(desk: HouseDesk) -> list[tuple[str, str | None]]:
-    return [(event.error, event.reason) for event in events(desk, RefusedEvent)]
-
-
-@run()
-async def test_a_fetch_with_another_leader_epoch_is_told_with_both(desk: HouseDesk) -> None:
-    trace_all(desk)
-
-    get(desk, 0, leader_epoch=9)
-
-    assert reasons(desk) == [("UNKNOWN_LEADER_EPOCH", "asked with leader epoch 9, and it is 0")]
-
-
-@run()
-async def test_a_fetch_of_what_is_not_there_is_told_so(desk: HouseDesk) -> None:
-    trace_all(desk)
-
-    get(desk, 0, partitions=(5,))
-
-    assert reasons(desk) == [("UNKNOWN_TOPIC_OR_PARTITION", "there is no such topic or partition here")]
-
-
-@run()
-async def test_a_fetch_of_a_copy_that_is_offline_is_told_with_what_is_wrong_with_it(desk: HouseDesk) -> None:
-    trace_all(desk)
-    desk.house.replicas.leader("orders", 0).take_offline("read failed: a bad batch")
-
-    get(desk, 0)
-
-    assert reasons(desk) == [("KAFKA_STORAGE_ERROR", "read failed: a bad batch")]
-
-
-@run()
-async def test_a_fetch_from_a_node_that_does_not_lead_is_told_who_does(desk: HouseDesk) -> None:
-    trace_all(desk)
-    desk.house.replicas.leader("orders", 0).follow(leader_id=9, leader_epoch=1, partition_epoch=1)
-    placed = desk.house.image.partition("orders", 0)
-    assert placed is not None
-
-    get(desk, 0, version=ONLY_LEADERS)
-
-    assert reasons(desk) == [("NOT_LEADER_OR_FOLLOWER", f"node {placed.leader} leads it")]
 
 
 # --- other requests

@@ -113,9 +113,8 @@ def test_the_default_is_the_users_state_directory(monkeypatch: pytest.MonkeyPatc
     assert default_path() == tmp_path / "chronik" / "verify.sqlite3"
 
 
-def test_a_history_that_another_has_locked_is_an_error_for_people(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chronik.verify.history.BUSY_S", 0.01)
-    history = History(path)
+def test_a_history_that_another_has_locked_is_an_error_for_people(path: Path) -> None:
+    history = History(path, busy_s=0.01)
     run = history.begin(NOW, SETTINGS)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
