@@ -97,7 +97,7 @@ soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real n
 	CHRONIK_KILL_CYCLES=200 $(PYTEST) tests/cluster/test_kills.py -q --timeout=0 $(ARGS)
 
 .PHONY: lab
-lab: setup ## Every fault of `chronik lab` ten times and a hundred healthy runs: is each called what it is? (45 minutes)
+lab: setup ## Every fault of `chronik lab` ten times and a hundred healthy runs: is each called what it is? (an hour)
 	$(BIN)/python -m tests.cluster.lab_table $(ARGS)
 
 .PHONY: mutants

@@ -47,6 +47,7 @@ class Part(NamedTuple):
     replica: Replica | None
     slice: Slice | None
     preferred: int = -1  # the replica to read from instead
+    reason: str | None = None  # for the code, if whoever refused gave one
 
 
 class Plan(NamedTuple):
@@ -190,7 +191,7 @@ class _Fetch:
         for asked in self._partitions:
             replica: Replica | None = None
             part_slice: Slice | None = None
-            code, preferred = Code.NONE, -1
+            code, preferred, reason = Code.NONE, -1, None
             try:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
@@ -205,13 +206,13 @@ class _Fetch:
                 end_offset = asked.fetch_offset if part_slice is None else part_slice.next_offset
                 is_final = is_final or end_offset < replica.readable_bound(request.isolation_level)
             except Refused as refusal:
-                code, is_final = refusal.code, True
+                code, is_final, reason = refusal.code, True, refusal.message
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
                 code, is_final = self._desk.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
-            parts.append(Part(asked, code, replica, part_slice, preferred))
+            parts.append(Part(asked, code, replica, part_slice, preferred, reason))
         return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> Replica:
@@ -285,7 +286,9 @@ class _Fetch:
         if code:
             self._desk.metrics.refused(FETCH, code)
             if self._steps is not None:
-                trace_refusal(self._desk, "fetch", self._caller, code, _reason(part, code), topic, partition)
+                trace_refusal(
+                    self._desk, "fetch", self._caller, code, _reason(self._desk, part, code), topic, partition
+                )
         elif self._steps is not None:
             self._steps.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
@@ -307,12 +310,25 @@ class _Fetch:
         )
 
 
-def _reason(part: Part, code: Code) -> str | None:
+def _reason(desk: Desk, part: Part, code: Code) -> str | None:
     """What the trace says of a refusal."""
-    if code is not Code.OFFSET_OUT_OF_RANGE or part.replica is None:
+    asked, replica = part.asked, part.replica
+    if part.reason is not None:
+        return part.reason
+    if code is Code.OFFSET_OUT_OF_RANGE and replica is not None:
+        return (
+            f"asked for offset {asked.fetch_offset}, and has {replica.log.start_offset} up to {replica.log.end_offset}"
+        )
+    if code is Code.KAFKA_STORAGE_ERROR:
+        return None if replica is None else replica.offline
+    if code in (Code.UNKNOWN_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
+        return "there is no such topic or partition here"
+    leader = leader_of(desk, *asked.key)
+    if leader is None:
         return None
-    log = part.replica.log
-    return f"asked for offset {part.asked.fetch_offset}, and has {log.start_offset} up to {log.end_offset}"
+    if code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH):
+        return f"asked with leader epoch {asked.leader_epoch}, and it is {leader.leader_epoch}"
+    return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "nobody leads it"
 
 
 def preferred_replica(desk: Desk, replica: Replica, fetch_offset: int, rack: str) -> int:

@@ -110,7 +110,8 @@ def _say_where(run: LabRun) -> None:
     else:
         print_line("no clients run. From another terminal:")
     for command in ("watch", "stalls", f"topic describe {TOPIC}", "verify"):
-        print_line(f"  chronik {command} --bootstrap {first}")
+        options = f" {run.exhibit.verify_options}" if command == "verify" and run.exhibit.verify_options else ""
+        print_line(f"  chronik {command} --bootstrap {first}{options}")
     print_note("Ctrl-C ends it")
 
 

@@ -89,6 +89,7 @@ def _as_json(verdicts: list[Verdict], gathering: Gathering, now_us: int, seconds
         "silent": {str(node): reason for node, reason in gathering.silent.items()},
         "untraced": gathering.untraced,
         "events_lost": gathering.lost,
+        "known_seconds": gathering.known_s,
         "partitions": sum(len(state.partitions) for state in gathering.states.values()),
         "groups": sum(len(state.groups) for state in gathering.states.values()),
     }
@@ -106,10 +107,17 @@ def tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
         partitions = sum(len(state.partitions) for state in gathering.states.values())
         groups = sum(len(state.groups) for state in gathering.states.values())
         print_line(
-            f"nothing stalls: {counted(len(gathering.states), 'node')}, {counted(partitions, 'partition')} and "
+            f"{_nothing(gathering)}: {counted(len(gathering.states), 'node')}, {counted(partitions, 'partition')} and "
             f"{counted(groups, 'group')} watched for {seconds:g} s"
         )
     _tell_what_is_unknown(gathering)
+
+
+def _nothing(gathering: Gathering) -> str:
+    from chronik.trace.stalls import Limits
+
+    is_too_little = gathering.known_s is not None and gathering.known_s * 1000 < Limits().stand_still_ms
+    return "no stall is seen, and too little is known to say that there is none" if is_too_little else "nothing stalls"
 
 
 def together(verdicts: list[Verdict]) -> list[list[Verdict]]:
@@ -152,5 +160,12 @@ def _tell_what_is_unknown(gathering: Gathering) -> None:
         )
     for node, reason in gathering.silent.items():
         print_note(f"node {node} could not be asked: {reason}")
+    from chronik.trace.stalls import Limits
+
+    if gathering.known_s is not None and gathering.known_s * 1000 < Limits().longest_ms:
+        print_note(
+            f"what clients did is known for the last {gathering.known_s:.1f} s only: more happens than can be kept. "
+            "What takes longer to be called a stall cannot be seen; --topic keeps to what matters"
+        )
     if gathering.lost:
         print_note(f"{counted(gathering.lost, 'event')} came faster than they could be read: some of it is not known")

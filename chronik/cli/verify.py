@@ -97,11 +97,11 @@ def _run(settings: Settings, books: Books, history_file: Path | None, compare: s
         check_reachable(settings.bootstrap)
         history = _open_history(history_file)
         try:
-            before = None if compare is None else _earlier(history, compare)
+            before = None if compare is None else _to_compare_with(history, compare)
             report = _carry_out(settings, books, history, is_bar_wanted=not as_json)
         finally:
             history.close()
-    differing = None if before is None or before.report is None else before.report
+    differing = None if before is None else before.report
     if as_json:
         from chronik.verify.report import changes
 
@@ -148,13 +148,13 @@ def show_history(
 ) -> None:
     """List the runs that were done, or show one of them again."""
     given_file, given_json = context.obj
+    is_json = as_json or given_json
     with _plain_errors():
         history = _open_history(history_file or given_file)
-    is_json = as_json or given_json
-    if run is not None:
-        _show_one(_earlier(history, str(run)), is_json)
-        return
-    runs = history.runs(limit)
+        if run is not None:
+            _show_one(_earlier(history, str(run)), is_json)
+            return
+        runs = history.runs(limit)
     if is_json:
         print_json([_as_json(kept) for kept in runs])
     elif runs:
@@ -203,6 +203,16 @@ def _earlier(history: History, name: str) -> Kept:
     kept = history.run(int(name)) if name.isdecimal() and len(name) < 19 else None
     if kept is None:
         raise CliError(f"there is no run {name}", "see `chronik verify history`")
+    return kept
+
+
+def _to_compare_with(history: History, name: str) -> Kept:
+    kept = _earlier(history, name)
+    if kept.report is None:
+        raise CliError(
+            f"run {kept.run} was stopped before it was finished: there is nothing to compare with",
+            "see `chronik verify history` for the others, or give --compare last",
+        )
     return kept
 
 

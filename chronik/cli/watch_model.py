@@ -37,6 +37,8 @@ class Snapshot:
     """Records given to consumers since the snapshot before, as far as it is traced."""
     verdicts: tuple[Verdict, ...] = ()
     """What stalls."""
+    known_s: float | None = None
+    """How far back all is known that clients did; None: as far as the rules look."""
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,8 @@ class View:
     verdicts: tuple[Verdict, ...]
     took_s: float = 0.0
     """How long the nodes took to answer: one that hangs is waited for."""
+    known_s: float | None = None
+    """How far back all is known that clients did; None: as far as the rules look."""
 
 
 @dataclass
@@ -190,6 +194,7 @@ class History:
             snapshot.silent,
             any(state.traces.is_on for state in snapshot.states.values()),
             snapshot.verdicts,
+            known_s=snapshot.known_s,
         )
 
     def _taken(self, snapshot: Snapshot, groups: Sequence[GroupSeen]) -> dict[Partition, int]:

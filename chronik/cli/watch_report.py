@@ -58,6 +58,7 @@ def as_json(view: View) -> dict[str, Any]:
         "nodes": [{"id": node, "answers": True, "reason": None} for node in view.alive]
         + [{"id": node, "answers": False, "reason": reason} for node, reason in view.silent.items()],
         "tracing": view.is_tracing,
+        "known_seconds": _rounded(view.known_s),
         "totals": {
             "partitions": totals.partitions,
             "lagging": totals.lagging,

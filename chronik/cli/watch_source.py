@@ -42,7 +42,8 @@ class Looker:
         events, now_us = self._gathering.look(LOOK_TIMEOUT_S)
         at_s = time.monotonic()
         states = {node: self._of_topics(state) for node, state in self._gathering.states.items()}
-        return Snapshot(at_s, states, self._gathering.silent, self._given.taken(), self._stalls(events, now_us))
+        silent, known_s = self._gathering.silent, self._gathering.known_s
+        return Snapshot(at_s, states, silent, self._given.taken(), self._stalls(events, now_us), known_s)
 
     def _find_nodes(self) -> None:
         """Puts the address that answers first, so that nobody waits for one that does not again and again."""

@@ -11,6 +11,7 @@ from rich.text import Text
 from chronik.cli.output import byte_size, counted
 from chronik.cli.watch_columns import ACCENT, BAD, GOOD, NOTABLE, QUIET, number, rate, replicas
 from chronik.cli.watch_model import GroupRow, Row, View, sparkline
+from chronik.trace.stalls import Limits
 from chronik.trace.verdicts import Verdict
 
 # Below this the partition with the largest gap is not named.
@@ -66,8 +67,12 @@ def stall_line(view: View, width: int) -> Text:
     if not verdicts:
         reasons = [f"node {node} is silent: {reason}" for node, reason in view.silent.items()]
         unseen = [] if view.is_tracing else ["what clients do is not seen: chronik trace on"]
-        is_well = not view.silent and not view.totals.leaderless
-        line = Text.assemble(("● nothing stalls", GOOD if is_well else NOTABLE))
+        is_little = view.is_tracing and view.known_s is not None and view.known_s * 1000 < Limits().stand_still_ms
+        if is_little:  # it takes longer to be called a stall
+            unseen.append(f"what clients did is known for {view.known_s:.1f} s only: more happens than can be kept")
+        is_well = not view.silent and not view.totals.leaderless and not is_little
+        words = "● no stall is seen" if is_little else "● nothing stalls"
+        line = Text.assemble((words, GOOD if is_well else NOTABLE))
         line.append("".join(f"  {remark}" for remark in reasons or unseen), QUIET)
         line.truncate(width, overflow="ellipsis")
         return line

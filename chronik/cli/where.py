@@ -114,7 +114,7 @@ def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
     story = tell(gatherer.topic, place.partition, place.offset, known)
     if story.place is not Place.HERE or not story.is_below_watermark:
         return story, None
-    record = gatherer.read(place.partition, place.offset)
+    record = gatherer.read(place.partition, place.offset).record
     if record is None and story.batch is not None and story.batch.is_thinned:  # which of its records is not in its head
         words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
         story = msgspec.structs.replace(story, place=Place.COMPACTED, summary=words)

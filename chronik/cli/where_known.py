@@ -5,29 +5,28 @@ At another Kafka there is nobody to look at: then it is what its protocol tells.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import cached_property
-from typing import cast
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 
-from chronik.cli.connect import client_settings, parse_addresses, plain_errors
+from chronik.cli import where_reading
+from chronik.cli.connect import parse_addresses
 from chronik.cli.errors import CliError
 from chronik.cli.output import print_note, progress
 from chronik.cli.questions import Cluster, TopicState
-from chronik.cli.record_format import Record
 from chronik.cli.trace_topic import stored_events
 from chronik.cli.where_reach import NEVER, Remembered, blind_until, written
+from chronik.cli.where_reading import Reading
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.shell.asking import NoAnswer
 from chronik.shell.cluster_view import view_of
 from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
 from chronik.trace.events import AnyEvent, EventsLost, TraceBegan
-from chronik.trace.looks import RECORD, Place, RecordLook, StateLook
+from chronik.trace.looks import RECORD, EventsLook, Place, RecordLook, StateLook
 from chronik.trace.story import Known
 
 LOOK_TIMEOUT_S = 2.0  # each: a node that hangs costs as much, and things move on meanwhile
-READ_TIMEOUT_S = 5.0
 # Batches have the time of their producers' clocks, events that of the nodes'.
 CLOCKS_APART_MS = 60_000
 KINDS = [
@@ -44,6 +43,7 @@ class Gatherer:
     cluster: Cluster
     topic: str
     is_quiet: bool = False  # nobody looks at a progress bar
+    _readings: dict[tuple[int, int], Reading] = field(default_factory=dict)
 
     @cached_property
     def state(self) -> TopicState:
@@ -110,15 +110,7 @@ class Gatherer:
     @cached_property
     def _remembered(self) -> Remembered:
         """What the nodes still have of this topic, and how far back that reaches."""
-        remembered = Remembered(self.topic)
-        is_more = True
-        while is_more:
-            seen = events(
-                self.addresses, LOOK_TIMEOUT_S, [self.topic], remembered.cursors, kinds=[*KINDS, "trace_began"]
-            )
-            is_more = remembered.take(seen, seen.silent)
-        remembered.end(events(self.addresses, LOOK_TIMEOUT_S, limit=1) if remembered.wrapped else {})
-        return remembered
+        return remember(self.topic, partial(events, self.addresses, LOOK_TIMEOUT_S))
 
     def _stored(self, written_us: int | None, looks: Mapping[int, RecordLook]) -> list[AnyEvent] | None:
         """What the trace topic has of this topic since the record was written, and where it has holes: the nodes have
@@ -173,12 +165,13 @@ class Gatherer:
             where = Place.NO_COPY  # that answers: nobody leads it
         else:
             where = Place.DELETED if offset < start else Place.ABOVE_WATERMARK if offset >= end else Place.HERE
-        if where is Place.HERE and self.read(partition, offset) is None:
-            where = Place.COMPACTED
         stable = self.cluster.stable_offsets([place])[place]
+        reason = None
+        if where is Place.HERE:
+            where, reason = self._standing(partition, offset, stable)
         leader = -1 if state.leader is None else state.leader
         told = RecordLook(
-            leader, 0, self.topic, partition, offset, where, is_leader=True, leader=leader,
+            leader, 0, self.topic, partition, offset, where, reason, is_leader=True, leader=leader,
             log_start=-1 if start is None else start, watermark=-1 if end is None else end,
             last_stable_offset=-1 if stable is None else stable, in_sync=tuple(state.in_sync),
             replicas=tuple(state.replicas),
@@ -190,32 +183,54 @@ class Gatherer:
                 committed[str(group.group_id)] = offsets[place]
         return Known(looks=[told], is_chronik=False, committed=committed)
 
+    def _standing(self, partition: int, offset: int, stable: int | None) -> tuple[Place, str | None]:
+        """Of an offset between the ends of the log: whether a record is there, and what else is known."""
+        read = self.read(partition, offset)
+        if read.problem is not None:
+            return Place.UNREADABLE, read.problem
+        if read.is_passed_over:
+            return Place.NO_RECORD, self._why_none()
+        if stable is None:
+            return Place.HERE, None
+        if offset >= stable:
+            return (
+                Place.HERE,
+                "a transaction is open there or before, and who reads only what is committed waits for it",
+            )
+        if where_reading.read(
+            self.cluster.bootstrap, self.topic, partition, offset, is_committed_only=True
+        ).is_passed_over:
+            return Place.HERE, "its transaction was aborted, and who reads only what is committed is not given it"
+        return Place.HERE, None
+
+    def _why_none(self) -> str:
+        policy = self.cluster.configs(self.topic).get("cleanup.policy")
+        if policy is None or "compact" in (policy.value or ""):
+            return "compacted away, or a marker of a transaction; this cluster does not tell which"
+        return "the topic is not compacted, so a marker of a transaction has it"
+
     # --- the record itself
 
-    def read(self, partition: int, offset: int) -> Record | None:
-        """As any consumer gets it; None when there is none to be had at that offset."""
-        from confluent_kafka import Consumer, TopicPartition
+    def read(self, partition: int, offset: int) -> Reading:
+        """As any consumer gets it."""
+        place = (partition, offset)
+        if place not in self._readings:
+            self._readings[place] = where_reading.read(self.cluster.bootstrap, self.topic, partition, offset)
+        return self._readings[place]
 
-        settings = client_settings(self.cluster.bootstrap) | {
-            "group.id": "chronik-cli",
-            "enable.auto.commit": False,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 100,
-        }
-        with plain_errors(self.cluster.bootstrap):
-            consumer = Consumer(settings)
-        try:
-            consumer.assign([TopicPartition(self.topic, partition, offset)])
-            found = consumer.poll(READ_TIMEOUT_S)
-        finally:
-            consumer.close()
-        if found is None or found.error() is not None or found.offset() != offset:
-            return None
-        kind, timestamp_ms = found.timestamp()
-        headers = cast("list[tuple[str, bytes | None]]", found.headers() or [])
-        return Record(
-            self.topic, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers
-        )
+
+def remember(topic: str, ask: Callable[..., Looks[EventsLook]]) -> Remembered:
+    """What the nodes still have of a topic, and how far back that reaches. Raises CliError."""
+    remembered = Remembered(topic)
+    try:
+        is_more = True
+        while is_more:
+            seen = ask(topics=[topic], cursors=remembered.cursors, kinds=[*KINDS, "trace_began"])
+            is_more = remembered.take(seen, seen.silent)
+        remembered.end(ask(limit=1) if remembered.wrapped else {})
+    except NoAnswer as problem:
+        raise CliError(str(problem), "check --bootstrap") from None
+    return remembered
 
 
 def _by_time(*found: Iterable[AnyEvent]) -> list[AnyEvent]:

@@ -296,7 +296,10 @@ async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
 
 async def history(node: Node) -> tuple[list[AnyEvent], int]:
     """What this node has traced, and last how things stand now: what the stall rules read. Of partitions that it does
-    not lead any more it is left out: how they went on, others know."""
+    not lead any more it is left out: how they went on, others know. What the ring has let go is a hole."""
+    from chronik.trace.events import EventsLost  # loads msgspec: a node that nobody looks at runs without it
+
+    let_go = node.trace.added - node.trace.kept
     told: list[AnyEvent] = []
     cursor, end = 0, node.trace.added
     while cursor < end:
@@ -307,6 +310,8 @@ async def history(node: Node) -> tuple[list[AnyEvent], int]:
     now = await state(node, {})
     led = {(seen.topic, seen.partition) for seen in now.partitions}
     kept = [event for event in told if isinstance(event, RefusedEvent) or _is_of(event, led)]
+    if let_go > 0:
+        kept.insert(0, EventsLost(told[0].at_us if told else now.now_us, now.node, let_go))
     return [*kept, *now.partitions, *now.groups], now.now_us
 
 
@@ -318,10 +323,19 @@ def _is_of(event: AnyEvent, led: set[tuple[str, int]]) -> bool:
 def stalls(node_id: int, is_traced: bool, events: list[AnyEvent], now_us: int) -> bytes:
     """The verdicts over a history, as JSON. Needs nothing but its arguments, so it may run on any thread."""
     from chronik.trace.stalls import find
+    from chronik.trace.stalls.window import known_since_us
 
-    verdicts = find(events, now_us)
+    since_us = known_since_us(events)
     return _encoder.encode(
-        {"node": node_id, "scope": ONE_NODE, "now_us": now_us, "is_traced": is_traced, "stalls": verdicts}
+        {
+            "node": node_id,
+            "scope": ONE_NODE,
+            "now_us": now_us,
+            "is_traced": is_traced,
+            # How far back its memory goes: what takes longer to be called a stall is not seen. null: to its beginning.
+            "known_seconds": None if since_us is None else (now_us - since_us) / 1e6,
+            "stalls": find(events, now_us),
+        }
     )
 
 

@@ -11,6 +11,9 @@ from chronik.trace.verdicts import Cause
 HEALTHY = "healthy"
 # Long enough to be looked at; a node's default would take the follower out of the in-sync set after 30 s.
 PATIENT_LEADERS = {"replica.lag.time.max.ms": "600000"}
+COMPACTING = {"log.retention.check.interval.ms": "2000"}
+# So many messages that every partition gets past where the faults begin, and no longer than they take to be named.
+ENOUGH_MESSAGES = "--messages 3000 --timeout 8 --send-timeout 6"
 
 
 @dataclass(frozen=True)
@@ -24,15 +27,17 @@ class Exhibit:
     habits: Habits = field(default_factory=Habits)
     settings: Mapping[str, str] = field(default_factory=dict)  # of every node
     faulty_nodes: tuple[int, ...] = (1, 2, 3)  # with the fault of this name built in
-    verify_options: str = ""
+    verify_options: str | None = None  # with which `chronik verify` meets it; None: it is not in the nodes
 
 
 EXHIBITS = (
     Exhibit(
         HEALTHY,
-        "Nothing is wrong: a writer, a reader, three nodes.",
-        "Everything that is written is read a moment later.",
+        "Nothing is wrong: a writer, readers fast and slow, an empty topic, an idle group, a compacted topic.",
+        "Everything that is written is read a moment later, by all but the slow reader.",
         None,
+        habits=Habits(has_bystanders=True),
+        settings=COMPACTING,
         faulty_nodes=(),
     ),
     Exhibit(
@@ -42,6 +47,7 @@ EXHIBITS = (
         Cause.WATERMARK_STANDS_STILL,
         settings=PATIENT_LEADERS,
         faulty_nodes=(3,),
+        verify_options=ENOUGH_MESSAGES,
     ),
     Exhibit(
         "metadata-lists-one-node",
@@ -49,24 +55,28 @@ EXHIBITS = (
         "A client that knows one address is refused two messages of three, however often it tries.",
         Cause.REFUSED_FOR_LEADERSHIP,
         habits=Habits(knows_one_node=True),
+        verify_options=ENOUGH_MESSAGES,
     ),
     Exhibit(
         "watermark-stands-still",
         "Leaders stop moving the high watermark, although every follower has everything.",
         "Messages are taken, and nobody gets to read them.",
         Cause.WATERMARK_STANDS_STILL,
+        verify_options=ENOUGH_MESSAGES,
     ),
     Exhibit(
         "fetch-hangs",
         "A fetch is not answered although there is something to give.",
         "The consumer waits. It has nothing to complain about until its own timeout, and then asks again.",
         Cause.FETCH_HANGS,
+        verify_options=ENOUGH_MESSAGES,
     ),
     Exhibit(
         "partition-starved",
         "Answers never hold anything of partition 1, as if the others always filled them.",
         "Two partitions of three are read, one stays behind.",
         Cause.PARTITION_BEHIND,
+        verify_options=ENOUGH_MESSAGES,
     ),
     Exhibit(
         "client-timeout-too-short",

@@ -4,7 +4,6 @@ thread of its own, with real clients. Some have bad habits, and those are the fa
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections.abc import Mapping
@@ -12,18 +11,17 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from chronik.lab.bystanders import Bystanders
+from chronik.lab.clients import CLIENT_END_S, PARTITIONS, close, create_topic, settings_of
 from chronik.shell.asking import NoAnswer, ask
 
 TOPIC = "lab"
-PARTITIONS = 3
 GROUP = "lab-readers"
 WRITER, READER, IMPATIENT = "lab-writer", "lab-reader", "lab-impatient-reader"
 
 WRITE_EVERY_S = 0.01
 WRITTEN_AT_ONCE = 6
 POLL_S = 0.1
-CLIENT_END_S = 5.0
-CREATE_TIMEOUT_S = 20.0
 # A reader that hangs up long before the node would have answered.
 IMPATIENT_TIMEOUT_S = 0.3
 PATIENT_WAIT_MS = 5_000
@@ -41,6 +39,7 @@ class Habits:
     stops_after: int | None = None  # the reader asks no more after so many messages
     is_impatient: bool = False  # a further reader, whose timeout is shorter than it asks the node to wait
     comes_and_goes: bool = False  # a further member of the group, that never stays
+    has_bystanders: bool = False  # others that are well, and look ill to who is not careful
     writer: Mapping[str, Any] = field(default_factory=dict)  # settings of its client
 
 
@@ -70,10 +69,15 @@ class Load:
             self._read_impatiently: habits.is_impatient,
             self._come_and_go: habits.comes_and_goes,
         }
-        self._threads = [threading.Thread(target=work, daemon=True) for work, is_wanted in wanted.items() if is_wanted]
+        self._bystanders = Bystanders(self._bootstrap, topic, self._stopping) if habits.has_bystanders else None
+        works = [work for work, is_wanted in wanted.items() if is_wanted]
+        works += [] if self._bystanders is None else self._bystanders.works()
+        self._threads = [threading.Thread(target=work, daemon=True) for work in works]
 
     def start(self) -> None:
         create_topic(",".join(self._all), self._topic)
+        if self._bystanders is not None:
+            self._bystanders.prepare()
         for thread in self._threads:
             thread.start()
 
@@ -89,7 +93,7 @@ class Load:
     def _write(self) -> None:
         from confluent_kafka import Producer
 
-        producer = Producer({**_settings(self._bootstrap, WRITER), "acks": 1, "linger.ms": 5, **self._habits.writer})
+        producer = Producer({**settings_of(self._bootstrap, WRITER), "acks": 1, "linger.ms": 5, **self._habits.writer})
         counts = self.counts
 
         def told(error: Any, _: Any) -> None:
@@ -118,7 +122,7 @@ class Load:
                 self._stopping.wait(POLL_S)  # it is busy with something else
                 continue
             self._take(consumer)
-        _close(consumer)
+        close(consumer)
 
     def _member(self, client_id: str, settings: Mapping[str, Any]) -> Any:
         from confluent_kafka import Consumer
@@ -130,7 +134,7 @@ class Load:
             "session.timeout.ms": 10_000,
             "heartbeat.interval.ms": 500,  # so that a change of the group is heard of at once
         }
-        consumer = Consumer(_settings(self._bootstrap, client_id) | own | dict(settings))
+        consumer = Consumer(settings_of(self._bootstrap, client_id) | own | dict(settings))
         consumer.subscribe([self._topic])
         return consumer
 
@@ -146,7 +150,7 @@ class Load:
             leave_at = time.monotonic() + STAY_S
             while time.monotonic() < leave_at and not self._stopping.is_set():
                 self._take(consumer)
-            _close(consumer)
+            close(consumer)
 
     def _read_impatiently(self) -> None:
         """The usual clients refuse such settings; those that people write themselves do not."""
@@ -157,33 +161,6 @@ class Load:
                 ask((host, int(port)), request, IMPATIENT_TIMEOUT_S, IMPATIENT.encode())
             except NoAnswer:
                 continue  # it hangs up and asks again
-
-
-def _settings(bootstrap: str, client_id: str) -> dict[str, Any]:
-    quiet = logging.getLogger("chronik.lab.librdkafka")
-    quiet.addHandler(logging.NullHandler())
-    quiet.propagate = False
-    return {"bootstrap.servers": bootstrap, "client.id": client_id, "log_level": 0, "logger": quiet}
-
-
-def create_topic(bootstrap: str, topic: str) -> None:
-    """With three partitions on three nodes; one that is there already is fine."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient, NewTopic
-
-    admin = AdminClient(_settings(bootstrap, "chronik-cli"))
-    try:
-        admin.create_topics([NewTopic(topic, PARTITIONS, -1)])[topic].result(CREATE_TIMEOUT_S)
-    except KafkaException as problem:
-        if problem.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-            raise
-
-
-def _close(consumer: Any) -> None:
-    """A fault may keep it from ending in order: then it ends with this program."""
-    closing = threading.Thread(target=consumer.close, daemon=True)
-    closing.start()
-    closing.join(CLIENT_END_S / 2)
 
 
 def _long_fetch(topic: str) -> Any:

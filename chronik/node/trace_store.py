@@ -65,6 +65,7 @@ class TraceStore:
         self._pending: deque[Chunk] = deque()
         self._pending_events = 0
         self._lost = 0  # events, since the last that were stored
+        self._passed = 0  # events of the recorder's that had come when it last stopped
         self._until_asked = 0  # flushes
         self._waited_flushes = 0
         self._task: asyncio.Task[None] | None = None
@@ -75,19 +76,22 @@ class TraceStore:
 
     def start(self) -> None:
         if self._task is None:
-            self._recorder.seal()  # what was told before is not to be stored
+            self._recorder.seal()  # what was told before is not to be stored, but who reads is told that it was
+            self._lost += self._recorder.added - self._passed
             self._recorder.on_sealed = self._take
             self._task = asyncio.get_running_loop().create_task(self._run(), name="trace-store")
 
     def stop(self) -> None:
-        """What there is now is still stored, if it can be."""
+        """What there is now is still stored, if it can be; what cannot counts as lost, should it go on."""
         if self._task is not None:
             self._task.cancel()
             self._task = None
             self.flush()
             self._recorder.on_sealed = None
+            self._lost += self._pending_events
             self._pending.clear()
             self._pending_events = 0
+            self._passed = self._recorder.added
 
     def flush(self) -> None:
         """Store what there is, at once."""

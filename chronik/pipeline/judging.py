@@ -17,6 +17,7 @@ import msgspec
 from chronik.trace.events import AnyEvent, from_lines
 from chronik.trace.stalls import Limits, find
 from chronik.trace.stalls.limits import EVENTS_MAX, WINDOW_MS
+from chronik.trace.stalls.window import fit
 from chronik.trace.verdicts import Verdict
 
 WINDOW_US = WINDOW_MS * 1000
@@ -92,7 +93,7 @@ class Window:
         """What the rules are given at this moment: as much as a live look would have."""
         end = bisect_left(self.events, now_us, key=_at_us)
         begin = bisect_left(self.events, now_us - WINDOW_US, hi=end, key=_at_us)
-        return self.events[max(begin, end - EVENTS_MAX) : end]
+        return fit(self.events[begin:end], EVENTS_MAX)
 
     def is_anything(self, from_us: int, to_us: int) -> bool:
         """Whether anything was told in [from_us, to_us)."""
@@ -103,7 +104,10 @@ class Window:
         """No moment before this one will be asked for."""
         end = bisect_left(self.events, now_us, key=_at_us)
         begin = bisect_left(self.events, now_us - WINDOW_US, hi=end, key=_at_us)
-        del self.events[: max(begin, end - EVENTS_MAX)]
+        if end - begin > EVENTS_MAX:
+            self.events[:end] = fit(self.events[begin:end], EVENTS_MAX)
+        else:
+            del self.events[:begin]
 
 
 class Stalls:

@@ -377,7 +377,7 @@ class TraceBegan(Event, frozen=True, gc=False, tag="trace_began"):
 
 
 class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):
-    """So many events before this one did not make it into the trace topic: there was nobody to take them."""
+    """So many events before this one are not known: nobody took them for the trace topic, or they were let go."""
 
     count: int
 

@@ -131,6 +131,7 @@ class Place(StrEnum):
     HERE = "here"
     DELETED = "deleted"  # before the log start: retention, or somebody who asked for it
     COMPACTED = "compacted"  # a later record of the same key replaced it
+    NO_RECORD = "no record"  # another Kafka passes over this offset, and does not tell why
     BEYOND_END = "beyond the end"  # no record has had this offset here yet
     ABOVE_WATERMARK = "above the watermark"  # another Kafka does not tell whether there is anything
     NO_COPY = "no copy"  # this node does not have the partition

@@ -205,7 +205,7 @@ def _copy_elsewhere(node: int, leading: RecordLook) -> CopyTold:
     is_leader, is_in_sync, place = node == leading.leader, node in leading.in_sync, leading.place
     if place is Place.HERE and (is_leader or is_in_sync):
         return CopyTold(node, is_leader, is_in_sync, place, None, None, "has it: it is below the watermark")
-    if place in (Place.DELETED, Place.COMPACTED) and is_leader:
+    if place in (Place.DELETED, Place.COMPACTED, Place.NO_RECORD) and is_leader:
         return CopyTold(node, is_leader, is_in_sync, place, None, None, _copy_words(leading, leading))
     return CopyTold(node, is_leader, is_in_sync, None, None, None, "this cluster does not tell what it has")
 
@@ -221,6 +221,8 @@ def _copy_words(look: RecordLook, leading: RecordLook | None) -> str:
             return f"has deleted it: its log starts at {look.log_start}"
         case Place.COMPACTED:
             return "has compacted it away: a later record of its key is there instead"
+        case Place.NO_RECORD:
+            return f"has no record there: {look.reason}"
         case Place.BEYOND_END:
             return f"does not have it yet: its log ends at {look.next_offset}"
         case Place.UNREADABLE:
@@ -243,6 +245,8 @@ def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold]
             return f"Deleted: the log starts at offset {leading.log_start}. {_sentence(leading.reason)}"
         case Place.COMPACTED:
             return "Compacted away: a later record of the same key has replaced it."
+        case Place.NO_RECORD:
+            return f"No record is at this offset, and there are later ones: {leading.reason}."
         case Place.BEYOND_END:
             return f"Not written yet: the log ends at offset {leading.next_offset}."
         case Place.ABOVE_WATERMARK:
@@ -250,12 +254,15 @@ def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold]
                 f"No consumer can read it: it is not below the watermark ({leading.watermark}). Whether it is not"
                 " written yet, or not on all in-sync replicas yet, this cluster does not tell."
             )
+        case Place.UNREADABLE if not known.is_chronik:
+            return f"Not known: it is between the ends of the log, and could not be read: {leading.reason}."
         case Place.UNREADABLE:
             return f"Not known: node {leading.node} cannot read its copy: {leading.reason}"
         case Place.NO_COPY:
             return "Not known: no node answers that has a copy of the partition."
     if not known.is_chronik:
-        return "In the log and below the watermark, so consumers can read it."
+        but = "so consumers can read it" if leading.reason is None else f"but {leading.reason}"
+        return f"In the log and below the watermark, {but}."
     synced = [copy.node for copy in copies if copy.is_synced]
     on = f"synced on {len(synced)} of {len(copies)} replicas"
     if not leading.is_leader:

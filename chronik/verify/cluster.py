@@ -175,15 +175,19 @@ class Cluster:
     def is_all_visible(self, topic: str, ends: Mapping[int, int]) -> bool:
         """Whether it is known that no log has more than consumers are given, those being their ends. Another Kafka does
         not tell."""
+        logs = self.log_ends(topic)
+        return all(logs.get(partition) == end for partition, end in ends.items())
+
+    def log_ends(self, topic: str) -> dict[int, int]:
+        """Where each partition's log ends, as far as its leader says so: another Kafka does not tell."""
         if not self.is_chronik:
-            return False
+            return {}
         try:
             looks = look_at_states(self.addresses, LOOK_S, [topic])
         except NoAnswer:
-            return False
+            return {}
         logs = {seen.partition: 0 for look in looks.values() for seen in look.unopened}  # nobody has written there
-        logs |= {seen.partition: seen.next_offset for look in looks.values() for seen in look.partitions}
-        return all(logs.get(partition) == end for partition, end in ends.items())
+        return logs | {seen.partition: seen.next_offset for look in looks.values() for seen in look.partitions}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Lets a group begin there."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from chronik.trace.events import AnyEvent, FetchAnswered
+from chronik.trace.events import AnyEvent, EventsLost, FetchAnswered, ProduceAppended, TraceBegan
 from chronik.verify.ledger import UNKNOWN, Ledger, Place
 
 
@@ -52,11 +52,19 @@ class Found:
         return end is not None and self.read_to.get(partition, 0) >= end
 
 
-def served_to(client_id: str, topic: str, events: Sequence[AnyEvent]) -> dict[int, list[Interval]] | None:
-    """Which offsets a client was sent, by partition. None when the events do not go back to before its first fetch:
-    then nothing follows from a fetch that is not among them."""
-    first = next((event for event in events if getattr(event, "topic", None) == topic), None)
-    if first is None or getattr(first, "client_id", None) == client_id:
+def served_to(
+    client_id: str, producer_id: str, topic: str, events: Sequence[AnyEvent]
+) -> dict[int, list[Interval]] | None:
+    """Which offsets a client was sent, by partition. None when the events do not show that they go back to before its
+    first fetch, without a hole since: then nothing follows from a fetch that is not among them. What they begin with
+    is known by the producer, who was done before anybody consumed."""
+    wrote: int | None = None
+    for number, event in enumerate(events):
+        if isinstance(event, ProduceAppended) and (event.topic, event.client_id) == (topic, producer_id):
+            wrote = number
+        elif isinstance(event, FetchAnswered) and (event.topic, event.client_id) == (topic, client_id):
+            break
+    if wrote is None or any(isinstance(event, EventsLost | TraceBegan) for event in events[wrote:]):
         return None
     sent: dict[int, list[Interval]] = {}
     for event in events:

@@ -20,6 +20,7 @@ from chronik.shell.looking import Looks
 from chronik.trace.events import AnyEvent, EventsLost
 from chronik.trace.looks import EventsLook, StateLook
 from chronik.trace.stalls.limits import EVENTS_MAX, WINDOW_MS
+from chronik.trace.stalls.window import fit, known_since_us
 
 ROUNDS_MAX = 20  # a node that traces faster than it can be read must not keep us for ever
 SKEW_US = 500_000  # clocks that differ by less are taken for the same
@@ -64,12 +65,15 @@ class Gathering:
         """Topics of which no client's doings are known, as of the last look: they are not traced."""
         self.lost = 0
         """Events that nodes had let go before they could be read, since the first look."""
+        self.known_s: float | None = None
+        """How far back all is known that clients did, as of the last look; None: as far as the rules look."""
         self._window_us = int(window_s * 1e6)
         self._events_max = events_max
         self._asking = asking
         self._events: list[AnyEvent] = []
         self._cursors: dict[int, int] = {}
         self._began_us: dict[int, int] = {}
+        self._wrapped: set[int] = set()  # nodes that let go of events before the first look, and have told nothing yet
         self._shifts_us: dict[int, int] = {}  # by node: what to add to its times
 
     def look(self, timeout_s: float = 5.0) -> tuple[list[AnyEvent], int]:
@@ -95,12 +99,18 @@ class Gathering:
         )
         now_us = max((state.now_us + self._shifts_us[node] for node, state in states.items()), default=0)
         self._tidy(now_us)
+        since_us = known_since_us(self._events)
+        self.known_s = None if since_us is None else max(now_us - since_us, 0) / 1e6
         return list(self._events), now_us
 
     def _take_events(self, look: EventsLook) -> None:
         # What a node that was started anew had under way before is told by nobody.
         is_new = look.began_us != self._began_us.setdefault(look.node, look.began_us)
-        if look.lost > 0 or is_new:
+        if look.node not in self._cursors and look.traces.kept < look.traces.added:
+            self._wrapped.add(look.node)  # what it has begins with the first event that it tells
+        is_first = look.node in self._wrapped and (bool(look.events) or not look.is_more)
+        self._wrapped -= {look.node} if is_first else set()
+        if look.lost > 0 or is_new or is_first:
             self.lost += look.lost
             at_us = look.events[0].at_us if look.events else look.now_us
             self._take(look.node, (EventsLost(at_us, look.node, look.lost),))
@@ -127,6 +137,7 @@ class Gathering:
     def _tidy(self, now_us: int) -> None:
         self._events.sort(key=_at_us)
         begin = bisect_left(self._events, now_us - self._window_us, key=_at_us)
-        begin = max(begin, len(self._events) - self._events_max)
         if begin > 0:
             del self._events[:begin]
+        if len(self._events) > self._events_max:
+            self._events = fit(self._events, self._events_max)

@@ -47,14 +47,14 @@ def default_path() -> Path:
 class History:
     """Numbers runs and keeps them. Several processes may do so at once."""
 
-    def __init__(self, path: Path | None) -> None:
-        """None: nothing is kept. Raises CannotRun."""
+    def __init__(self, path: Path | None, busy_s: float = BUSY_S) -> None:
+        """None: nothing is kept. Another process is waited for so long. Raises CannotRun."""
         self.path = path
         try:
             if path is not None:
                 path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                IN_MEMORY if path is None else path, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+                IN_MEMORY if path is None else path, timeout=busy_s, isolation_level=None, check_same_thread=False
             )
             with self._change() as change:
                 version = change.execute("PRAGMA user_version").fetchone()[0]
@@ -63,20 +63,29 @@ class History:
                 change.execute(_SCHEMA)
                 change.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         except (OSError, sqlite3.Error) as problem:
-            raise CannotRun(f"the history {path} cannot be used: {problem}", "give another --history FILE") from problem
+            raise self._unusable(problem) from problem
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        self._connection.execute("BEGIN IMMEDIATE")
+        """All or nothing. Raises CannotRun: it may be locked, or its disk full."""
+        connection = self._connection
         try:
-            yield self._connection
-        except BaseException:
-            self._connection.execute("ROLLBACK")
-            raise
-        self._connection.execute("COMMIT")
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                if connection.in_transaction:  # SQLite has rolled back by itself where the disk is full
+                    connection.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as problem:
+            raise self._unusable(problem) from problem
+
+    def _unusable(self, problem: Exception) -> CannotRun:
+        return CannotRun(f"the history {self.path} cannot be used: {problem}", "give another --history FILE")
 
     def begin(self, started_at: str, settings: Settings) -> int:
-        """Its number."""
+        """Its number. Raises CannotRun, as all of these do."""
         with self._change() as change:
             added = change.execute(
                 "INSERT INTO runs (started_at, settings) VALUES (?, ?)",
@@ -95,17 +104,19 @@ class History:
 
     def runs(self, limit: int | None = None) -> list[Kept]:
         """The newest, oldest of them first."""
-        rows = self._connection.execute(
-            "SELECT run, started_at, settings, report FROM runs ORDER BY run DESC LIMIT ?",
-            (-1 if limit is None else limit,),
-        )
+        rows = self._rows("ORDER BY run DESC LIMIT ?", -1 if limit is None else limit)
         return [_kept(row) for row in rows][::-1]
 
     def run(self, run: int) -> Kept | None:
-        row = self._connection.execute(
-            "SELECT run, started_at, settings, report FROM runs WHERE run = ?", (run,)
-        ).fetchone()
-        return None if row is None else _kept(row)
+        rows = self._rows("WHERE run = ?", run)
+        return _kept(rows[0]) if rows else None
+
+    def _rows(self, which: str, value: int) -> list[tuple[int, str, str, str | None]]:
+        try:
+            asked = self._connection.execute(f"SELECT run, started_at, settings, report FROM runs {which}", (value,))
+            return asked.fetchall()
+        except sqlite3.Error as problem:
+            raise self._unusable(problem) from problem
 
     def close(self) -> None:
         self._connection.close()

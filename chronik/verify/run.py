@@ -24,9 +24,11 @@ from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, missing
 from chronik.verify.messages import Messages
 from chronik.verify.observer import Observer, OnProgress
 from chronik.verify.patience import Ends, Patience
+from chronik.verify.pulse import STALL_S
 from chronik.verify.result import Result
 from chronik.verify.search import Scene, search, told_of
 from chronik.verify.settings import Acks, Settings, Spread
+from chronik.verify.tail import Tail
 from chronik.verify.verdict import Facts, FateCount, Outcome, judge
 
 # kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
@@ -64,6 +66,8 @@ class Consuming:
     """Until the first message came."""
     quiet_s: float
     error: str | None
+    unread: Sequence[str]
+    """What the log has behind the last message and the consumer was not given, in words."""
 
 
 def verify(
@@ -101,19 +105,31 @@ def verify_on(
     try:
         stage = set_up(cluster, settings, run, mark)
     except CannotRun:
-        history.forget(run)
+        _keep(lambda: history.forget(run), on_note)
         raise
     try:
         result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped, books).carry_out(started_at)
     except (Stopped, CannotRun):
         clear_up(cluster, stage, settings.is_kept or not stage.is_own, on_note)
         raise
-    history.finish(run, result.to_json())  # first: on a cluster that is unwell nobody may want to wait for the rest
+    # First: on a cluster that is unwell nobody may want to wait for the rest.
+    is_in_history = _keep(lambda: history.finish(run, result.to_json()), on_note)
     is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not Outcome.PASS
     if not clear_up(cluster, stage, is_kept, on_note):
         result = replace(result, is_topic_kept=False)
-        history.finish(run, result.to_json())
+        if is_in_history:
+            _keep(lambda: history.finish(run, result.to_json()), on_note)
     return result
+
+
+def _keep(change: Callable[[], None], on_note: OnNote) -> bool:
+    """Whether the history took it. One that is locked or on a full disk takes nothing away from how the run ended."""
+    try:
+        change()
+    except CannotRun as problem:
+        on_note(f"this run could not be kept: {problem}")
+        return False
+    return True
 
 
 def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
@@ -216,6 +232,7 @@ class _Run:
             consuming.quiet_s,
             consuming.error,
             self._observer.verdicts,
+            consuming.unread,
         )
         return Result(
             run=self._run,
@@ -285,17 +302,23 @@ class _Run:
         )
         error: str | None = None
         consumer: Consumer | None = None
+        tail: Tail | None = None
+        deadline_s = began_s + settings.timeout_s
         try:
             consumer = self._client.consumer(order)
-            self._poll(consumer, delivered, began_s + settings.timeout_s)
+            self._poll(consumer, delivered, deadline_s)
+            if delivered.distinct == self._ledger.sent:
+                tail = Tail(self._log_ends(), self._reached(delivered))
+                self._read_on(consumer, delivered, tail, deadline_s)
         except ConsumerFailed as failed:
             error = str(failed)
         except Stopped:
             if consumer is not None:
                 consumer.close()
             raise
-        ended_s = self._seconds()
+        ended_s = delivered.pulse.last_s  # to have looked for more behind the last message is not its consumer's time
         if delivered.distinct < self._ledger.sent:
+            ended_s = self._seconds()
             delivered.pulse.end(ended_s)
             self._observer.look()  # while the consumer is still there to be seen
         self._observer.rest()
@@ -303,7 +326,8 @@ class _Run:
             consumer.close()
         first_s = delivered.pulse.first_s
         until_first_s = None if first_s is None else first_s - began_s
-        return delivered, Consuming(ended_s - began_s, until_first_s, delivered.pulse.quiet_s(ended_s), error)
+        quiet_s = delivered.pulse.quiet_s(ended_s)
+        return delivered, Consuming(ended_s - began_s, until_first_s, quiet_s, error, tail.unread if tail else [])
 
     def _poll(self, consumer: Consumer, delivered: Delivered, deadline_s: float) -> None:
         sent, patience = self._ledger.sent, Patience(self._stage.partitions, self._ends)
@@ -319,6 +343,27 @@ class _Run:
                 return
             if patience.is_over(delivered.pulse.quiet_s(self._seconds()), self._reached(delivered)):
                 return
+
+    def _read_on(self, consumer: Consumer, delivered: Delivered, tail: Tail, deadline_s: float) -> None:
+        """To the end of the log: behind the last message there may be a copy of one. Where the end is a marker, or was
+        compacted away, nothing comes: that is waited for no longer than makes a stall."""
+        quiet_from_s = self._seconds()
+        while not tail.is_read and (left_s := min(deadline_s, quiet_from_s + STALL_S) - self._seconds()) > 0:
+            records = consumer.poll(min(left_s, POLL_S))
+            if self._is_stopped():
+                raise Stopped
+            if records:
+                delivered.take(records)
+                tail.take(records)
+                quiet_from_s = self._seconds()
+
+    def _log_ends(self) -> dict[int, int]:
+        """Where each partition's log ends now that nothing more is sent: as its leader says, else as consumers are
+        told."""
+        stage = self._stage
+        ends = self._cluster.ends(stage.topic, stage.partitions)
+        logs = self._cluster.log_ends(stage.topic)
+        return {partition: max(logs.get(partition, 0), ends.get(partition, 0)) for partition in logs.keys() | ends}
 
     def _ends(self) -> Ends:
         stage, ledger = self._stage, self._ledger
@@ -354,7 +399,9 @@ class _Run:
 
     def _search(self, numbers: list[int]) -> Found:
         reader = open_client(another_than(self._settings.client), self._settings.bootstrap)
-        scene = Scene(self._stage.topic, self._stage.starts, f"{self._client_id}-consumer")
+        scene = Scene(
+            self._stage.topic, self._stage.starts, f"{self._client_id}-consumer", f"{self._client_id}-producer"
+        )
         return search(self._cluster, scene, reader, self._messages, numbers, self._observer.events)
 
     def _counted(self, fate: Fate, numbers: list[int], found: Found) -> FateCount:

@@ -34,6 +34,8 @@ class Scene:
     starts: Mapping[int, int]
     consumer_id: str
     """The client id under which the run's consumer was served."""
+    producer_id: str
+    """And its producer."""
 
 
 def search(
@@ -53,7 +55,7 @@ def search(
         # Where clients are told of leaders that are none, the leaders themselves still say how far they are.
         found.watermarks = {partition: watermark for partition, (watermark, _) in led.items()} | dict(found.watermarks)
     if events is not None:
-        found.served = served_to(scene.consumer_id, scene.topic, events)
+        found.served = served_to(scene.consumer_id, scene.producer_id, scene.topic, events)
     _read(found, scene, reader, messages, set(wanted), quiet_s)
     return found
 

@@ -21,7 +21,13 @@ from chronik.verify.settings import Acks, Settings
 LOST = "acknowledged and lost"
 WRITTEN_TWICE = "written twice"
 REORDERED = "reordered"
+NODE_ERROR = "error of a node"
 NOT_KNOWN = "not known"
+
+# What clients call errors on which they give up, by who can do something about it. Each has its own words.
+_OF_LEADERS = ("notleader", "leadernotavailable", "leaderepoch")
+_OF_NODES = ("corrupt", "crc", "invalidmsg", "invalidrecord", "badmsg", "storage", "unknownerror", "servererror")
+_OF_CLIENTS = ("time", "codec", "compression", "toolarge", "maxpoll", "unsupported", "buffer", "memory")
 
 
 class Outcome(StrEnum):
@@ -60,6 +66,8 @@ class Facts:
     consumer_error: str | None = None
     stalling: Sequence[Stalling] = ()
     """What the stall rules found in the trace of this topic."""
+    unread: Sequence[str] = ()
+    """What the log has behind the last message and the consumer was not given, in words."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +166,11 @@ def _reason(facts: Facts) -> _Reason:
     if lost is not None:
         return _lost(facts, lost)
     main = max(facts.fates, key=lambda counted: counted.count)
-    if main.fate in (Fate.NOT_FETCHED, Fate.NOT_GIVEN, Fate.NOT_CONSUMED) and _is_short_of_time(facts):
-        return _client_limit(facts, main)
+    if main.fate in (Fate.NOT_FETCHED, Fate.NOT_GIVEN, Fate.NOT_CONSUMED):
+        if facts.consumer_error is not None:
+            return _gave_up(facts, main, facts.consumer_error)
+        if facts.quiet_s < STALL_S:  # messages still came when the time was up; or it was too short to call it a stall
+            return _short_of_time(facts, main)
     explained = _explained(facts, main.fate)
     if explained is not None:
         return _Reason(explained.cause, (explained.summary, *explained.evidence), explained.advice)
@@ -212,16 +223,27 @@ def _perhaps_lost(facts: Facts) -> tuple[str, ...]:
     return (_where(counted), f"they were acknowledged and are not below the high watermark, and {untold}")
 
 
-def _is_short_of_time(facts: Facts) -> bool:
-    """Messages still came when the time was up; or it was too short to call anything a stall."""
-    return facts.consumer_error is not None or facts.quiet_s < STALL_S
+def _gave_up(facts: Facts, main: FateCount, error: str) -> _Reason:
+    """The client did, with an error: whose it is, is told from its name, and not guessed where that says nothing."""
+    said = f"the client {facts.settings.client} gave up after {facts.consume_s:.1f} s: {error}"
+    name = error.lower().replace("_", "")
+    explained = _explained(facts, main.fate)
+    if explained is not None:
+        return _Reason(explained.cause, (said, explained.summary, *explained.evidence), explained.advice)
+    evidence = (said, _where(main))
+    if any(word in name for word in _OF_LEADERS):
+        return _Reason(Cause.REFUSED_FOR_LEADERSHIP, evidence, "see who leads with `chronik topic describe`")
+    if name == "unknown" or any(word in name for word in _OF_NODES):  # librdkafka's UNKNOWN is a server's error
+        return _Reason(
+            NODE_ERROR, evidence, "a node answered so, or with records that do not check out: see the nodes' logs"
+        )
+    if any(word in name for word in _OF_CLIENTS):
+        return _Reason(Cause.CLIENT_LIMIT, evidence, "look the error up in the client's documentation")
+    return _Reason(NOT_KNOWN, evidence, "look the error up in the client's documentation, and see the nodes' logs")
 
 
-def _client_limit(facts: Facts, main: FateCount) -> _Reason:
+def _short_of_time(facts: Facts, main: FateCount) -> _Reason:
     compared, seconds = facts.comparison, facts.consume_s
-    if facts.consumer_error is not None:
-        said = f"the client {facts.settings.client} gave up after {seconds:.1f} s: {facts.consumer_error}"
-        return _Reason(Cause.CLIENT_LIMIT, (said, _where(main)), "look the error up in the client's documentation")
     if compared.consumed == 0:
         came = f"the time of {facts.settings.timeout_s:g} s was up before the first message came"
         needed = ""
@@ -293,6 +315,11 @@ def _remarks(facts: Facts) -> tuple[str, ...]:
         remarks.append(f"{_messages(unsent)} were never sent: nothing was acknowledged any more")
     if compared.unacknowledged_consumed and facts.fates:
         remarks.append(f"{_messages(compared.unacknowledged_consumed)} arrived that the producer was told had failed")
+    if facts.unread:
+        remarks.append(
+            f"what is behind the last message was not read: {'; '.join(facts.unread)}. Markers of transactions and "
+            "what was deleted give nothing; whether a copy of a message is there is not known"
+        )
     return tuple(remarks)
 
 

@@ -4,9 +4,12 @@ What it does on Spark after that is in tests/spark/test_report.py."""
 
 from __future__ import annotations
 
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 DEMO = Path(__file__).parents[2] / "demo" / "seed_run.py"
 
@@ -30,3 +33,12 @@ def test_what_did_not_arrive_in_time_is_said_and_ends_it_with_1(tmp_path: Path) 
     assert done.returncode == 1, done.stdout + done.stderr
     assert "0 of 50 consumed" in done.stdout
     assert "client limit or timeout" in done.stdout.lower()
+
+
+@pytest.mark.parametrize(
+    ("lost", "duplicated", "is_well"), [(0, 0, True), (1, 0, False), (0, 1, False)], ids=["each once", "lost", "twice"]
+)
+def test_a_message_that_is_missing_or_came_twice_ends_it_with_1(lost: int, duplicated: int, is_well: bool) -> None:
+    is_each_once = runpy.run_path(str(DEMO))["is_each_once"]
+
+    assert is_each_once({"lost": lost, "duplicated": duplicated}) is is_well

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from chronik.testing import node
+from chronik.verify.history import History
+from chronik.verify.settings import Settings
 from tests.cli.conftest import Chronik, interrupt
 
 KEYS = ["produced", "acknowledged", "consumed", "lost", "duplicated", "reordered", "gaps", "stalls", "partitions"]
@@ -51,6 +53,17 @@ def test_too_little_time_is_partial_and_the_clients_limit_and_the_exit_code_is_1
     assert told["evidence"]
     assert told["topic_kept"]
     chronik.ok("topic", "delete", told["topic"], "--yes")
+
+
+def test_a_run_that_was_stopped_is_nothing_to_compare_with(chronik: Chronik, history: str) -> None:
+    kept = History(Path(history))
+    stopped = kept.begin("2026-11-16T04:25:00+00:00", Settings("127.0.0.1:9092"))
+    kept.close()
+
+    ended = chronik.run("verify", "--compare", str(stopped), "--history", history)
+
+    assert ended.code == 2, ended
+    assert f"run {stopped} was stopped before it was finished" in ended.err
 
 
 def test_runs_are_kept_listed_shown_again_and_compared(chronik: Chronik, history: str) -> None:

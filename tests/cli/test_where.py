@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.cli.conftest import Chronik
 from tests.cli.test_trace import needs_chronik
@@ -51,6 +52,32 @@ def test_what_another_kafka_has_above_its_watermark_is_not_made_up(kafka: Chroni
     assert (told["place"], told["is_below_watermark"]) == ("above the watermark", False)
     assert "does not tell" in told["summary"]
     assert "only Chronik can" in kafka.refused("where", name, "--producer-id", "0", "--sequence", "0")
+
+
+def test_of_transactions_at_another_kafka_only_what_is_known_is_said(kafka: Chronik, name: str) -> None:
+    kafka.ok("topic", "create", name, "--partitions", "1")
+    producer = Producer({"bootstrap.servers": kafka.bootstrap, "transactional.id": name})
+    producer.init_transactions(30)
+    for end in (producer.commit_transaction, producer.abort_transaction, producer.flush):
+        producer.begin_transaction()
+        producer.produce(name, b"x", partition=0)
+        producer.flush(30)
+        end(30)
+
+    committed, marker, aborted, _, still_open = (
+        kafka.ok("where", name, "0", str(offset), "--json").json for offset in range(5)
+    )
+    producer.abort_transaction(30)
+
+    assert (committed["place"], committed["record"]["value"]) == ("here", "x")
+    assert "so consumers can read it" in committed["summary"]
+    assert marker["place"] == "no record"
+    assert "marker of a transaction" in marker["summary"]
+    assert "ompacted away" not in marker["summary"]
+    assert (aborted["place"], aborted["record"]["value"]) == ("here", "x")
+    assert "was aborted" in aborted["summary"]
+    assert (still_open["place"], still_open["is_below_last_stable_offset"]) == ("here", False)
+    assert "is open" in still_open["summary"]
 
 
 @needs_chronik

@@ -17,6 +17,9 @@ from chronik.trace.verdicts import Cause, Verdict
 # Each takes as long as the rule that finds it wants to be sure, which is 5 to 25 s.
 NAMED_S_MAX = 60.0
 HEALTHY_S = 12.0
+# In which rules that want to be sure for 20 s (who stopped asking, who rebalances) could speak; and any rule at all.
+HEALTHY_LONG_S = 35.0
+HEALTHY_LONGEST_S = 70.0
 LOOK_EVERY_S = 1.0
 NAMED_LATER_S = 3.0  # by a stored trace: nodes tell how things stand every second, or every third where all is calm
 STORED_AFTER_S = 1.5  # a record of the trace topic is a fifth of a second old at most; nodes here are busy
@@ -68,7 +71,10 @@ def run_lab(name: str, directory: Path, seconds: float, then: Callable[[LabRun],
 
 
 def record(
-    name: str, directory: Path, while_open: Callable[[LabRun, int], None] = lambda lab, until_us: None
+    name: str,
+    directory: Path,
+    while_open: Callable[[LabRun, int], None] = lambda lab, until_us: None,
+    healthy_s: float = HEALTHY_S,
 ) -> Recorded:
     """Runs a fault until it has been named, live and so long after that a stored trace can tell it too. `while_open` is
     told until when that is: a cluster with a fault may get worse after it."""
@@ -86,7 +92,7 @@ def record(
         told.append((events, until_us))
         while_open(lab, until_us)
 
-    lab = run_lab(name, directory, HEALTHY_S if name == HEALTHY else NAMED_S_MAX, keep)
+    lab = run_lab(name, directory, healthy_s if name == HEALTHY else NAMED_S_MAX, keep)
     causes = {verdict.cause for verdict in (*lab.verdicts, *lab.others)}
     if lab.named_after_s is not None and lab.exhibit.cause is not None:
         causes.add(lab.exhibit.cause)

@@ -6,13 +6,20 @@ Once each here; `make lab` does it ten times, and a hundred healthy runs.
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from chronik.cli.lab_run import LabRun
+from chronik.lab.bystanders import COMPACTED_GROUP, IDLE_GROUP, SLOW_GROUP, WAITING_GROUP
 from chronik.lab.gallery import GALLERY, HEALTHY
+from chronik.trace.events import GroupSeen
 from chronik.trace.verdicts import Verdict
-from tests.cluster.lab_traces import blamed, record
+from tests.cluster.lab_traces import HEALTHY_LONG_S, blamed, record
 
 # Who it must be laid to: a node, or a client.
 BLAMED: dict[str, set[object]] = {
@@ -23,6 +30,7 @@ BLAMED: dict[str, set[object]] = {
     "client-timeout-too-short": {"lab-impatient-reader"},
     "consumer-stops": {"lab-reader"},
 }
+VERIFIED_S_MAX = 90.0
 FAULTS = [name for name in GALLERY if name != HEALTHY]
 
 
@@ -50,10 +58,39 @@ def _blamed(verdict: Verdict) -> set[object]:
 
 
 def test_a_healthy_cluster_is_called_nothing_live_and_from_its_trace(tmp_path: Path) -> None:
-    found = record(HEALTHY, tmp_path)
+    """Nor are a slow reader, one that waits at an empty topic, a group without members, and a topic being compacted."""
+    found = record(HEALTHY, tmp_path, healthy_s=HEALTHY_LONG_S)
 
     assert (found.lab.verdicts, found.lab.others) == ([], [])
     assert found.lab.counts.failed == 0
     assert found.lab.counts.consumed > 0
     assert found.events
     assert found.stalls() == []
+    groups = {group.group: group for group in found.events if isinstance(group, GroupSeen)}
+    assert {SLOW_GROUP, IDLE_GROUP, WAITING_GROUP, COMPACTED_GROUP} <= groups.keys()
+    assert groups[IDLE_GROUP].members == ()
+    assert any(b"bytes less by compaction" in log.read_bytes() for log in tmp_path.rglob("*.log"))
+
+
+@pytest.mark.parametrize("name", ["follower-stops-fetching", "fetch-hangs", "partition-starved"])
+def test_a_delivery_check_that_meets_a_fault_names_it(name: str, tmp_path: Path) -> None:
+    lab = LabRun(GALLERY[name], str(tmp_path / name), port=0, is_loaded=False)
+    lab.open()
+    try:
+        told = verified(lab, tmp_path / "runs.sqlite3")
+    finally:
+        lab.close()
+
+    assert (told["verdict"], told["cause"]) == ("partial", str(lab.exhibit.cause)), told["evidence"]
+    assert told["evidence"]
+    assert told["lost"] == 0
+
+
+def verified(lab: LabRun, history: Path) -> Any:
+    """As `chronik lab` tells people to do it."""
+    first = lab.cluster.bootstrap.split(",")[0]
+    options = ["--bootstrap", first, *str(lab.exhibit.verify_options).split(), "--json", "--history", str(history)]
+    command = [sys.executable, "-m", "chronik", "verify", *options]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=VERIFIED_S_MAX, check=False)
+    assert done.returncode == 1, done.stderr
+    return json.loads(done.stdout)

@@ -15,10 +15,10 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from chronik.cli.lab_run import LabRun
+from chronik.lab.clients import create_topic as create_lab_topic
 from chronik.lab.faults import AFTER_RECORDS
 from chronik.lab.gallery import GALLERY
 from chronik.lab.loads import TOPIC as LAB_TOPIC
-from chronik.lab.loads import create_topic as create_lab_topic
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
 from tests.cluster.support import (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# How far back, and how much of it, those look who ask the rules again and again: live or in a stored trace.
+# How far back, and how much of it (window.py), those look who ask the rules again and again: live or in a stored trace.
 WINDOW_MS = 120_000
 EVENTS_MAX = 200_000
 
@@ -42,3 +42,8 @@ class Limits:
     """A client that comes back within this time has not gone, it has hung up."""
     min_bytes_ms: int = 10_000
     """How long a client may let records wait because they are fewer bytes than it asked for."""
+
+    @property
+    def longest_ms(self) -> int:
+        """What clients did for so long shows any stall of theirs."""
+        return max(self.stand_still_ms, self.hang_ms, self.unasked_ms, self.unworked_ms, self.churn_ms)

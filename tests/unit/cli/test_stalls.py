@@ -77,3 +77,38 @@ def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture
     assert "topic-7 and 2 more. Of these only watermarks and groups can be judged" in said
     assert "node 2 could not be asked: it hung up" in said
     assert "1,500 events came faster than they could be read" in said
+
+
+def known_for(seconds: float | None) -> Gathering:
+    gathering = Gathering([])
+    gathering.known_s = seconds
+    return gathering
+
+
+def test_where_too_little_is_known_it_is_not_said_that_nothing_stalls(capsys: pytest.CaptureFixture[str]) -> None:
+    tell([], known_for(3.2), 6.0)
+
+    told = capsys.readouterr()
+    assert "nothing stalls" not in told.out
+    assert "no stall is seen, and too little is known" in told.out
+    assert "known for the last 3.2 s only" in told.err
+
+
+def test_where_not_every_stall_could_be_seen_it_is_said_how_far_back_it_goes(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    tell([], known_for(12.0), 6.0)
+
+    told = capsys.readouterr()
+    assert told.out.startswith("nothing stalls")
+    assert "known for the last 12.0 s only" in told.err
+
+
+@pytest.mark.parametrize("seconds", [None, 61.0])
+def test_where_all_is_known_that_the_rules_want_nothing_more_is_said(
+    capsys: pytest.CaptureFixture[str], seconds: float | None
+) -> None:
+    tell([], known_for(seconds), 6.0)
+
+    told = capsys.readouterr()
+    assert (told.out.startswith("nothing stalls"), told.err) == (True, "")

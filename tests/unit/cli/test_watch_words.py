@@ -69,6 +69,15 @@ def test_nothing_stalls_and_what_cannot_be_seen_is_said() -> None:
     assert "No topic is traced" not in printed(stalls_page((), is_tracing=True))
 
 
+def test_a_trace_that_goes_back_too_little_is_no_proof_that_nothing_stalls() -> None:
+    view = view_of(state(1, is_tracing=True), known_s=1.5)
+
+    assert stall_line(view, 120).plain == (
+        "● no stall is seen  what clients did is known for 1.5 s only: more happens than can be kept"
+    )
+    assert stall_line(view_of(state(1, is_tracing=True), known_s=6.0), 120).plain == "● nothing stalls"
+
+
 def test_a_silent_node_is_told_with_its_reason() -> None:
     view = view_of(state(1), silent={2: "it hung up"})
 

@@ -13,7 +13,7 @@ from chronik.console import looks
 from chronik.core.errors import Refused
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.metadata.image import Broker, Partition, Topic
-from chronik.trace.events import AnyEvent, GroupLeft, PartitionSeen, RefusedEvent, WatermarkMoved
+from chronik.trace.events import AnyEvent, EventsLost, GroupLeft, PartitionSeen, RefusedEvent, WatermarkMoved
 from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces, UnopenedSeen
 from chronik.trace.recorder import Recorder
 from tests.unit.console.fake_node import CLUSTER_ID, FakeNode
@@ -337,4 +337,25 @@ def test_the_history_of_a_node_ends_with_how_things_stand_and_leaves_out_what_ot
 def test_a_node_that_can_tell_nothing_says_that_nothing_stalls() -> None:
     told = msgspec.json.decode(looks.stalls(7, False, [], 123))
 
-    assert told == {"node": 7, "scope": looks.ONE_NODE, "now_us": 123, "is_traced": False, "stalls": []}
+    assert told == {
+        "node": 7, "scope": looks.ONE_NODE, "now_us": 123, "is_traced": False, "known_seconds": None, "stalls": [],
+    }  # fmt: skip
+
+
+def test_a_node_whose_memory_is_short_says_how_far_back_it_goes() -> None:
+    told = msgspec.json.decode(looks.stalls(7, True, [EventsLost(1_000_000, 7, 50_000)], 2_500_000))
+
+    assert (told["known_seconds"], told["stalls"]) == (1.5, [])
+
+
+def test_what_the_ring_has_let_go_is_a_hole_in_the_history_of_a_node() -> None:
+    node = FakeNode()
+    node.trace = Recorder(7, node.trace.clock, ring_events=2)
+    for watermark in range(1, 7):
+        node.trace.add(moved("orders", watermark))
+    node.replicas.add("orders", 0, watermark=5, end=5)
+
+    events, _ = asyncio.run(looks.history(node.as_node))
+
+    assert isinstance(events[0], EventsLost)
+    assert events[0].count == node.trace.added - node.trace.kept > 0

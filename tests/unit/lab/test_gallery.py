@@ -18,6 +18,12 @@ def test_every_fault_of_a_node_is_in_the_gallery() -> None:
     assert built_in == set(FAULTS)
 
 
+def test_of_every_fault_of_a_node_it_is_known_how_a_delivery_check_meets_it() -> None:
+    met = {name for name, exhibit in GALLERY.items() if exhibit.verify_options is not None}
+
+    assert met == set(FAULTS)
+
+
 def test_only_the_healthy_exhibit_is_called_nothing() -> None:
     assert [name for name, exhibit in GALLERY.items() if exhibit.cause is None] == [HEALTHY]
 

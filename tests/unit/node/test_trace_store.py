@@ -194,7 +194,9 @@ async def test_a_full_disk_only_puts_it_off(storing: Storing) -> None:
 
 
 @run
-async def test_what_there_is_when_it_stops_is_stored_and_nothing_after(storing: Storing) -> None:
+async def test_what_there_is_when_it_stops_is_stored_and_what_comes_until_it_goes_on_leaves_a_hole(
+    storing: Storing,
+) -> None:
     storing.create_topic()
     storing.tell(1)
     storing.store.stop()
@@ -204,7 +206,36 @@ async def test_what_there_is_when_it_stops_is_stored_and_nothing_after(storing: 
     storing.tell(3)
     await pass_time(300)
 
-    assert storing.stored() == [event(1), event(3)]
+    first, hole, last = storing.stored()
+    assert (first, last) == (event(1), event(3))
+    assert isinstance(hole, EventsLost)
+    assert hole.count == 1
+
+
+@run
+async def test_what_nobody_took_until_it_stopped_leaves_a_hole_when_it_goes_on(storing: Storing) -> None:
+    storing.tell(1, 2)
+    storing.store.stop()
+    storing.store.start()
+    storing.create_topic()
+    storing.tell(3)
+    await pass_time(300)
+
+    hole, last = storing.stored()
+    assert isinstance(hole, EventsLost)
+    assert (hole.count, last) == (2, event(3))
+
+
+@run
+async def test_where_nothing_was_told_while_it_was_off_there_is_no_hole(storing: Storing) -> None:
+    storing.create_topic()
+    storing.tell(1)
+    storing.store.stop()
+    storing.store.start()
+    storing.tell(2)
+    await pass_time(300)
+
+    assert storing.stored() == [event(1), event(2)]
 
 
 @run

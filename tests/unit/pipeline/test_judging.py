@@ -14,7 +14,7 @@ from chronik.pipeline.judging import (
     ripe_until_us,
     stalls_between,
 )
-from chronik.trace.events import AnyEvent, PartitionSeen, TraceBegan, to_lines
+from chronik.trace.events import AnyEvent, EventsLost, PartitionSeen, TraceBegan, to_lines
 from chronik.trace.stalls import find
 from chronik.trace.stalls.limits import EVENTS_MAX
 from chronik.trace.verdicts import Cause, Verdict
@@ -129,8 +129,18 @@ def test_a_window_is_as_large_as_a_live_one() -> None:
 
     given = window.before(EVENTS_MAX + 5)
 
-    assert len(given) == EVENTS_MAX
+    assert given[0] == EventsLost(5, 1, 5)  # what had to go is known to be gone
+    assert len(given) == 1 + EVENTS_MAX
     assert given[-1].at_us == EVENTS_MAX + 4
+
+
+def test_a_window_that_is_forgotten_in_part_is_no_larger_than_a_live_one_either() -> None:
+    window = Window(TraceBegan(number, 1) for number in range(EVENTS_MAX + 10))
+
+    window.forget(EVENTS_MAX + 5)
+
+    assert len(window.events) == 1 + EVENTS_MAX + 5
+    assert window.events[0] == EventsLost(5, 1, 5)
 
 
 def test_what_no_moment_needs_any_more_is_forgotten_and_what_is_to_come_is_not() -> None:

@@ -372,9 +372,9 @@ def test_where_the_leader_that_took_it_is_gone_the_answer_to_a_retry_is_what_the
 # --- at another Kafka
 
 
-def elsewhere(place: Place, offset: int = OFFSET, **fields: Any) -> Story:
+def elsewhere(place: Place, offset: int = OFFSET, reason: str | None = None, **fields: Any) -> Story:
     told = RecordLook(
-        1, 0, TOPIC, PARTITION, offset, place, is_leader=True, leader=1, log_start=0, watermark=45,
+        1, 0, TOPIC, PARTITION, offset, place, reason, is_leader=True, leader=1, log_start=0, watermark=45,
         last_stable_offset=44, in_sync=(1, 2), replicas=(1, 2, 3),
     )  # fmt: skip
     return story([told], offset=offset, is_chronik=False, is_traced=False, traced_from_us=None, **fields)
@@ -404,7 +404,7 @@ def test_what_another_kafka_has_above_its_watermark_is_not_known() -> None:
     assert told.unknown
 
 
-@pytest.mark.parametrize("place", [Place.DELETED, Place.COMPACTED])
+@pytest.mark.parametrize("place", [Place.DELETED, Place.NO_RECORD])
 def test_what_is_gone_at_another_kafka_is_gone_at_its_leader_and_more_is_not_known(place: Place) -> None:
     told = elsewhere(place, offset=3)
 
@@ -413,3 +413,24 @@ def test_what_is_gone_at_another_kafka_is_gone_at_its_leader_and_more_is_not_kno
 
 def test_another_kafka_without_a_leader_tells_nothing() -> None:
     assert elsewhere(Place.NO_COPY).summary.startswith("Not known")
+
+
+def test_an_offset_that_another_kafka_passes_over_is_not_said_to_be_compacted() -> None:
+    told = elsewhere(Place.NO_RECORD, reason="the topic is not compacted, so a marker of a transaction has it")
+
+    assert told.summary.startswith("No record is at this offset")
+    assert "marker of a transaction" in told.summary
+    assert [copy.place for copy in told.copies] == [Place.NO_RECORD, None, None]
+
+
+def test_what_could_not_be_read_at_another_kafka_is_not_known() -> None:
+    told = elsewhere(Place.UNREADABLE, reason="nothing came in 5 s")
+
+    assert told.summary == "Not known: it is between the ends of the log, and could not be read: nothing came in 5 s."
+    assert {copy.place for copy in told.copies} == {None}
+
+
+def test_who_reads_only_what_is_committed_is_not_said_to_be_given_what_was_aborted() -> None:
+    told = elsewhere(Place.HERE, reason="its transaction was aborted")
+
+    assert told.summary == "In the log and below the watermark, but its transaction was aborted."

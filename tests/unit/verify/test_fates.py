@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from chronik.trace.events import AnyEvent, FetchAnswered, LeaderChanged
+import pytest
+
+from chronik.trace.events import AnyEvent, EventsLost, FetchAnswered, LeaderChanged, ProduceAppended, TraceBegan
 from chronik.verify.fates import Fate, Found, fates, served_to
 from chronik.verify.ledger import Ledger, Place
 
@@ -27,7 +29,7 @@ def answered(offset: int, to_offset: int, client_id: str = "c", partition: int =
     )  # fmt: skip
 
 
-BEFORE = LeaderChanged(0, 1, "t", 0, -1, -1, 1, 0)
+BEFORE = ProduceAppended(0, 1, "t", 0, "p", "", 1, -1, 7, 0, 0, 0, 9, 100, False, 1, 9)
 
 
 def fate(ledger: Ledger, found: Found, number: int = 0) -> Fate:
@@ -147,15 +149,30 @@ def test_acknowledged_without_an_offset_and_not_in_a_log_whose_end_nobody_told_i
 def test_what_a_client_was_sent_is_joined_into_ranges() -> None:
     events = [BEFORE, answered(4, 6), answered(0, 2), answered(2, 4), answered(8, 8), answered(9, 10)]
 
-    assert served_to("c", "t", events) == {0: [(0, 6), (9, 10)]}
+    assert served_to("c", "p", "t", events) == {0: [(0, 6), (9, 10)]}
 
 
 def test_what_others_were_sent_does_not_count() -> None:
     events = [BEFORE, answered(0, 2, client_id="other"), answered(0, 2, topic="other"), answered(5, 6, partition=1)]
 
-    assert served_to("c", "t", events) == {1: [(5, 6)]}
+    assert served_to("c", "p", "t", events) == {1: [(5, 6)]}
 
 
 def test_a_trace_that_begins_in_the_middle_of_the_clients_fetches_says_nothing() -> None:
-    assert served_to("c", "t", [answered(4, 6)]) is None
-    assert served_to("c", "t", []) is None
+    assert served_to("c", "p", "t", [answered(4, 6)]) is None
+    assert served_to("c", "p", "t", []) is None
+
+
+def test_that_somebody_else_did_something_before_does_not_show_where_the_clients_fetches_begin() -> None:
+    led = LeaderChanged(0, 1, "t", 0, -1, -1, 1, 0)
+
+    assert served_to("c", "p", "t", [led, answered(4, 6)]) is None
+    assert served_to("c", "another producer", "t", [BEFORE, answered(4, 6)]) is None
+    assert served_to("c", "p", "t", [answered(4, 6), BEFORE]) is None
+
+
+@pytest.mark.parametrize("hole", [EventsLost(0, 2, 9), TraceBegan(0, 2)])
+def test_a_hole_in_the_trace_may_have_had_any_fetch(hole: AnyEvent) -> None:
+    assert served_to("c", "p", "t", [BEFORE, hole, answered(4, 6)]) is None
+    assert served_to("c", "p", "t", [BEFORE, answered(4, 6), hole]) is None
+    assert served_to("c", "p", "t", [hole, BEFORE, answered(4, 6)]) == {0: [(4, 6)]}

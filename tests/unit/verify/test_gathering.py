@@ -24,6 +24,7 @@ class FakeNode:
     ring: list[AnyEvent] = field(default_factory=list)
     seen: list[PartitionSeen] = field(default_factory=list)
     lost: int = 0
+    let_go: int = 0
     clock_off_us: int = 0
     began_us: int = 1
     is_silent: bool = False
@@ -53,8 +54,9 @@ class FakeNodes:
             events = tuple(node.ring[cursor : cursor + self.at_once])
             end = cursor + len(events)
             now_us = self.now_us + node.clock_off_us
+            traces = Traces(True, (), added=node.let_go + len(node.ring), kept=len(node.ring))
             answers[number] = EventsLook(
-                number, now_us, Traces(True, ()), events, end, node.lost, end < len(node.ring), node.began_us
+                number, now_us, traces, events, end, node.lost, end < len(node.ring), node.began_us
             )
         return Looks(answers, self._silent())
 
@@ -133,10 +135,33 @@ def test_what_is_older_than_the_window_is_let_go() -> None:
     assert events == [event(1, -5)]
 
 
-def test_the_oldest_are_let_go_when_there_are_too_many() -> None:
+def test_the_oldest_are_let_go_when_there_are_too_many_and_that_is_known() -> None:
     node = FakeNode([event(1, -20 + number) for number in range(10)])
-    events, _ = gathering(FakeNodes({1: node}), events_max=4).look()
-    assert events == node.ring[-4:]
+    gathered = gathering(FakeNodes({1: node}), events_max=4)
+
+    events, _ = gathered.look()
+
+    assert events == [EventsLost(event(1, -14).at_us, 1, 6), *node.ring[-4:]]
+    assert gathered.known_s == 14.0
+
+
+def test_a_window_of_which_nothing_was_let_go_is_known_whole() -> None:
+    gathered = gathering(FakeNodes({1: FakeNode([event(1, -20)])}))
+
+    gathered.look()
+
+    assert gathered.known_s is None
+
+
+def test_a_node_that_let_go_of_events_before_the_first_look_is_known_from_the_first_that_it_has() -> None:
+    node = FakeNode([event(1, -3), event(1, -2), event(1, -1)], let_go=7)
+    gathered = gathering(FakeNodes({1: node}, at_once=1))
+
+    events, _ = gathered.look()
+    again, _ = gathered.look()
+
+    assert events == again == [EventsLost(event(1, -3).at_us, 1, 0), *node.ring]
+    assert (gathered.known_s, gathered.lost) == (3.0, 0)
 
 
 def test_events_that_a_node_let_go_leave_a_hole_before_those_that_came() -> None:

@@ -111,3 +111,33 @@ def test_the_default_is_the_users_state_directory(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
 
     assert default_path() == tmp_path / "chronik" / "verify.sqlite3"
+
+
+def test_a_history_that_another_has_locked_is_an_error_for_people(path: Path) -> None:
+    history = History(path, busy_s=0.01)
+    run = history.begin(NOW, SETTINGS)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+
+    for attempt in (lambda: history.finish(run, {}), lambda: history.forget(run), lambda: history.run(run)):
+        with pytest.raises(CannotRun, match="locked"):
+            attempt()
+
+    other.execute("ROLLBACK")
+    other.close()
+    history.finish(run, {})
+    history.close()
+
+
+def test_a_full_disk_is_an_error_for_people_and_what_was_there_stays(path: Path) -> None:
+    history = History(path)
+    run = history.begin(NOW, SETTINGS)
+    [pages] = history._connection.execute("PRAGMA page_count").fetchone()
+    history._connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    with pytest.raises(CannotRun, match="full"):
+        history.finish(run, {"much": "x" * 100_000})
+
+    [kept] = history.runs()
+    assert (kept.run, kept.report) == (run, None)
+    history.close()

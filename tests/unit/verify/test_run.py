@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -15,9 +16,10 @@ from chronik.verify.ledger import Delivered, Ledger, Record
 from chronik.verify.messages import Messages
 from chronik.verify.result import Result
 from chronik.verify.run import verify_on
-from chronik.verify.settings import Settings
+from chronik.verify.settings import Acks, Settings
 
 ORDERS = Settings("127.0.0.1:9092", messages=3, topic="orders")
+IDEMPOTENT = Settings("127.0.0.1:9092", messages=3, acks=Acks.ALL)
 OWN = Settings("127.0.0.1:9092", messages=3)
 
 
@@ -31,6 +33,8 @@ class FakeCluster:
     def __init__(self, is_unwell: bool) -> None:
         self.traced: list[bool] = []
         self.deleted: list[str] = []
+        self.end = 0
+        self.is_produced = False
         self._is_unwell = is_unwell
 
     def nodes(self) -> int:
@@ -43,7 +47,10 @@ class FakeCluster:
         return 1
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
-        return {0: 0}
+        return {0: self.end if self.is_produced else 0}
+
+    def log_ends(self, topic: str) -> dict[int, int]:
+        return self.ends(topic, 1) if self.is_chronik else {}
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:
         pass
@@ -63,12 +70,16 @@ class FakeCluster:
 
 
 class FakeClient:
-    """Gives back what it was sent."""
+    """Gives back what it was sent, so much a poll, with copies of the first behind it."""
 
     version = "0"
 
-    def __init__(self) -> None:
+    def __init__(self, cluster: FakeCluster, poll_max: int, copies: int) -> None:
+        self._cluster = cluster
         self._records: list[Record] = []
+        self._poll_max = poll_max
+        self._copies = copies
+        self.polls = 0
 
     def produce(self, order: Sending, messages: Messages, ledger: Ledger) -> None:
         until_stopped(order)
@@ -76,16 +87,26 @@ class FakeClient:
             ledger.send(number, 0)
             ledger.acknowledge(number, 0, number)
             self._records.append(Record(messages.value(number), 0, number))
+        for number in range(self._copies):
+            self._records.append(Record(messages.value(number), 0, ledger.messages + number))
+        self._cluster.end += len(self._records)
+        self._cluster.is_produced = True
 
     def consumer(self, order: Receiving) -> FakeClient:
         return self
 
     def poll(self, wait_s: float) -> list[Record]:
-        records, self._records = self._records, []
+        self.polls += 1
+        records, self._records = self._records[: self._poll_max], self._records[self._poll_max :]
         return records
 
     def close(self) -> None:
         pass
+
+
+class LockedHistory(History):
+    def finish(self, run: int, report: dict[str, Any]) -> None:
+        raise CannotRun("the history cannot be used: database is locked")
 
 
 class FullDisk(Books):
@@ -103,13 +124,14 @@ def history() -> Iterator[History]:
 class Runs:
     def __init__(self, history: History, is_unwell: bool) -> None:
         self.cluster = FakeCluster(is_unwell)
+        self.client = FakeClient(self.cluster, poll_max=3, copies=0)
         self.notes: list[str] = []
         self._history = history
 
     def run(self, settings: Settings, is_stopped: bool = False, books: Books | None = None) -> Result:
         return verify_on(
             cast(Any, self.cluster),
-            FakeClient(),
+            self.client,
             settings,
             self._history,
             lambda phase, done, total: None,
@@ -182,3 +204,43 @@ def test_a_topic_that_cannot_be_deleted_is_noted_and_not_said_to_be_gone(unwell:
     assert (result.to_json()["verdict"], result.is_topic_kept) == ("pass", True)
     assert unwell.kept == result.to_json()
     assert unwell.notes == [f"cannot delete it; do it with `chronik topic delete {result.topic}`"]
+
+
+def test_copies_behind_the_last_message_are_read_too(well: Runs) -> None:
+    well.client = FakeClient(well.cluster, poll_max=3, copies=3)
+
+    told = well.run(IDEMPOTENT).to_json()
+
+    assert (told["verdict"], told["cause"], told["written_twice"]) == ("fail", "written twice", 3)
+
+
+def test_copies_behind_the_last_message_are_read_at_another_kafka_too(well: Runs) -> None:
+    well.cluster.is_chronik = False
+    well.client = FakeClient(well.cluster, poll_max=3, copies=2)
+
+    assert well.run(IDEMPOTENT).to_json()["written_twice"] == 2
+
+
+def test_at_the_end_of_the_log_nobody_polls_once_more(well: Runs) -> None:
+    well.run(IDEMPOTENT)
+
+    assert well.client.polls == 1
+
+
+def test_a_log_that_ends_with_a_marker_is_not_waited_for_for_ever_and_that_is_said(well: Runs) -> None:
+    well.cluster.end = 1
+
+    told = well.run(replace(IDEMPOTENT, timeout_s=0.05)).to_json()
+
+    assert told["verdict"] == "pass"
+    assert "partition 0 from offset 3 to 4" in told["evidence"][0]
+
+
+def test_a_history_that_is_locked_costs_neither_the_verdict_nor_the_clearing_up() -> None:
+    runs = Runs(LockedHistory(None), is_unwell=False)
+
+    result = runs.run(OWN)
+
+    assert result.to_json()["verdict"] == "pass"
+    assert runs.cluster.deleted == [result.topic]
+    assert runs.notes == ["this run could not be kept: the history cannot be used: database is locked"]

@@ -12,7 +12,7 @@ from chronik.verify.messages import Messages
 from chronik.verify.search import Scene, ends_of, search
 
 MESSAGES = Messages("3f9a1c2e", 60)
-SCENE = Scene("t", {0: 0, 1: 10}, "consumer")
+SCENE = Scene("t", {0: 0, 1: 10}, "consumer", "producer")
 
 
 class FakeCluster:

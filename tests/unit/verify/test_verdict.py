@@ -13,7 +13,7 @@ from chronik.verify.compare import Comparison, PartitionCount
 from chronik.verify.fates import Fate
 from chronik.verify.ledger import Place
 from chronik.verify.settings import Acks, Settings
-from chronik.verify.verdict import Facts, FateCount, Outcome, judge, percent
+from chronik.verify.verdict import NODE_ERROR, NOT_KNOWN, Facts, FateCount, Outcome, judge, percent
 
 SETTINGS = Settings("127.0.0.1:9092", messages=3_000)
 
@@ -123,6 +123,40 @@ def test_a_client_that_gave_up_is_quoted() -> None:
 
     assert judged.cause == Cause.CLIENT_LIMIT
     assert "UnsupportedCodecError" in judged.evidence[0]
+
+
+@pytest.mark.parametrize(
+    ("error", "cause"),
+    [
+        ("CorruptRecordError", NODE_ERROR),
+        ("CorruptRecordException", NODE_ERROR),
+        ("INVALID_MSG", NODE_ERROR),
+        ("UnknownError", NODE_ERROR),
+        ("UNKNOWN", NODE_ERROR),
+        ("KafkaStorageError", NODE_ERROR),
+        ("NotLeaderForPartitionError", Cause.REFUSED_FOR_LEADERSHIP),
+        ("_MAX_POLL_EXCEEDED", Cause.CLIENT_LIMIT),
+        ("KafkaTimeoutError", Cause.CLIENT_LIMIT),
+        ("RecordTooLargeError", Cause.CLIENT_LIMIT),
+        ("TopicAuthorizationFailedError", NOT_KNOWN),
+    ],
+)
+def test_an_error_that_a_client_gave_up_with_is_laid_to_whom_it_is_of(error: str, cause: str) -> None:
+    judged = judge(facts(SHORT, fated(Fate.NOT_CONSUMED), consumer_error=error))
+
+    assert judged.cause == cause
+    assert error in judged.evidence[0]
+
+
+def test_what_the_trace_shows_explains_why_a_client_gave_up() -> None:
+    judged = judge(
+        facts(
+            SHORT, fated(Fate.NOT_FETCHED), consumer_error="KafkaTimeoutError", stalling=[stalling(Cause.FETCH_HANGS)]
+        )
+    )
+
+    assert judged.cause == Cause.FETCH_HANGS
+    assert "KafkaTimeoutError" in judged.evidence[0]
 
 
 def test_nothing_at_all_for_a_minute_is_a_fail() -> None:

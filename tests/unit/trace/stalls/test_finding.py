@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from chronik.trace.events import EventsLost, TraceBegan
 from chronik.trace.stalls import find
+from chronik.trace.stalls.window import thin
 from chronik.trace.verdicts import Cause, Verdict
 from tests.unit.trace.stalls.world import (
     GROUP,
@@ -43,6 +44,7 @@ def watched(happening: World, until_s: float = ENDS_S) -> list[Verdict]:
     while second <= until_s:
         happening.run(second)
         found += find(happening.events, happening.now_us)
+        found += find(thin(happening.events), happening.now_us)
         second += LOOK_EVERY_S
     return found
 
@@ -399,10 +401,15 @@ def test_each_fault_gets_its_cause_and_no_other(
     w.run(begins + 45)
     found = find(w.events, w.now_us)
     assert {verdict.cause for verdict in found} == {FAULTS[fault]}, found
+    assert [_who(verdict) for verdict in find(thin(w.events), w.now_us)] == [_who(verdict) for verdict in found]
     for verdict in found:
         assert verdict.evidence
         assert verdict.advice
         assert begins - 2 <= (verdict.since_us - w.now_us) / 1e6 + begins + 45 <= begins + 45
+
+
+def _who(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.cause, verdict.topic, verdict.partition, verdict.group, verdict.client_id, verdict.node
 
 
 STATE_SHOWS = {
