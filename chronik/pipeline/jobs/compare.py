@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.jobs.diagnose import ROWS_MAX, head, refuse_what_is_there
+from chronik.pipeline.jobs.diagnose import ROWS_MAX, head
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 from chronik.pipeline.transforms import compare
 
 if TYPE_CHECKING:
@@ -46,13 +47,12 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
             f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
     if settings.out is not None:
-        refuse_what_is_there(settings.out)
+        refuse_what_is_there(spark, settings.out)
     runs = compare.runs(read(spark, settings.files)).persist()
     try:
         compared = compare.comparison(runs, by)
         if settings.out is not None:
-            for name, table in (("runs", runs), ("comparison", compared)):
-                table.coalesce(1).write.mode("errorifexists").parquet(f"{settings.out.rstrip('/')}/{name}")
+            write_tables(spark, {"runs": runs.coalesce(1), "comparison": compared.coalesce(1)}, settings.out)
         rows, count = head(compared, ROWS_MAX), runs.count()
     finally:
         runs.unpersist()

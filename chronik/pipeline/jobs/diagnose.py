@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US, WINDOW_US
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -79,10 +79,10 @@ class Outcome:
 def run(spark: SparkSession, settings: Settings) -> Outcome:
     """Raises CannotRun."""
     if settings.out is not None:
-        refuse_what_is_there(settings.out)
+        refuse_what_is_there(spark, settings.out)
     with diagnosed(spark, settings) as found:
         if settings.out is not None:
-            write(found, settings.out)
+            write_tables(spark, {name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
         stalls = head(ranked(found.stalls))
         return Outcome(
             totals=head(found.totals)[0],
@@ -177,17 +177,6 @@ def ranked(stalls: DataFrame) -> DataFrame:
 
 def head(table: DataFrame, rows: int = ROWS_MAX) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.limit(rows).collect()]
-
-
-def refuse_what_is_there(folder: str) -> None:
-    """Before hours of work, not after. A folder that is not local is left to Spark, which refuses too."""
-    if os.path.isdir(folder) and os.listdir(folder):
-        raise CannotRun(f"there is something in {folder}", "name another folder for --out")
-
-
-def write(found: Diagnosis, folder: str) -> None:
-    for name, table in found.tables().items():
-        table.coalesce(1).write.mode("errorifexists").parquet(f"{folder.rstrip('/')}/{name}")
 
 
 def step_of(length_us: int, steps: int) -> int:
