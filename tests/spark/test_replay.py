@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chronik.testing import RunningNode
+from tests.spark.commands import run_commands
 from tests.spark.support import Sent, new_topic, options, received, send, simple
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
@@ -17,6 +18,7 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from chronik.pipeline.jobs import ingest
 from chronik.pipeline.jobs.ingest import Format
@@ -138,6 +140,31 @@ def test_a_replay_that_is_run_again_under_its_id_writes_nothing_twice(
         replay(spark, here, target, table=tmp_path / "table", run_id="same")
 
     assert as_sent(here, target, 200) == as_sent(here, source, 200)
+
+
+def test_run_again_on_other_cores_a_replay_writes_nothing_twice(chronik_node: RunningNode, tmp_path: Path) -> None:
+    here = chronik_node.bootstrap
+    placed, plain = new_topic(here, 4), new_topic(here)
+    for name in ("placed", "plain"):
+        (tmp_path / name).mkdir()
+    values, partitions = [b"%d" % number for number in range(40)], pa.array([0, 1, 2, 3] * 10, pa.int32())
+    rows = pa.table({"value": values, "partition": partitions, "offset": list(range(40))})
+    pq.write_table(rows, tmp_path / "placed" / "0.parquet")
+    for number in range(4):
+        pq.write_table(pa.table({"value": [b"%d" % number]}), tmp_path / "plain" / f"{number}.parquet")
+
+    def commands(cores: int) -> dict[str, list[str]]:
+        said = ["--run-id", "same", "--json", "--bootstrap", here, "--master", f"local[{cores}]"]
+        return {
+            f"{name} {cores}": ["replay", "--table", str(tmp_path / name), "--to", to, *said]
+            for name, to in (("placed", placed), ("plain", plain))
+        }
+
+    done = run_commands(tmp_path, commands(1) | commands(3))
+
+    assert [each.code for each in done.values()] == [0] * 4, done
+    assert sorted(int(each.value()) for each in received(here, placed, 40)) == list(range(40))
+    assert sorted(int(each.value()) for each in received(here, plain, 4)) == list(range(4))
 
 
 def test_values_that_were_read_by_a_schema_go_out_as_json(

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
+# Who writes a record is said by the number of its task. Run again under the same id, each must get the same records,
+# on however many cores.
+TASKS = 32
+
+
 @dataclass(frozen=True)
 class Settings:
     cluster: Mapping[str, str]
@@ -58,13 +63,14 @@ class Outcome:
 def run(spark: SparkSession, settings: Settings) -> Outcome:
     """Raises CannotRun and Spark's errors."""
     partitions = _target(settings)
+    spark.conf.set("spark.sql.files.minPartitionNum", TASKS)  # else files are dealt by the number of cores
     rows = within(_source(spark, settings), settings.since_ms, settings.until_ms)
     if settings.only_topics and "topic" in rows.columns:
         rows = rows.where(F.col("topic").isin(*settings.only_topics))
     if settings.keeps_partition:
         _check_partitions(rows, partitions, settings)
     records = as_records(
-        in_order(rows, spark.sparkContext.defaultParallelism) if settings.rate is None else in_time(rows),
+        in_order(rows, TASKS) if settings.rate is None else in_time(rows),
         keeps_partition=settings.keeps_partition,
         keeps_timestamp=settings.keeps_timestamp,
     )
@@ -89,7 +95,7 @@ def _target(settings: Settings) -> int:
 
 def _source(spark: SparkSession, settings: Settings) -> DataFrame:
     if settings.table is not None:
-        return read_table(spark, settings.table, WANTED)
+        return read_table(spark, settings.table, WANTED, settings.only_topics)
     # It is read to its end whatever `until_ms` is: records need not be in the order of their time.
     since = {} if settings.since_ms is None else {"startingTimestamp": str(settings.since_ms)}
     late = {"startingOffsetsByTimestampStrategy": "latest"}
