@@ -24,6 +24,7 @@ from chronik.pipeline.jobs import ingest
 from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.jobs.replay import Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.progress import Bar
 from chronik.pipeline.sink import Numbers, write_rows
 from chronik.pipeline.topics.options import write_options
 from chronik.pipeline.values.forms import Form, Kind, read_form
@@ -42,9 +43,22 @@ def fill(
     return ingest.run(spark, ingest.Settings(options(bootstrap, topic), table, form or Form(), **more))
 
 
-def replay(spark: SparkSession, bootstrap: str, to: str, **more: Any) -> Outcome:
+class Watched(Bar):
+    """A bar that remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows_seen: list[int] = []
+
+    def show(self, **said: Any) -> None:
+        super().show(**said)
+        if "rows" in said:
+            self.rows_seen.append(said["rows"])
+
+
+def replay(spark: SparkSession, bootstrap: str, to: str, bar: Bar | None = None, **more: Any) -> Outcome:
     with plain_errors():
-        return run(spark, Settings(options(bootstrap), to, **more))
+        return run(spark, Settings(options(bootstrap), to, **more), bar)
 
 
 def as_sent(bootstrap: str, topic: str, count: int) -> list[Sent]:
@@ -109,9 +123,13 @@ def test_with_a_rate_records_come_in_the_order_of_time_and_not_faster(
     send(here, source, [Sent(number % 2, None, b"%d" % number, START_MS + number) for number in range(100)])
 
     begin = time.monotonic()
-    replay(spark, here, target, from_topic=source, rate=50, keeps_partition=False)
+    bar = Watched()
+    replay(spark, here, target, bar=bar, from_topic=source, rate=50, keeps_partition=False)
 
     assert time.monotonic() - begin >= 2.0
+    assert bar.rows_seen == sorted(bar.rows_seen)
+    assert any(0 < rows < 100 for rows in bar.rows_seen)
+    assert bar.rows_seen[-1] == 100
     assert [int(each.value or b"") for each in as_sent(here, target, 100)] == list(range(100))
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US, WINDOW_US
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
 from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
@@ -76,12 +77,14 @@ class Outcome:
     out: str | None
 
 
-def run(spark: SparkSession, settings: Settings) -> Outcome:
+def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """Raises CannotRun."""
+    bar = bar or Bar()
     if settings.out is not None:
         refuse_what_is_there(spark, settings.out)
-    with diagnosed(spark, settings) as found:
+    with diagnosed(spark, settings, bar) as found:
         if settings.out is not None:
+            bar.show(step="writing the tables")
             write_tables(spark, {name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
         stalls = head(ranked(found.stalls))
         return Outcome(
@@ -96,13 +99,15 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
 
 
 @contextmanager
-def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
+def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Iterator[Diagnosis]:
     """The tables of a trace, which is read once and kept on disk while the block runs. Raises CannotRun."""
+    bar = bar or Bar()
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     from chronik.pipeline.transforms import diagnose, stalls
 
+    bar.show(step="reading the trace")
     events = read(spark, settings).persist(StorageLevel.DISK_ONLY)
     found = None
     try:
@@ -112,6 +117,7 @@ def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
             raise CannotRun(
                 "there are no events in this trace", "is tracing on? `chronik trace on`, `chronik trace status`"
             )
+        bar.show(rows=first["events"], step="asking the rules")
         length_us = first["to_us"] - first["from_us"]
         step_us, whole_step_us = step_of(length_us, STEPS), step_of(length_us, WHOLE_STEPS)
         tasks = max(spark.sparkContext.defaultParallelism, 2)
