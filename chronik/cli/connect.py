@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,11 @@ def parse_addresses(bootstrap: str) -> list[tuple[str, int]]:
     if not addresses:
         raise CliError("--bootstrap names no address", f"write it as HOST:PORT, such as {DEFAULT_BOOTSTRAP}")
     return addresses
+
+
+def written(addresses: Sequence[tuple[str, int]]) -> str:
+    """As every client of Kafka reads them."""
+    return ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses)
 
 
 def _can_be_host(name: str) -> bool:
@@ -70,10 +75,12 @@ def client_settings(bootstrap: str) -> dict[str, Any]:
     quiet = logging.getLogger("chronik.cli.librdkafka")
     quiet.addHandler(logging.NullHandler())
     quiet.propagate = False
-    servers = ",".join(
-        f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in parse_addresses(bootstrap)
-    )
-    return {"bootstrap.servers": servers, "client.id": "chronik-cli", "log_level": 0, "logger": quiet}
+    return {
+        "bootstrap.servers": written(parse_addresses(bootstrap)),
+        "client.id": "chronik-cli",
+        "log_level": 0,
+        "logger": quiet,
+    }
 
 
 @contextmanager

@@ -69,8 +69,8 @@ def compare(
         from chronik.pipeline.jobs.compare import Settings, run
         from chronik.pipeline.progress import progress
 
-        with progress(session, "compare", is_wanted=not as_json):
-            outcome = run(session, Settings(paths, tuple(by or ()), out))
+        with progress(session, "compare", is_wanted=not as_json) as bar:
+            outcome = run(session, Settings(paths, tuple(by or ()), out), bar)
     if as_json:
         print_json(asdict(outcome))
     else:

@@ -97,8 +97,8 @@ def diagnose(
         from chronik.pipeline.jobs.diagnose import run
 
         wish = settings(trace, topic, since, until, options, every, out)
-        with progress(session, "diagnose", is_wanted=not as_json):
-            outcome = run(session, wish)
+        with progress(session, "diagnose", is_wanted=not as_json) as bar:
+            outcome = run(session, wish, bar)
     if as_json:
         print_json(asdict(outcome))
     else:

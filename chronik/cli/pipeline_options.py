@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from chronik.cli.connect import parse_addresses, written
 from chronik.cli.errors import CliError
 from chronik.cli.values import parse_pairs
 
@@ -127,7 +128,7 @@ def spark_errors() -> Iterator[None]:
 def kafka_options(bootstrap: str, settings: Sequence[str] | None = None) -> dict[str, str]:
     """The options of `format("chronik")` that say how to reach the cluster."""
     pairs = parse_pairs("--kafka", settings or ())
-    return {"kafka.bootstrap.servers": bootstrap} | {
+    return {"kafka.bootstrap.servers": written(parse_addresses(bootstrap))} | {
         f"kafka.{name.removeprefix('kafka.')}": value for name, value in pairs.items()
     }
 

@@ -90,8 +90,8 @@ def replay(
             cluster, to, table, topic, None, tuple(only or ()), since_ms, until_ms, rate, not by_key, not now, name
         )
         print_note(f"if it is cut off, `--run-id {name}` writes what is missing")
-        with progress(session, "replay", is_wanted=not as_json):
-            outcome = run(session, settings)
+        with progress(session, "replay", is_wanted=not as_json) as bar:
+            outcome = run(session, settings, bar)
     if as_json:
         print_json(outcome.to_json())
     else:

@@ -76,12 +76,12 @@ def report(
             where = f"the trace in {', '.join(trace)}" if trace else f"the trace of {bootstrap}"
             wish = _with_trace(wish, settings(trace, topic, since, until, options), where)
         with ExitStack() as opened:
-            opened.enter_context(progress(None, "report", is_wanted=not as_json))
+            bar = opened.enter_context(progress(None, "report", is_wanted=not as_json))
 
             def open_spark() -> Any:
                 return opened.enter_context(spark_session("report", master, driver_memory, spark))
 
-            outcome = job.run(open_spark, wish)
+            outcome = job.run(open_spark, wish, bar)
     tell(outcome, as_json)
 
 

@@ -10,12 +10,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from chronik.core.errors import Corrupt
 from chronik.pipeline.topics.client import Failed
 from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import BadOption
 
 # `chronik.pipeline.topics.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
-_OURS = re.compile(r"chronik\.pipeline\.[a-z_.]+\.[A-Z]\w+: (.+)")
+_OURS = re.compile(r"chronik\.(?:pipeline|core)\.[a-z_.]+\.[A-Z]\w+: (.+)")
 _SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file system|Disk quota exceeded)")
 # py4j's many words for a Java that was killed, or ran out of memory.
 _JAVA_IS_GONE = re.compile(
@@ -41,7 +42,7 @@ def plain_errors() -> Iterator[None]:
         yield
     except CannotRun:
         raise
-    except (Failed, Unreachable, BadOption) as problem:
+    except (Failed, Unreachable, BadOption, Corrupt) as problem:
         raise CannotRun(str(problem)) from problem
     except ConnectionError as problem:
         raise CannotRun(_JAVA_GONE) from problem

@@ -33,15 +33,27 @@ class Bar:
     lag: int | None = None
     """Records that are there and not read yet."""
     partitions: int | None = None
+    step: str | None = None
+    """What it is at, where a job has parts that take their time one after the other."""
+    spark: SparkSession | None = None
+    """Whose tasks are counted."""
 
-    def show(self, *, rows: int | None = None, lag: int | None = None, partitions: int | None = None) -> None:
+    def show(
+        self,
+        *,
+        rows: int | None = None,
+        lag: int | None = None,
+        partitions: int | None = None,
+        step: str | None = None,
+    ) -> None:
         """All of it so far; what is not given stays as it was."""
+        self.step = self.step if step is None else step
         self.rows = self.rows if rows is None else rows
         self.lag = self.lag if lag is None else lag
         self.partitions = self.partitions if partitions is None else partitions
 
     def words(self, elapsed_s: float) -> str:
-        said = []
+        said = [] if self.step is None else [self.step]
         if self.rows is not None:
             said.append(f"{self.rows:,} rows")
             if elapsed_s > 0:
@@ -55,8 +67,9 @@ class Bar:
 
 @contextmanager
 def progress(spark: SparkSession | None, job: str, *, is_wanted: bool = True) -> Iterator[Bar]:
-    """A bar on standard error while the block runs, if that is a terminal. With a session it counts Spark's tasks."""
-    bar = Bar()
+    """A bar on standard error while the block runs, if that is a terminal. With a session, given here or
+    later, it counts Spark's tasks."""
+    bar = Bar(spark=spark)
     if not (is_wanted and sys.stderr.isatty()):
         yield bar
         return
@@ -75,7 +88,8 @@ def progress(spark: SparkSession | None, job: str, *, is_wanted: bool = True) ->
         task = drawn.add_task(job, total=None, words="")
 
         def draw(elapsed_s: float) -> None:
-            done, total = tasks_of(spark) if spark is not None else (0, 0)
+            followed = bar.spark
+            done, total = (0, 0) if followed is None else tasks_of(followed)
             drawn.update(task, words=bar.words(elapsed_s), completed=done, total=total or None)
 
         thread = threading.Thread(target=_draw_until, args=(ended, draw), name="progress", daemon=True)

@@ -12,6 +12,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 
 from chronik.pipeline.jobs.compare import Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.progress import Bar
 from chronik.verify.history import History
 from chronik.verify.settings import Acks
 from chronik.verify.settings import Settings as Wish
@@ -65,8 +66,11 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_runs_with_the_same_settings_are_one_row_and_what_is_the_same_in_all_is_told_once(
     spark: SparkSession, files: list[str]
 ) -> None:
-    found = run(spark, Settings(files[:2]))
+    bar = Bar()
 
+    found = run(spark, Settings(files[:2]), bar)
+
+    assert (bar.step, bar.rows) == ("comparing", 5)
     assert found.runs == 5
     assert found.by == ["acks", "idempotent"]
     assert found.same["client"] == "kafka-python"

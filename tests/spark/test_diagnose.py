@@ -17,6 +17,7 @@ from chronik.pipeline.jobs import diagnose, raising
 from chronik.pipeline.jobs.diagnose import Outcome, Settings, run
 from chronik.pipeline.judging import Key
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
 from chronik.trace.events import to_lines
 from chronik.trace.verdicts import Cause
 from tests.cluster.lab_traces import record
@@ -127,6 +128,13 @@ def test_all_tables_are_written_and_never_over_others(spark: SparkSession, found
 
     with pytest.raises(CannotRun, match="there is something in"):
         run(spark, Settings(files=[trace], out=found.out))
+
+
+def test_the_bar_says_how_many_events_were_read(spark: SparkSession, trace: str, found: Outcome) -> None:
+    bar = Bar()
+
+    with diagnose.diagnosed(spark, Settings(files=[trace]), bar):
+        assert (bar.step, bar.rows) == ("asking the rules", found.totals["events"])
 
 
 def test_only_what_was_asked_for_is_judged(spark: SparkSession, told: list[faults.Told], trace: str) -> None:

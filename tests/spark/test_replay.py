@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from chronik.testing import RunningNode
+from tests.spark.commands import run_commands
 from tests.spark.support import Sent, new_topic, options, received, send, simple
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
@@ -17,11 +18,13 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 
 import deltalake
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from chronik.pipeline.jobs import ingest
 from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.jobs.replay import Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.progress import Bar
 from chronik.pipeline.sink import Numbers, write_rows
 from chronik.pipeline.topics.options import write_options
 from chronik.pipeline.values.forms import Form, Kind, read_form
@@ -40,9 +43,22 @@ def fill(
     return ingest.run(spark, ingest.Settings(options(bootstrap, topic), table, form or Form(), **more))
 
 
-def replay(spark: SparkSession, bootstrap: str, to: str, **more: Any) -> Outcome:
+class Watched(Bar):
+    """A bar that remembers what it was shown."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows_seen: list[int] = []
+
+    def show(self, **said: Any) -> None:
+        super().show(**said)
+        if "rows" in said:
+            self.rows_seen.append(said["rows"])
+
+
+def replay(spark: SparkSession, bootstrap: str, to: str, bar: Bar | None = None, **more: Any) -> Outcome:
     with plain_errors():
-        return run(spark, Settings(options(bootstrap), to, **more))
+        return run(spark, Settings(options(bootstrap), to, **more), bar)
 
 
 def as_sent(bootstrap: str, topic: str, count: int) -> list[Sent]:
@@ -107,9 +123,13 @@ def test_with_a_rate_records_come_in_the_order_of_time_and_not_faster(
     send(here, source, [Sent(number % 2, None, b"%d" % number, START_MS + number) for number in range(100)])
 
     begin = time.monotonic()
-    replay(spark, here, target, from_topic=source, rate=50, keeps_partition=False)
+    bar = Watched()
+    replay(spark, here, target, bar=bar, from_topic=source, rate=50, keeps_partition=False)
 
     assert time.monotonic() - begin >= 2.0
+    assert bar.rows_seen == sorted(bar.rows_seen)
+    assert any(0 < rows < 100 for rows in bar.rows_seen)
+    assert bar.rows_seen[-1] == 100
     assert [int(each.value or b"") for each in as_sent(here, target, 100)] == list(range(100))
 
 
@@ -138,6 +158,31 @@ def test_a_replay_that_is_run_again_under_its_id_writes_nothing_twice(
         replay(spark, here, target, table=tmp_path / "table", run_id="same")
 
     assert as_sent(here, target, 200) == as_sent(here, source, 200)
+
+
+def test_run_again_on_other_cores_a_replay_writes_nothing_twice(chronik_node: RunningNode, tmp_path: Path) -> None:
+    here = chronik_node.bootstrap
+    placed, plain = new_topic(here, 4), new_topic(here)
+    for name in ("placed", "plain"):
+        (tmp_path / name).mkdir()
+    values, partitions = [b"%d" % number for number in range(40)], pa.array([0, 1, 2, 3] * 10, pa.int32())
+    rows = pa.table({"value": values, "partition": partitions, "offset": list(range(40))})
+    pq.write_table(rows, tmp_path / "placed" / "0.parquet")
+    for number in range(4):
+        pq.write_table(pa.table({"value": [b"%d" % number]}), tmp_path / "plain" / f"{number}.parquet")
+
+    def commands(cores: int) -> dict[str, list[str]]:
+        said = ["--run-id", "same", "--json", "--bootstrap", here, "--master", f"local[{cores}]"]
+        return {
+            f"{name} {cores}": ["replay", "--table", str(tmp_path / name), "--to", to, *said]
+            for name, to in (("placed", placed), ("plain", plain))
+        }
+
+    done = run_commands(tmp_path, commands(1) | commands(3))
+
+    assert [each.code for each in done.values()] == [0] * 4, done
+    assert sorted(int(each.value()) for each in received(here, placed, 40)) == list(range(40))
+    assert sorted(int(each.value()) for each in received(here, plain, 4)) == list(range(4))
 
 
 def test_values_that_were_read_by_a_schema_go_out_as_json(

@@ -16,6 +16,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 from chronik.pipeline.jobs import diagnose
 from chronik.pipeline.jobs.report import Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
 from chronik.trace.events import to_lines
 from tests.spark import faults
 from tests.unit.pipeline.report_findings import AUDIT, RUN
@@ -31,7 +32,12 @@ BROWSER = "CHRONIK_CHROMIUM"
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
+def bar() -> Bar:
+    return Bar()
+
+
+@pytest.fixture(scope="module")
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, bar: Bar) -> Outcome:
     """Of a trace in which a follower stopped, with an audit and a run."""
     folder = tmp_path_factory.mktemp("report")
     stopped = next(each for each in faults.told() if each.name == "follower stops")
@@ -47,6 +53,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Outco
             [RUN],
             ["a trace"],
         ),
+        bar,
     )
 
 
@@ -59,6 +66,12 @@ def test_the_page_has_the_verdict_the_stall_and_a_plot_of_every_kind(made: Outco
     for part in ("Offsets over time", "Gap and lag", "Throughput", "How long answers took", "Balance", "What stalled"):
         assert f"<h2>{part}</h2>" in text
     assert "follower 3 has nothing above it" in text
+
+
+def test_the_bar_says_what_it_is_at_and_how_many_events_were_read(made: Outcome, bar: Bar) -> None:
+    assert bar.step == "drawing the page"
+    assert bar.rows
+    assert bar.spark is None
 
 
 def test_without_a_trace_no_session_is_opened(tmp_path: Path) -> None:

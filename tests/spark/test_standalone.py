@@ -18,7 +18,7 @@ from chronik.testing import RunningNode
 from tests.clients.support import needs
 from tests.spark.commands import Done, run_commands
 from tests.spark.standalone import WORKERS, standalone
-from tests.spark.support import new_topic, received, send, simple
+from tests.spark.support import Sent, new_topic, received, send, simple
 
 GROUP = "readers"
 
@@ -73,7 +73,8 @@ def test_every_job_runs_in_the_executors_of_a_cluster(chronik_node: RunningNode,
     assert sorted(int(message.value()) for message in received(here, target, 1_000)) == list(range(1_000))
     assert done["diagnose"].json["stalls_count"] == 0
     assert {row["partition"]: row["records_in"] for row in done["diagnose"].json["partitions"]} == {0: 500, 1: 500}
-    assert received(here, stalls, 0) == []
+    send(here, stalls, [Sent(0, None, b"behind all stalls")])
+    assert [message.value() for message in received(here, stalls, 1)] == [b"behind all stalls"]
     assert [(row["runs"], row["lost"]) for row in done["compare"].json["rows"]] == [(1, 0)]
     assert done["report"].json["level"] == "good"
     assert page.read_text().startswith("<!doctype html>")

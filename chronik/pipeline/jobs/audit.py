@@ -12,6 +12,7 @@ from chronik.pipeline import schemas
 from chronik.pipeline.gathered import Gathered, Settings, keep
 from chronik.pipeline.progress import Bar
 from chronik.pipeline.sweep import RANGE
+from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -90,10 +91,11 @@ class NotAccountedFor(Exception):
 
 def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """The whole audit. Raises CannotRun."""
+    if settings.out is not None:
+        refuse_what_is_there(spark, settings.out)
     with audited(spark, settings, bar or Bar()) as found:
         if settings.out is not None:
-            for name, table in found.tables().items():
-                table.write.mode("errorifexists").parquet(f"{settings.out.rstrip('/')}/{name}")
+            write_tables(spark, found.tables(), settings.out)
         return told(found, settings.out)
 
 

@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.jobs.diagnose import ROWS_MAX, head, refuse_what_is_there
+from chronik.pipeline.jobs.diagnose import ROWS_MAX, head
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
+from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 from chronik.pipeline.transforms import compare
 
 if TYPE_CHECKING:
@@ -38,22 +40,25 @@ class Outcome:
     out: str | None
 
 
-def run(spark: SparkSession, settings: Settings) -> Outcome:
+def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """Raises CannotRun."""
+    bar = bar or Bar()
     by = list(settings.by or compare.BY)
     if unknown := [name for name in by if name not in (*compare.BY, "note", "source")]:
         raise CannotRun(
             f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
     if settings.out is not None:
-        refuse_what_is_there(settings.out)
+        refuse_what_is_there(spark, settings.out)
+    bar.show(step=f"reading {len(settings.files):,} file{'' if len(settings.files) == 1 else 's'}")
     runs = compare.runs(read(spark, settings.files)).persist()
     try:
+        count = runs.count()
+        bar.show(rows=count, step="comparing")
         compared = compare.comparison(runs, by)
         if settings.out is not None:
-            for name, table in (("runs", runs), ("comparison", compared)):
-                table.coalesce(1).write.mode("errorifexists").parquet(f"{settings.out.rstrip('/')}/{name}")
-        rows, count = head(compared, ROWS_MAX), runs.count()
+            write_tables(spark, {"runs": runs.coalesce(1), "comparison": compared.coalesce(1)}, settings.out)
+        rows = head(compared, ROWS_MAX)
     finally:
         runs.unpersist()
     if not rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US, WINDOW_US
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
+from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -76,13 +77,15 @@ class Outcome:
     out: str | None
 
 
-def run(spark: SparkSession, settings: Settings) -> Outcome:
+def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """Raises CannotRun."""
+    bar = bar or Bar()
     if settings.out is not None:
-        refuse_what_is_there(settings.out)
-    with diagnosed(spark, settings) as found:
+        refuse_what_is_there(spark, settings.out)
+    with diagnosed(spark, settings, bar) as found:
         if settings.out is not None:
-            write(found, settings.out)
+            bar.show(step="writing the tables")
+            write_tables(spark, {name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
         stalls = head(ranked(found.stalls))
         return Outcome(
             totals=head(found.totals)[0],
@@ -96,13 +99,15 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
 
 
 @contextmanager
-def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
+def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Iterator[Diagnosis]:
     """The tables of a trace, which is read once and kept on disk while the block runs. Raises CannotRun."""
+    bar = bar or Bar()
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
     from chronik.pipeline.transforms import diagnose, stalls
 
+    bar.show(step="reading the trace")
     events = read(spark, settings).persist(StorageLevel.DISK_ONLY)
     found = None
     try:
@@ -112,6 +117,7 @@ def diagnosed(spark: SparkSession, settings: Settings) -> Iterator[Diagnosis]:
             raise CannotRun(
                 "there are no events in this trace", "is tracing on? `chronik trace on`, `chronik trace status`"
             )
+        bar.show(rows=first["events"], step="asking the rules")
         length_us = first["to_us"] - first["from_us"]
         step_us, whole_step_us = step_of(length_us, STEPS), step_of(length_us, WHOLE_STEPS)
         tasks = max(spark.sparkContext.defaultParallelism, 2)
@@ -177,17 +183,6 @@ def ranked(stalls: DataFrame) -> DataFrame:
 
 def head(table: DataFrame, rows: int = ROWS_MAX) -> list[dict[str, Any]]:
     return [row.asDict(recursive=True) for row in table.limit(rows).collect()]
-
-
-def refuse_what_is_there(folder: str) -> None:
-    """Before hours of work, not after. A folder that is not local is left to Spark, which refuses too."""
-    if os.path.isdir(folder) and os.listdir(folder):
-        raise CannotRun(f"there is something in {folder}", "name another folder for --out")
-
-
-def write(found: Diagnosis, folder: str) -> None:
-    for name, table in found.tables().items():
-        table.coalesce(1).write.mode("errorifexists").parquet(f"{folder.rstrip('/')}/{name}")
 
 
 def step_of(length_us: int, steps: int) -> int:

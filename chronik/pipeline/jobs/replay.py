@@ -6,8 +6,10 @@ Each record is written once, also when tasks are tried again. A replay that was 
 
 from __future__ import annotations
 
+import threading
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +18,19 @@ from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import LOOK_EVERY_S, Bar
 from chronik.pipeline.tables.stored import read_table
-from chronik.pipeline.topics.client import Cluster
-from chronik.pipeline.topics.options import write_options
+from chronik.pipeline.topics.client import Cluster, Failed, Partition
+from chronik.pipeline.topics.options import LATEST, write_options
 from chronik.pipeline.transforms.replay import WANTED, as_records, in_order, in_time, within
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+# Who writes a record is said by the number of its task. Run again under the same id, each must get the same records,
+# on however many cores.
+TASKS = 32
 
 
 @dataclass(frozen=True)
@@ -55,16 +63,18 @@ class Outcome:
         return asdict(self)
 
 
-def run(spark: SparkSession, settings: Settings) -> Outcome:
+def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """Raises CannotRun and Spark's errors."""
+    bar = bar or Bar()
     partitions = _target(settings)
+    spark.conf.set("spark.sql.files.minPartitionNum", TASKS)  # else files are dealt by the number of cores
     rows = within(_source(spark, settings), settings.since_ms, settings.until_ms)
     if settings.only_topics and "topic" in rows.columns:
         rows = rows.where(F.col("topic").isin(*settings.only_topics))
     if settings.keeps_partition:
         _check_partitions(rows, partitions, settings)
     records = as_records(
-        in_order(rows, spark.sparkContext.defaultParallelism) if settings.rate is None else in_time(rows),
+        in_order(rows, TASKS) if settings.rate is None else in_time(rows),
         keeps_partition=settings.keeps_partition,
         keeps_timestamp=settings.keeps_timestamp,
     )
@@ -73,8 +83,34 @@ def run(spark: SparkSession, settings: Settings) -> Outcome:
     if settings.rate is not None:
         said["rowsPerSecond"] = str(settings.rate)
     observed = records.observe(counted, F.count(F.lit(1)).alias("rows"))
-    observed.write.format("chronik").options(**said).mode("append").save()
-    return Outcome(settings.to_topic, int(counted.get["rows"]), settings.run_id)
+    bar.show(partitions=partitions)
+    with _watched(settings, bar):
+        observed.write.format("chronik").options(**said).mode("append").save()
+    rows_written = int(counted.get["rows"])
+    bar.show(rows=rows_written)
+    return Outcome(settings.to_topic, rows_written, settings.run_id)
+
+
+@contextmanager
+def _watched(settings: Settings, bar: Bar) -> Iterator[None]:
+    """Spark counts rows when a task has ended, and a task may take hours: how much the topic has grown is known now."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_watch, args=(settings, bar, ended), name="replay-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _watch(settings: Settings, bar: Bar, ended: threading.Event) -> None:
+    options = write_options({**settings.cluster, "topic": settings.to_topic}).client
+    with Cluster(options) as cluster, suppress(Failed):  # those who write will say what is wrong
+        wanted = {Partition(settings.to_topic, each): LATEST for each in cluster.topic(settings.to_topic).leaders}
+        before = sum(cluster.offsets(wanted).values())
+        while not ended.wait(LOOK_EVERY_S):
+            bar.show(rows=sum(cluster.offsets(wanted).values()) - before)
 
 
 def _target(settings: Settings) -> int:
@@ -89,7 +125,7 @@ def _target(settings: Settings) -> int:
 
 def _source(spark: SparkSession, settings: Settings) -> DataFrame:
     if settings.table is not None:
-        return read_table(spark, settings.table, WANTED)
+        return read_table(spark, settings.table, WANTED, settings.only_topics)
     # It is read to its end whatever `until_ms` is: records need not be in the order of their time.
     since = {} if settings.since_ms is None else {"startingTimestamp": str(settings.since_ms)}
     late = {"startingOffsetsByTimestampStrategy": "latest"}

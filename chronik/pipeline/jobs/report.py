@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from chronik import __version__
 from chronik.pipeline.jobs import diagnose
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.progress import Bar
 from chronik.pipeline.report.findings import Findings
 from chronik.pipeline.report.page import page
 from chronik.pipeline.report.sections import DRAWN_MAX
@@ -47,8 +48,9 @@ class Outcome:
     said: list[str]
 
 
-def run(open_spark: Callable[[], SparkSession], settings: Settings) -> Outcome:
+def run(open_spark: Callable[[], SparkSession], settings: Settings, bar: Bar | None = None) -> Outcome:
     """Spark is opened only when there is a trace to read. Raises CannotRun."""
+    bar = bar or Bar()
     findings = Findings(
         settings.title,
         round(time.time() * 1e6),
@@ -58,16 +60,20 @@ def run(open_spark: Callable[[], SparkSession], settings: Settings) -> Outcome:
         runs=settings.runs,
     )
     if settings.trace is not None:
-        findings = with_trace(open_spark(), settings.trace, findings)
+        bar.show(step="starting Spark")
+        bar.spark = open_spark()
+        findings = with_trace(bar.spark, settings.trace, findings, bar)
+        bar.spark = None  # whoever opened it may close it now
+    bar.show(step="drawing the page")
     _write(settings.out, page(findings))
     verdict = verdict_of(findings.audit, findings.runs, findings.stalls, findings.totals)
     path = os.path.abspath(settings.out)
     return Outcome(path, verdict.level, verdict.headline, [each.words for each in verdict.said])
 
 
-def with_trace(spark: SparkSession, trace: diagnose.Settings, findings: Findings) -> Findings:
+def with_trace(spark: SparkSession, trace: diagnose.Settings, findings: Findings, bar: Bar | None = None) -> Findings:
     """And what the trace has to say. Of the timelines only those that are drawn come here."""
-    with diagnose.diagnosed(spark, trace) as found:
+    with diagnose.diagnosed(spark, trace, bar) as found:
         partitions = diagnose.head(found.partitions)
         stalls = diagnose.head(diagnose.ranked(found.stalls))
         return replace(

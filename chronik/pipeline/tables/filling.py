@@ -31,6 +31,15 @@ if TYPE_CHECKING:
 
 LINES_LOOKED_AT = 1000  # of CSV, to infer what it is
 COMPACT_EVERY = 20  # batches
+_SAID_BY = {
+    "kind": "--value",
+    "schema": "--schema",
+    "avro": "--schema",
+    "schema_id": "--schema-id",
+    "delimiter": "--delimiter",
+    "is_inferred": "--schema or --infer",
+    "quarantine": "--quarantine",
+}
 
 
 @dataclass
@@ -48,9 +57,14 @@ class Filling:
     skipped: int = 0
     compacted: int = 0
     problem: BaseException | None = field(default=None, repr=False)
+    _said: dict[str, object] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self._said = {**self.form.said(), "quarantine": str(self.quarantine.path)}
 
     def check(self) -> None:
         """Raises CannotRun if what is known now does not fit the table that is there."""
+        self._begun(None)
         self.form = self._form_with(self.form.schema)
         if self.form.kind == Kind.RAW or self.form.schema is not None:
             self._schema()
@@ -70,7 +84,10 @@ class Filling:
             self.skipped += 1
             self.writer.note(last)
             return
-        if self.form.is_inferred:
+        checked, begun = self.form, self._begun(number)
+        if begun is not None:
+            self.form = self.form.with_schema(begun)
+        elif self.form.is_inferred:
             found = self._inferred(records)
             if found is None and self.form.schema is None:
                 if records.isEmpty():  # as when it has only the marks of transactions
@@ -92,18 +109,47 @@ class Filling:
             self._set_apart(rows, batch)
         self.table.commit(staged, schema)
         self.writer.note(number)
+        if begun is not None and not self.form.is_inferred:
+            self.form = checked
         self.rows += staged.rows
         self.batches += 1
         if self.is_compacted and self.batches % COMPACT_EVERY == 0:
             self.compact()
 
     def _set_apart(self, rows: DataFrame, batch: Batch) -> None:
-        last = self.quarantine.last_batch(batch.writer)
-        if last is not None and last >= batch.number:
+        if self._is_set_apart(batch):
             return
         staged = self.quarantine.stage(rows_of_quarantine(rows), batch)
-        self.quarantine.commit(staged, quarantine_schema())
+        schema = None if self.form.schema is None else self.form.schema.jsonValue()
+        self.writer.begin(batch.number, {"said": self._said, "schema": schema})
+        try:
+            self.quarantine.commit(staged, quarantine_schema())
+        except (CannotRun, OSError):
+            if not self._is_set_apart(batch):
+                self.writer.begin(batch.number, None)
+            raise
         self.quarantined += staged.rows
+
+    def _is_set_apart(self, batch: Batch) -> bool:
+        last = self.quarantine.last_batch(batch.writer)
+        return last is not None and last >= batch.number
+
+    def _begun(self, number: int | None) -> StructType | None:
+        """The columns that this batch was judged by when its bad records were set apart, and the rest was not written.
+
+        By others, a record could be in both tables, or in none. Raises CannotRun where they would be others.
+        """
+        begun = self.writer.begun()
+        if begun is None:
+            return None
+        if differing := [name for name, value in self._said.items() if begun["said"].get(name) != value]:
+            raise CannotRun(
+                f"a batch is half done: its bad records are in {begun['said']['quarantine']}, and the others are not in"
+                f" {self.table.path} yet. It was begun with another {_SAID_BY[differing[0]]}",
+                "run it once more as it was run then; after that, change what you like",
+            )
+        is_known = begun["batch"] == number and begun["schema"] is not None
+        return StructType.fromJson(begun["schema"]) if is_known else None
 
     def compact(self) -> None:
         self.compacted += self.table.compact() + self.quarantine.compact()

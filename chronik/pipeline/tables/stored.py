@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
@@ -20,15 +20,19 @@ if TYPE_CHECKING:
 
 # What a reader of the files alone may pass over. Others change which rows there are, or what columns are called.
 _HARMLESS = frozenset({"timestampNtz", "vacuumProtocolCheck", "v2Checkpoint"})
+_FILE, _IS_LISTED = "file_that_has_it", "file_is_listed"
 
 
-def read_table(spark: SparkSession, path: Path, columns: Collection[str] | None = None) -> DataFrame:
+def read_table(
+    spark: SparkSession, path: Path, columns: Collection[str] | None = None, topics: Collection[str] = ()
+) -> DataFrame:
     """All rows of a table, with those of the columns that it has (None: all).
 
-    Raises CannotRun where there is no table, or one that cannot be read from its files.
+    Where topics are named, files that have none of their records may be left out. Raises CannotRun where there is no
+    table, or one that cannot be read from its files.
     """
     if (path / LOG).is_dir():
-        return _read_delta(spark, path, columns)
+        return _read_delta(spark, path, columns, topics)
     if (path / CATALOG).is_file():
         return _read_iceberg(spark, path, columns)
     if not path.is_dir() or next(path.rglob("*.parquet"), None) is None:
@@ -54,7 +58,7 @@ def read_parquet(spark: SparkSession, path: str) -> DataFrame:
     return reader.schema(StructType(fields)).parquet(path)
 
 
-def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None) -> DataFrame:
+def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None, topics: Collection[str]) -> DataFrame:
     """The files that the log names. It also has the values of the columns that a table is partitioned by."""
     from deltalake import DeltaTable
     from deltalake.exceptions import DeltaError
@@ -66,20 +70,48 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None
         features = set(table.protocol().reader_features or ())
         schema = _chosen(StructType.fromJson(json.loads(table.schema().to_json())), columns)
         by = [name for name in table.metadata().partition_columns if name in schema.names]
-        files = _files(table, by)
+        files = _files(table, by, topics)
     except DeltaError as problem:
         raise CannotRun(f"{path} cannot be read as a Delta table: {problem}") from problem
     if features - _HARMLESS:
         raise CannotRun(f"{path} uses {', '.join(sorted(features - _HARMLESS))}: its files alone do not say its rows")
     stored = StructType([field for field in schema.fields if field.name not in by])
-    frame = spark.createDataFrame([], schema)
-    for values, paths in files.items():
-        rows = spark.read.schema(stored).parquet(*paths)
-        for name, value in zip(by, values, strict=True):
-            given = F.date_from_unix_date(F.lit(value)) if isinstance(value, int) else F.lit(value)
-            rows = rows.withColumn(name, given.cast(schema[name].dataType))
-        frame = frame.unionByName(rows)
-    return frame
+    if not files:
+        return spark.createDataFrame([], schema)
+    rows = spark.read.schema(stored).parquet(*(for_spark(file) for file in files))
+    if not by:
+        return rows
+    named = rows.select("*", F.col("_metadata.file_path").alias(_FILE))
+    joined = named.join(F.broadcast(_values_by_file(rows, files, by, schema)), _FILE, "left")
+    nowhere = F.raise_error(F.concat(F.lit("the table's log does not name "), _FILE))
+    return joined.select(
+        *(
+            F.when(F.col(_IS_LISTED), F.col(name)).otherwise(nowhere).alias(name) if name in by else name
+            for name in schema.names
+        )
+    )
+
+
+def _values_by_file(
+    rows: DataFrame, files: Mapping[Path, Sequence[str | int | None]], by: Sequence[str], schema: StructType
+) -> DataFrame:
+    """What the rows of each file have in the columns `by`. One table for all, as small as the list of files is."""
+    from pyspark.sql import functions as F
+    from pyspark.sql.types import BooleanType, DateType, IntegerType, StringType, StructField, StructType
+
+    is_date = {name: isinstance(schema[name].dataType, DateType) for name in by}
+    columns = [StructField(name, IntegerType() if is_date[name] else StringType()) for name in by]
+    # Spark's own names of the files: it writes some characters as %20 and others not, here file:/// and there file:/
+    names = [name.removeprefix("file:").lstrip("/") for name in rows.inputFiles()]
+    listed = [
+        (f"file:{slashes}{name}", True, *files[Path(f"/{unquote(name)}")]) for name in names for slashes in ("/", "///")
+    ]
+    keys = [StructField(_FILE, StringType()), StructField(_IS_LISTED, BooleanType())]
+    values = rows.sparkSession.createDataFrame(listed, StructType([*keys, *columns]))
+    for name in by:
+        given = F.date_from_unix_date(name) if is_date[name] else F.col(name)
+        values = values.withColumn(name, given.cast(schema[name].dataType))
+    return values
 
 
 def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str] | None) -> DataFrame:
@@ -99,17 +131,18 @@ def _chosen(schema: StructType, columns: Collection[str] | None) -> StructType:
     return StructType([field for field in schema.fields if columns is None or field.name in columns])
 
 
-def _files(table: object, by: list[str]) -> dict[tuple[str | int | None, ...], list[str]]:
-    """Files by the values of the columns that the table is partitioned by."""
+def _files(table: object, by: Sequence[str], topics: Collection[str]) -> dict[Path, tuple[str | int | None, ...]]:
+    """Files, with the values of the columns that the table is partitioned by; only those of these topics, if any."""
     import pyarrow as pa
 
     actions = pa.table(table.get_add_actions(flatten=True))  # type: ignore[attr-defined]
     root = Path(unquote(urlparse(str(table.table_uri)).path))  # type: ignore[attr-defined]
-    found: dict[tuple[str | int | None, ...], list[str]] = {}
     columns = [_values(actions.column(f"partition.{name}")) for name in by]
-    for path, *values in zip(actions.column("path").to_pylist(), *columns, strict=True):
-        found.setdefault(tuple(values), []).append(for_spark(root / unquote(path)))
-    return found
+    rows = zip(actions.column("path").to_pylist(), *columns, strict=True)
+    found = {(root / unquote(path)).resolve(): tuple(values) for path, *values in rows}
+    if not topics or "topic" not in by:
+        return found
+    return {file: values for file, values in found.items() if values[by.index("topic")] in topics}
 
 
 def _values(column: pa.ChunkedArray) -> list[str | int | None]:

@@ -69,6 +69,16 @@ class Writer:
         self._noted["batch"] = batch
         self._write()
 
+    def begun(self) -> dict[str, Any] | None:
+        """How a batch is being judged whose bad records may be set apart already; None once it is in the table."""
+        begun: dict[str, Any] | None = self._noted.get("begun")
+        return None if begun is None or begun["batch"] <= self._last() else begun
+
+    def begin(self, batch: int, how: dict[str, Any] | None) -> None:
+        """To be called before its bad records are set apart; None takes that back."""
+        self._noted["begun"] = None if how is None else {**how, "batch": batch}
+        self._write()
+
     def _new(self, topics: Collection[str]) -> set[str]:
         """Those that are not his. Whoever died between claim and commit has none of its records in the table."""
         last = self._last()

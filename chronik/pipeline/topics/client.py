@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from chronik.core.errors import Code
 from chronik.pipeline.topics.connection import Connection, Unreachable
@@ -26,6 +26,7 @@ FETCH, LIST_OFFSETS, METADATA, PRODUCE = 1, 2, 3, 0
 RETRY_PAUSE_S = 0.1
 FETCH_WAIT = datetime.timedelta(milliseconds=500)
 NO_OFFSET = -1
+Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
 
@@ -134,7 +135,20 @@ class Cluster:
         self, address: tuple[str, int], api_key: int, values: Mapping[str, Any], highest: int | None = None
     ) -> Any:
         """The answer of the node at this address. Raises Unreachable."""
-        return _ask(self._connected(address), api_key, values, highest)
+        try:
+            return _ask(self._connected(address), api_key, values, highest)
+        except Unreachable:
+            self._drop(address)
+            raise
+
+    def patiently(self, ask: Callable[[], Answer]) -> Answer:
+        """What `ask` returns, once it raises neither Passing nor Unreachable. Raises Failed if that takes too long."""
+        deadline = self._deadline()
+        while True:
+            try:
+                return ask()
+            except (Passing, Unreachable) as problem:
+                self._pause(deadline, str(problem))
 
     def nodes(self) -> list[tuple[str, int]]:
         """The addresses of all nodes."""
@@ -253,14 +267,14 @@ class Cluster:
             if version >= 13 and place.topic_id is None:
                 version = 12  # the last one that names topics
             connection.send(FETCH, message(connection.request_type(FETCH, version), self._fetch_body(place)))
-        except (Unreachable, NoSuchTopic, _Passing) as problem:
-            passing = problem if isinstance(problem, _Passing) else _Passing(str(problem))
+        except (Unreachable, NoSuchTopic, Passing) as problem:
+            passing = problem if isinstance(problem, Passing) else Passing(str(problem))
             return lambda: self._fetch_again(place, passing)
 
         def receive() -> Fetched:
             try:
                 return self._fetched(place, connection.receive())
-            except (Unreachable, _Passing) as problem:
+            except (Unreachable, Passing) as problem:
                 if isinstance(problem, Unreachable):
                     self._drop(connection.address)
                 return self._fetch_again(place, problem)
@@ -284,7 +298,7 @@ class Cluster:
             except Unreachable as unreachable:
                 problem = unreachable
                 self._forget(self._topics[place.partition.topic].leaders.get(place.partition.number, -1))
-            except _Passing as passing:
+            except Passing as passing:
                 problem = passing
 
     def _fetch_body(self, place: FetchFrom) -> dict[str, Any]:
@@ -313,7 +327,7 @@ class Cluster:
         if code == Code.NONE and len(given) == 1:
             code = given[0].error_code
         if code in PASSING or (code == Code.NONE and len(given) != 1):
-            raise _Passing(Code(code).name)
+            raise Passing(Code(code).name)
         if code == Code.OFFSET_OUT_OF_RANGE:
             raise OutOfRange(f"{place.partition} has no offset {place.offset}")
         if code != Code.NONE:
@@ -397,7 +411,7 @@ class Cluster:
         for partition in wanted:
             try:
                 leaders.setdefault(self._leader_of(partition), []).append(partition)
-            except _Passing:
+            except Passing:
                 continue  # the caller tries again after a pause, with fresh metadata
         return leaders
 
@@ -409,7 +423,7 @@ class Cluster:
                 f"topic {partition.topic!r} has {len(topic.leaders)} partitions, and no partition {partition.number}"
             )
         if leader < 0 or leader not in self._addresses:
-            raise _Passing("no leader")
+            raise Passing("no leader")
         return leader
 
     def _pause(self, deadline: float, problem: str) -> None:
@@ -448,7 +462,7 @@ def _ask(connection: Connection, api_key: int, values: Mapping[str, Any], highes
     return connection.ask(api_key, message(connection.request_type(api_key, version), values))
 
 
-class _Passing(Exception):
+class Passing(Exception):
     """Not now; the same may work in a moment."""
 
 

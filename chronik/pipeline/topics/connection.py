@@ -47,7 +47,7 @@ class Connection:
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if options.security_protocol.endswith("SSL"):
-                self._socket = _encrypted(self._socket, address[0], options)
+                self._socket = self._encrypted(options)
             if options.username is not None:
                 self._log_in(options.username, options.password or "")
             self._learn_versions()
@@ -141,6 +141,21 @@ class Connection:
             raise Unreachable(f"{self}: {problem.strerror or problem}") from problem
         return view
 
+    def _encrypted(self, options: ClientOptions) -> ssl.SSLSocket:
+        file = options.ca_file
+        try:
+            context = ssl.create_default_context(cafile=file)
+            if options.certificate_file is not None:
+                file = options.certificate_file
+                context.load_cert_chain(file, options.key_file)
+        except OSError as problem:  # it does not say which file
+            why = problem.strerror or problem
+            raise Unreachable(f"{self}: {file}, for an encrypted connection, cannot be read: {why}") from problem
+        try:
+            return context.wrap_socket(self._socket, server_hostname=self.address[0])
+        except ssl.SSLCertVerificationError as problem:
+            raise Unreachable(f"{self}: its certificate is not trusted: {problem.verify_message}") from problem
+
     def _learn_versions(self) -> None:
         answer = self.ask(API_VERSIONS, self.request_type(API_VERSIONS, 0)())  # every Kafka knows version 0
         if answer.error_code != Code.NONE:
@@ -181,10 +196,3 @@ def _kio() -> Any:
         import kio.index
         import kio.serial
     return kio
-
-
-def _encrypted(plain: socket.socket, host: str, options: ClientOptions) -> ssl.SSLSocket:
-    context = ssl.create_default_context(cafile=options.ca_file)
-    if options.certificate_file is not None:
-        context.load_cert_chain(options.certificate_file, options.key_file)
-    return context.wrap_socket(plain, server_hostname=host)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.topics.client import Cluster, Failed, Partition
+from chronik.pipeline.topics.client import Cluster, Failed, Partition, Passing
 from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import EARLIEST, LATEST, Topics, cluster_options
 from chronik.pipeline.topics.places import find_topics, partitions_of
@@ -17,6 +17,8 @@ from chronik.pipeline.topics.places import find_topics, partitions_of
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics
 TOPIC = 2  # a kind of thing that has settings
+# Of groups: their coordinator has moved, or is about to know them.
+SETTLING = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
 GROUP = 0  # a kind of thing that has a coordinator
 
 
@@ -69,12 +71,15 @@ def _is_compacted(cluster: Cluster, topic: str) -> bool:
 
 
 def groups_of(cluster: Cluster) -> list[str]:
-    """All groups, asked of every node: each knows those that it coordinates."""
+    """All groups, asked of every node: each knows those that it coordinates. Raises Failed."""
+    return cluster.patiently(lambda: _groups(cluster))
+
+
+def _groups(cluster: Cluster) -> list[str]:
     groups: set[str] = set()
     for address in cluster.nodes():
         told = cluster.ask_at(address, LIST_GROUPS, {"states_filter": (), "types_filter": ()})
-        if told.error_code != Code.NONE:
-            raise Failed(f"groups of {address[0]}:{address[1]}: {Code(told.error_code).name}")
+        _check(told.error_code, f"groups of {address[0]}:{address[1]}")
         groups |= {each.group_id for each in told.groups}
     return sorted(groups)
 
@@ -82,18 +87,21 @@ def groups_of(cluster: Cluster) -> list[str]:
 def commits_of(cluster: Cluster, group: str, topics: Sequence[str]) -> list[Commit]:
     """How far a group is in these topics, or in all. Raises Failed."""
     asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
-    try:
+    body = {**asked, "groups": [asked], "require_stable": False}
+
+    def ask() -> list[Commit]:
         address = _coordinator(cluster, group)
-        told = cluster.ask_at(address, OFFSET_FETCH, {**asked, "groups": [asked], "require_stable": False}, BY_NAME)
-    except Unreachable as problem:
-        raise Failed(f"group {group}: {problem}") from problem
-    return [commit for commit in _commits(told, group) if not topics or commit.topic in topics]
+        try:
+            return list(_commits(cluster.ask_at(address, OFFSET_FETCH, body, BY_NAME), group))
+        except Unreachable as problem:
+            raise Passing(f"group {group}: {problem}") from problem  # another may be its coordinator soon
+
+    return [commit for commit in cluster.patiently(ask) if not topics or commit.topic in topics]
 
 
 def _commits(told: Any, group: str) -> Iterator[Commit]:
     (answer,) = getattr(told, "groups", None) or (told,)
-    if getattr(answer, "error_code", Code.NONE) != Code.NONE:
-        raise Failed(f"group {group}: {Code(answer.error_code).name}")
+    _check(getattr(answer, "error_code", Code.NONE), f"group {group}")
     for topic in answer.topics:
         for each in topic.partitions:
             if each.error_code == Code.NONE and each.committed_offset >= 0:
@@ -103,6 +111,13 @@ def _commits(told: Any, group: str) -> Iterator[Commit]:
 def _coordinator(cluster: Cluster, group: str) -> tuple[str, int]:
     told = cluster.ask_any(FIND_COORDINATOR, {"key": group, "key_type": GROUP, "coordinator_keys": (group,)})
     (found,) = getattr(told, "coordinators", None) or (told,)
-    if found.error_code != Code.NONE:
-        raise Failed(f"group {group}: {Code(found.error_code).name}")
+    _check(found.error_code, f"group {group}")
     return found.host, found.port
+
+
+def _check(code: int, of: str) -> None:
+    """Raises Passing where the same question is worth asking again, as clients do, and Failed where it is not."""
+    if code in SETTLING:
+        raise Passing(f"{of}: {Code(code).name}")
+    if code != Code.NONE:
+        raise Failed(f"{of}: {Code(code).name}")

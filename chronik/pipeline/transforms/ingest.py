@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -31,10 +32,11 @@ def judged(records: DataFrame, form: Form) -> DataFrame:
         case Kind.RAW:
             return dated.withColumn(READ, F.col("value")).withColumn(REASON, F.lit(None).cast("string"))
         case Kind.JSON:
-            return _text_read(dated, F.from_json(_text(), _with_corrupt(form), _PERMISSIVE), _json_rules())
+            return _text_read(dated, F.from_json(_text(), _with_corrupt(form.schema), _PERMISSIVE), _json_rules())
         case Kind.CSV:
             said = {**_PERMISSIVE, "sep": form.delimiter}
-            return _text_read(dated, F.from_csv(_text(), _with_corrupt(form).toDDL(), said), _csv_rules())
+            read = F.from_csv(_line(), _with_corrupt(form.schema_of_lines()).toDDL(), said)
+            return _placed(_text_read(dated, read, _csv_rules(form.delimiter)), form)
         case Kind.AVRO:
             return _avro_read(dated, form)
 
@@ -91,9 +93,14 @@ def _text() -> Column:
     return F.col("value").cast("string")
 
 
-def _with_corrupt(form: Form) -> StructType:
-    assert form.schema is not None
-    return StructType([*form.schema.fields, StructField(CORRUPT, StringType(), True)])
+def _line() -> Column:
+    """Of CSV. The end of the line is not the end of its last field."""
+    return F.rtrim(_text(), F.lit("\r\n"))
+
+
+def _with_corrupt(schema: StructType | None) -> StructType:
+    assert schema is not None
+    return StructType([*schema.fields, StructField(CORRUPT, StringType(), True)])
 
 
 def _text_read(dated: DataFrame, read: Column, rules: list[Check]) -> DataFrame:
@@ -101,6 +108,17 @@ def _text_read(dated: DataFrame, read: Column, rules: list[Check]) -> DataFrame:
     rows = dated.withColumn(READ, read).withColumn(REASON, reason([utf8, *rules]))
     # A tombstone stays one: without the `when` it would become a struct of nulls.
     return rows.withColumn(READ, F.when(F.col("value").isNotNull(), F.col(READ).dropFields(CORRUPT)))
+
+
+def _placed(rows: DataFrame, form: Form) -> DataFrame:
+    """What was read from lines, where the table has it. A column that lines do not have is null."""
+    assert form.schema is not None
+    there = form.schema_of_lines().names
+    columns = [
+        (F.col(READ)[each.name] if each.name in there else F.lit(None)).cast(each.dataType).alias(each.name)
+        for each in form.schema.fields
+    ]
+    return rows.withColumn(READ, F.when(F.col(READ).isNotNull(), F.struct(*columns)))
 
 
 def _fits() -> Column:
@@ -114,11 +132,38 @@ def _json_rules() -> list[Check]:
     return [
         Check("not JSON", lambda: _fits() | is_json()),
         Check("JSON that is not of the schema", lambda: _fits() | ~is_json()),
+        Check("more than one JSON value", lambda: F.col("value").isNull() | ~_fits() | _is_alone()),
     ]
 
 
-def _csv_rules() -> list[Check]:
-    return [Check("CSV that is not of the schema", _fits)]
+def _is_alone() -> Column:
+    """Whether nothing follows the first JSON value: Spark reads it, and looks at nothing behind it.
+
+    As the only element of a list it makes one, and two with another behind it. Only what closes the list itself could
+    make one of the two come out right. Such a thing has a `]`, and so has every other list: only then both are asked.
+    """
+    alone, followed = (F.concat(F.lit("["), _text(), F.lit(end)) for end in ("\n]", "\n,1]"))
+    length = F.json_array_length
+    usual = (length(followed) == 2) & (~_text().contains("]") | (length(alone) == 1))
+    # That function knows no NaN and Infinity. This one is slower, and knows all that `from_json` does.
+    sizes = (F.size(F.from_json(text, "array<string>")) for text in (alone, followed))
+    unusual = [size == wanted for size, wanted in zip(sizes, (1, 2), strict=True)]
+    return F.coalesce(usual, F.lit(False)) | (unusual[0] & unusual[1])
+
+
+def _csv_rules(delimiter: str) -> list[Check]:
+    # A field between quotes may have line breaks in it. Possessive: else Java's stack is as deep as a field is long.
+    between = re.escape(delimiter)
+    quoted = rf'(?s)(^|{between})"(?:[^"\\]|\\.|"")*+"(?={between}|$)'
+
+    def is_one_line() -> Column:
+        bare = F.regexp_replace(_line(), quoted, "$1")
+        return F.col("value").isNull() | ~_line().rlike("[\r\n]") | ~bare.rlike("[\r\n]")
+
+    return [
+        Check("CSV that is not of the schema", _fits),
+        Check("more than one line of CSV", lambda: ~_fits() | is_one_line()),
+    ]
 
 
 def _avro_read(dated: DataFrame, form: Form) -> DataFrame:

@@ -11,6 +11,8 @@ from pyspark.sql.types import BooleanType, LongType, StructField, StructType
 from chronik.pipeline import schemas
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
     from pyspark.sql import Column, DataFrame
 
@@ -127,6 +129,19 @@ def sequence_findings(parts: DataFrame, bounds: DataFrame) -> DataFrame:
     return explained.withColumn("reason", reason).select(*schemas.SEQUENCE_FINDINGS.names)
 
 
+def counted_on(sequence: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Numbers that begin at 0 again after the last, as if they went on. In the order of writing.
+
+    Each is taken to be as near as can be to the one that was due: whoever skips numbers skips less than half of all.
+    """
+    import numpy as np
+
+    due = sequence[:-1] + size[:-1]
+    ahead = (sequence[1:] - due + SEQUENCES // 2) % SEQUENCES - SEQUENCES // 2
+    start = sequence[0] + np.concatenate(([0], np.cumsum(size[:-1] + ahead)))
+    return start + SEQUENCES if start.min() < 0 else start
+
+
 def _swept(table: pa.Table) -> pa.Table:
     """One producer's numbers, swept as offsets are: the offset of a record is its position in the order of writing."""
     import numpy as np
@@ -134,10 +149,9 @@ def _swept(table: pa.Table) -> pa.Table:
 
     from chronik.pipeline import sweep as s
 
-    start = table["sequence"].to_numpy().astype(np.int64)
+    table = table.sort_by("start_offset")
     size, offset = table["size"].to_numpy(), table["start_offset"].to_numpy()
-    if start.max() - start.min() > SEQUENCES // 2:  # they have begun at 0 again
-        start = np.where(start < SEQUENCES // 2, start + SEQUENCES, start)
+    start = counted_on(table["sequence"].to_numpy().astype(np.int64), size)
     low, high = start.min(), (start + size).max()
     runs = s.Runs(
         np.append(np.full(len(start), s.RECEIVED), s.RANGE),

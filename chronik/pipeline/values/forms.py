@@ -38,9 +38,29 @@ class Form:
     delimiter: str = ","
     """Between the fields of CSV."""
     is_inferred: bool = False
+    line: tuple[str, ...] = ()
+    """The columns of a line of CSV, in its order. A table may have others, and in another order. None: as the table."""
 
     def with_schema(self, schema: StructType) -> Form:
         return replace(self, schema=schema)
+
+    def schema_of_lines(self) -> StructType:
+        """CSV has no names: what a field means is its place in the line."""
+        from pyspark.sql.types import StructType
+
+        assert self.schema is not None
+        return StructType([self.schema[name] for name in self.line]) if self.line else self.schema
+
+    def said(self) -> dict[str, object]:
+        """All that decides which values can be read, to be kept as JSON and compared with what is said later."""
+        return {
+            "kind": str(self.kind),
+            "schema": None if self.schema is None or self.is_inferred else self.schema.jsonValue(),
+            "avro": None if self.avro is None else self.avro.text,
+            "schema_id": self.schema_id,
+            "delimiter": self.delimiter,
+            "is_inferred": self.is_inferred,
+        }
 
 
 def read_form(
@@ -105,4 +125,5 @@ def _columns(form: Form, text: str, file: Path) -> Form:
         check_names(schema)
     except OtherSchema as problem:
         raise CannotRun(f"{file}: {problem}") from problem
-    return form.with_schema(nullable(schema))
+    line = tuple(schema.names) if form.kind == Kind.CSV else ()
+    return replace(form, schema=nullable(schema), line=line)

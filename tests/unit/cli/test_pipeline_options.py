@@ -11,6 +11,7 @@ import typer
 from chronik.cli.errors import CliError
 from chronik.cli.pipeline_ingest import topic_options
 from chronik.cli.pipeline_options import EXIT_INTERRUPTED, kafka_options, spark_errors, with_retries
+from chronik.pipeline.topics.options import cluster_options
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,11 @@ def test_the_command_line_is_there_without_loading_spark() -> None:
     assert "typer" in loaded
     for name in ("deltalake", "numba", "numpy", "pandas", "pyarrow", "pyspark"):
         assert f"'{name}'" not in loaded
+
+
+def test_an_address_is_understood_as_by_the_other_commands() -> None:
+    """They have tried whether somebody answers there before Spark is started."""
+    options = kafka_options("localhost, [::1]:1,h:2")
+
+    assert options["kafka.bootstrap.servers"] == "localhost:9092,[::1]:1,h:2"
+    assert cluster_options(options).bootstrap == (("localhost", 9092), ("::1", 1), ("h", 2))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from chronik.core.errors import Corrupt
 from chronik.pipeline.problems import CannotRun, in_words, plain_errors
 from chronik.pipeline.topics.client import NoSuchTopic
 
@@ -30,6 +31,17 @@ FromPy4j.__module__ = "py4j.protocol"
 
 def test_our_words_are_found_in_a_java_error() -> None:
     assert in_words(FromSpark(TRACEBACK)) == "there is no topic 'ordres'"
+
+
+def test_a_batch_that_does_not_check_out_is_said_with_its_place() -> None:
+    words = "orders-0 at offset 17: the checksum is wrong"
+    went_through_java = (
+        f"An error occurred while calling o5.save.\nTraceback\nchronik.core.errors.Corrupt: {words}\n\tat x"
+    )
+
+    assert in_words(FromPy4j(went_through_java)) == words
+    with pytest.raises(CannotRun, match=words), plain_errors():
+        raise Corrupt("orders-0 at offset 17", "the checksum is wrong")
 
 
 def test_a_full_disk_is_called_one() -> None:

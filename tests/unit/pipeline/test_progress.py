@@ -26,6 +26,15 @@ def test_the_bar_says_rows_rate_lag_and_partitions() -> None:
     assert bar.words(elapsed_s=10) == "120,000 rows · 12,000 a second · 3,000 to go · 1 partition"
 
 
+def test_the_bar_says_which_part_of_a_job_it_is_at() -> None:
+    bar = Bar()
+
+    bar.show(step="reading the trace")
+    bar.show(step="drawing the page", rows=10)
+
+    assert bar.words(elapsed_s=10) == "drawing the page · 10 rows · 1 a second"
+
+
 def test_nothing_known_is_nothing_said() -> None:
     assert Bar().words(elapsed_s=1) == ""
 
