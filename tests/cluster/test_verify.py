@@ -3,6 +3,7 @@ arrive is accounted for."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -15,6 +16,8 @@ from chronik.verify.run import verify
 from chronik.verify.settings import Acks, ClientName, Settings
 from chronik.verify.verdict import Outcome
 from tests.cluster.support import leader_of, wait_until_in_sync
+
+SEED_MESSAGES = int(os.environ.get("CHRONIK_SEED_MESSAGES", "5000"))  # `make soak`: a million
 
 
 @pytest.fixture
@@ -56,7 +59,9 @@ def check_accounted(result: Result) -> None:
 def test_the_seed_run_passes_with_every_client_and_acks(
     cluster: RunningCluster, history: History, client: ClientName, acks: Acks, node_id: int
 ) -> None:
-    check_passed(run(cluster, history, node_id, client=client, acks=acks))
+    timeout_s = max(60.0, SEED_MESSAGES / 2_000)
+    result = run(cluster, history, node_id, client=client, acks=acks, messages=SEED_MESSAGES, timeout_s=timeout_s)
+    check_passed(result, SEED_MESSAGES)
 
 
 def test_the_seed_run_passes_with_a_longer_time_and_larger_polls(cluster: RunningCluster, history: History) -> None:
