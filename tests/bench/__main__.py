@@ -1,6 +1,6 @@
 """The command line of the bench; `chronik bench` is the same.
 
-chronik bench run [ROW ...] [--rounds N] [--quick]    measure, print, keep in bench-results/
+chronik bench run [ROW ...] [--rounds N] [--minutes M] [--quick]    measure, print, keep in bench-results/
 chronik bench show [RESULT]                           the newest if none is named
 chronik bench compare BEFORE AFTER                    two results beside each other
 chronik bench report [RESULT] [--out PAGE]            one page with pictures
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import sys
 import tempfile
@@ -65,6 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("run", help="measure rows, print the figures and keep them in bench-results/")
     command.add_argument("rows", nargs="*", metavar="ROW", help="B1 to B12 or names (`chronik bench rows`); else all")
     command.add_argument("--rounds", type=int, help="how often each case is run (5; quick: 1)")
+    command.add_argument(
+        "--minutes", type=float, default=math.inf, help="begin no round that would end later than that"
+    )
     command.add_argument("--quick", action="store_const", dest="scale", const="quick", default="full", help="do less")
     command.add_argument("--scale", choices=sorted(SCALES), help="how much to do")
     command.add_argument("--peer", choices=("kafka", "none"), default="kafka", help="whom to measure beside Chronik")
@@ -102,7 +106,7 @@ def _run(asked: argparse.Namespace) -> int:
     if scale.is_quick and not asked.rows:
         rows = [row for row in rows if row.has_peer]
     systems, left_out = systems_for(rows, asked.peer)
-    return measure(rows, systems, left_out, scale, asked.rounds or scale.rounds, asked.out)
+    return measure(rows, systems, left_out, scale, asked.rounds or scale.rounds, asked.minutes * 60, asked.out)
 
 
 def systems_for(rows: list[Row], peer: str) -> tuple[list[System], list[str]]:
@@ -120,7 +124,13 @@ def systems_for(rows: list[Row], peer: str) -> tuple[list[System], list[str]]:
 
 
 def measure(
-    rows: list[Row], systems: list[System], left_out: list[str], scale: Scale, rounds: int, out: Path | None
+    rows: list[Row],
+    systems: list[System],
+    left_out: list[str],
+    scale: Scale,
+    rounds: int,
+    limit_s: float,
+    out: Path | None,
 ) -> int:
     # Not in /tmp, which is in memory on many machines: syncing there costs nothing.
     results.RESULTS_DIR.mkdir(parents=True, exist_ok=True)
@@ -142,7 +152,7 @@ def measure(
                 print(f"{time.monotonic() - started:7.1f} s  {what}", file=sys.stderr, flush=True)
 
         try:
-            run(result, rows, systems, scale, scratch, announce)
+            run(result, rows, systems, scale, scratch, announce, limit_s)
         finally:
             # An hour of rounds is not lost with the last of them.
             if result.measured:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 import subprocess
 import time
@@ -81,11 +82,18 @@ def run(
     scale: Scale,
     scratch: Path,
     announce: Announce,
+    limit_s: float = math.inf,
 ) -> None:
-    """Every case once against each system, then all again; the figures go to `result`."""
+    """Every case once against each system, then all again; the figures go to `result`. A round that would not be over
+    in time, if it took as long as the one before, is not begun."""
     gathering = Gathering(result)
     started = time.monotonic()
+    took_s = 0.0
     for round_number in range(1, result.rounds + 1):
+        began = time.monotonic()
+        if round_number > 1 and began - started + took_s > limit_s:
+            result.rounds = round_number - 1
+            break
         for case, system in steps_of(rows, systems, scale, round_number):
             wanted = rows_with(case, rows)
             names = ", ".join(row.code or row.name for row in wanted)
@@ -100,6 +108,7 @@ def run(
                 gathering.take_series(row, system, bench.series)
             result.ratios = ratios(result.measured, rows)
             result.seconds = round(time.monotonic() - started, 1)
+        took_s = time.monotonic() - began
     shutil.rmtree(scratch / "case", ignore_errors=True)
     result.seconds = round(time.monotonic() - started, 1)
 

@@ -88,6 +88,16 @@ def test_a_long_case_is_not_in_every_round(tmp_path: Path) -> None:
     assert count_of_steps([row], [Chronik()], TINY, rounds=3) == len(told)
 
 
+def test_a_round_that_would_not_be_over_in_time_is_not_begun(tmp_path: Path) -> None:
+    row = Row("row", "A row", (Figure("speed", "m/s"),), (Case("case", lambda bench: {"case": {"speed": 1.0}}),))
+    result = an_empty_result(rounds=3)
+
+    run(result, [row], [Chronik()], TINY, tmp_path, lambda what: None, limit_s=0.0)
+
+    assert result.rounds == 1
+    assert [each.values for each in result.measured] == [[1.0]]
+
+
 def test_a_goal_is_held_against_the_median_of_the_rounds() -> None:
     row = Row("row", "A row", (Figure("cost", "s", at_most(10)), Figure("speed", "m/s", at_least(10))), ())
     result = an_empty_result(rounds=3)
