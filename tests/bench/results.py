@@ -170,7 +170,7 @@ def _machine(scratch: Path) -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "filesystem": _filesystem(scratch),
         # How many cores others use. The report says so when it is high: such figures are no good to publish.
-        "load_before": round(psutil.cpu_percent(LOOK_S) * psutil.cpu_count() / 100, 2),
+        "load_before": round(psutil.cpu_percent(LOOK_S) * (os.cpu_count() or 1) / 100, 2),
     }
 
 
