@@ -131,6 +131,8 @@ def consume(bootstrap: str, node_pids: list[int], topic: str, messages: int, val
             "enable.auto.commit": False,
             "auto.offset.reset": "error",
             "queued.min.messages": 1_000_000,
+            # With 64 MB it stops to fetch for a second when an answer comes sooner than the messages are taken.
+            "queued.max.messages.kbytes": 1_000_000,
         }
     )
     partitions = len(consumer.list_topics(topic, timeout=TIMEOUT_S).topics[topic].partitions)
