@@ -100,6 +100,7 @@ def _why_missing(client: str) -> str | None:
     program, part = {
         "franz-go": ("go", FRANZ_GO),
         "kcat": ("kcat", None),
+        "openssl": ("openssl", None),
         "kafkajs": ("node", CLIENTS / "node" / "node_modules" / "kafkajs"),
         "java client": ("javac", jars_of("client")),
         "kafka tools": ("java", jars_of("tools")),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
 import ssl
 import struct
@@ -17,6 +16,7 @@ import pytest
 
 from chronik.pipeline.topics.connection import Connection, Unreachable
 from chronik.pipeline.topics.options import ClientOptions, cluster_options
+from tests.clients.support import needs
 
 Answer = Callable[[int, bytes], bytes]
 """From the request's key and its bytes behind the header to the answer's bytes behind the correlation id."""
@@ -142,8 +142,7 @@ def certified(folder: Path, name: str) -> tuple[str, str]:
 
 @pytest.fixture
 def node(tmp_path: Path) -> tuple[str, str]:
-    if shutil.which("openssl") is None:
-        pytest.skip("no certificates can be made here: openssl is not installed")
+    needs("openssl")  # makes the certificates
     return certified(tmp_path, "node")
 
 
