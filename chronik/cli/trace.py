@@ -177,7 +177,7 @@ def _kinds(asked: list[str] | None, *, has_state: bool) -> list[str]:
 
 def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
     if as_json:
-        from chronik.trace.events import to_lines
+        from chronik.trace.lines import to_lines
 
         def print_as_json(event: AnyEvent) -> None:
             sys.stdout.write(to_lines([event]).decode())

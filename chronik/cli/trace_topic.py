@@ -10,7 +10,8 @@ import msgspec
 
 from chronik.cli.connect import ANSWER_TIMEOUT_S, client_settings, plain_errors
 from chronik.core.machines.metadata.names import TRACE_TOPIC
-from chronik.trace.events import AnyEvent, from_lines
+from chronik.trace.events import AnyEvent
+from chronik.trace.lines import from_lines
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer

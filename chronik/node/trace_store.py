@@ -154,7 +154,8 @@ class TraceStore:
         home = self._home()
         if home is None:
             return False
-        from chronik.trace.events import SCHEMA_VERSION, EventsLost, to_lines  # loaded by who made the events
+        from chronik.trace.events import EventsLost  # loaded by who made the events
+        from chronik.trace.lines import SCHEMA_VERSION, to_lines
 
         node_id, chunks = self._recorder.node_id, self._first_pending()
         lines = b"".join(chunk.lines for chunk in chunks)

@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from chronik.trace.events import AnyEvent, from_lines
+from chronik.trace.events import AnyEvent
+from chronik.trace.lines import from_lines
 from chronik.trace.stalls import Limits, find
 from chronik.trace.stalls.limits import EVENTS_MAX, WINDOW_MS
 from chronik.trace.stalls.window import fit

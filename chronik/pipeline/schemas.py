@@ -22,7 +22,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from chronik.trace.events import AnyEvent, Batch, ProducedBatches
+from chronik.trace.events import AnyEvent
+from chronik.trace.lines import Answered, Batch, BatchRun, ProducedBatches, Taken
 
 
 def _columns(**types: DataType) -> list[StructField]:
@@ -225,10 +226,12 @@ SEQUENCE_FINDINGS = StructType(
 TRACE_HEAD = StructType(_columns(kind=_TEXT, at_us=_LONG, node=_INT, topic=_TEXT, partition=_INT))
 """What can be asked of most events before their kind is known; see `event_schema`."""
 
+BATCH_RUN = str(BatchRun.__struct_config__.tag)
 PRODUCED_BATCHES = str(ProducedBatches.__struct_config__.tag)
-"""The kind of event that stands for many batches; it is only written, readers are given two events for each."""
-BATCH_FIELDS = Batch._fields
-"""What the array of each batch holds, in this order."""
+"""The kinds of line that stand for many batches, the second in version 3 of the schema only: they are only written,
+readers are given two events for each batch."""
+TAKEN_FIELDS, ANSWERED_FIELDS, BATCH_FIELDS = Taken._fields, Answered._fields, Batch._fields
+"""What their arrays hold, in this order."""
 
 
 @cache

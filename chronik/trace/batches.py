@@ -1,28 +1,29 @@
 """Batches from their append to their answer, as they are told to the trace.
 
-Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended, with
-what is at hand. Nobody notes when it is answered: what is safe is answered in the order of offsets, many at a time, so
-it is noted how far a partition was safe and when (`released`), and the answers follow from that when the recorder
-writes down what there is. Only who is refused after all is noted by himself. Batches of a connection to a partition
-are told together: a *run* is one event, with a row of numbers for each batch.
+Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended, in
+the form in which it is written down. Nobody notes when it is answered: what is safe is answered in the order of
+offsets, many at a time, so it is noted how far a partition was safe and when (`released`), and how many batches each of
+these moments answered is worked out when the recorder writes down what there is. Only who is refused after all is noted
+by himself. Batches of a connection to a partition are told together: a *run* is one event.
 """
 
 from __future__ import annotations
 
 import struct
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol, TypeAlias, cast
+from operator import itemgetter
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
 from chronik.core.log.log import Appended
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import Buffer
-from chronik.trace.events import Batch, ProduceAnswered, ProduceAppended, ProducedBatches, Written
+from chronik.trace.events import ProduceAnswered
+from chronik.trace.lines import Answered, BatchRun, Taken, Written, took_us
 
 _read_producer = struct.Struct(">qhi").unpack_from  # producer id, epoch and first sequence number
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
-UNANSWERED = -1  # as the time of an answer
 
 
 class Client(Protocol):
@@ -38,18 +39,15 @@ class Client(Protocol):
     def connection_id(self) -> int: ...
 
 
-Note: TypeAlias = tuple[
-    Replica, int, Client, int, int, int, Appended, tuple[int, int, int], int, int, int, tuple[int, ...]
-]
-"""A batch as it was appended. First what makes it one of a run: replica, acks, client and leader epoch. Then when that
-began and the watermark at that time, where it is, producer id, epoch and sequence, bytes; and where it was safe at
-once, the time then, the watermark and the set in sync."""
+Note: TypeAlias = tuple[Any, ...]
+"""A batch as it was appended: the fields of lines.Taken, bare."""
+_APPENDED_NS = Taken._fields.index("appended_ns")
+_BASE_OFFSET = Taken._fields.index("base_offset")
+_LAST_OFFSET = Taken._fields.index("last_offset")
+_last_offset = itemgetter(_LAST_OFFSET)
 
-Run: TypeAlias = tuple[Replica, int, Client, int]
-"""What its batches have in common: the beginning of a Note."""
-
-Row: TypeAlias = tuple[int, int, int, int, int, int, int, int, bool, int, int, tuple[int, ...]]
-"""A batch as it is written: the fields of events.Batch."""
+Answer: TypeAlias = tuple[int, int, int, tuple[int, ...]]
+"""The fields of lines.Answered, bare."""
 
 
 class Release(NamedTuple):
@@ -61,6 +59,45 @@ class Release(NamedTuple):
     safe_end: int
 
 
+class Run:
+    """Batches that one connection sent to one partition in one leader epoch, since a run was last told."""
+
+    __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
+
+    def __init__(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> None:
+        self.replica = replica
+        self.acks = acks
+        self.client = client
+        self.leader_epoch = leader_epoch
+        self.batches: list[Note] = []  # that were safe when they were appended
+        self.answers: list[Answer] = []  # one for each of those
+        self.waiting: list[Note] = []  # for their answer
+
+    def event(self, at_us: int, node_id: int) -> BatchRun:
+        client, replica = self.client, self.replica
+        who = replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+        batches, answers = cast("list[Taken]", self.batches), cast("list[Answered]", self.answers)
+        return BatchRun(at_us, node_id, *who, self.acks, self.leader_epoch, batches, answers)
+
+    def answer(self, releases: Sequence[Release]) -> list[Note]:
+        """Take up those that these answered, and give back the others."""
+        waiting, self.waiting = self.waiting, []
+        ends = list(map(_last_offset, waiting))
+        if sorted(ends) != ends:  # the retry of one that waits comes after later ones, and is answered with the first
+            waiting.sort(key=_last_offset)
+            ends.sort()
+        done = 0
+        answers: list[Answer] = []
+        for release, reached in zip(releases, _reached(self.acks, releases), strict=True):
+            until = bisect_left(ends, reached, done)
+            if until > done:
+                answers.append((until - done, *release[:3]))
+                done = until
+        self.batches = waiting[:done] + self.batches  # a retry that was answered at once stands behind the first one
+        self.answers = answers + self.answers
+        return waiting[done:]
+
+
 class Batches:
     """Those that were appended and not written down yet."""
 
@@ -68,9 +105,10 @@ class Batches:
         self.now_ns = now_ns
         self._node_id = node_id
         self._put = put
-        self._notes: list[Note] = []
-        self._left = 0  # of those, how many waited for an answer when the others were told of
-        self._told: list[Note] = []  # as appended, since their answers were long in coming
+        self._runs: dict[tuple[Replica, int, Client, int], Run] = {}
+        self._run: Run | None = None  # of those, the one that was added to last: mostly the next batch is of it too
+        self._left = 0  # batches that waited for an answer when the others were told of
+        self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
         self._hung_up_ns: dict[int, int] = {}  # connections that ended while somebody waited there, and when
         self.releases: dict[Replica, list[Release]] = {}  # of partitions that somebody waits for
@@ -78,7 +116,7 @@ class Batches:
     @property
     def count(self) -> int:
         """Those that came since the others were told of, or left to wait."""
-        return len(self._notes) - self._left
+        return sum(len(run.batches) + len(run.waiting) for run in self._runs.values()) - self._left
 
     def appended(
         self,
@@ -91,30 +129,32 @@ class Batches:
         records: Buffer,
     ) -> None:
         """A batch is in the log, or was already. Time and watermark are those before: both may have gone on."""
-        watermark = replica.high_watermark
-        if appended.last_offset < (watermark if acks == ACKS_ALL else replica.safe_end):
-            answered_ns = self.now_ns()
-            in_sync = _in_sync(replica)
-        else:
-            answered_ns, in_sync = UNANSWERED, ()
-            if acks and replica not in self.releases:
-                self.releases[replica] = []
-        self._notes.append(
-            (
-                replica,
-                acks,
-                client,
-                replica.leader_epoch,
-                began_ns,
-                watermark_before,
-                appended,
-                _read_producer(records, _PRODUCER_AT),
-                len(records),
-                answered_ns,
-                watermark,
-                in_sync,
-            )
-        )
+        run = self._run
+        if (
+            run is None
+            or run.replica is not replica
+            or run.client is not client
+            or run.acks != acks
+            or run.leader_epoch != replica.leader_epoch
+        ):
+            run = self._run = self._run_of(replica, acks, client, replica.leader_epoch)
+        # Two sums of tuples take a third of the time of one tuple with stars.
+        note = (began_ns, watermark_before, len(records)) + _read_producer(records, _PRODUCER_AT) + appended  # noqa: RUF005
+        if acks and appended.last_offset < (replica.high_watermark if acks == ACKS_ALL else replica.safe_end):
+            run.batches.append(note)
+            run.answers.append((1, self.now_ns(), replica.high_watermark, _in_sync(replica)))
+            return
+        waiting = run.waiting
+        if not waiting and acks:
+            self.releases.setdefault(replica, [])
+        waiting.append(note)
+
+    def _run_of(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> Run:
+        which = replica, acks, client, leader_epoch
+        run = self._runs.get(which)
+        if run is None:
+            run = self._runs[which] = Run(*which)
+        return run
 
     def released(self, replica: Replica) -> None:
         """It is safe further than before; for one of `releases`. Who waited for that is about to be answered."""
@@ -134,128 +174,86 @@ class Batches:
     def tell(self, unanswered_us: int = 0) -> None:
         """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
         waited for one for so long."""
-        now_us = self.now_ns() // 1000
-        notes, self._notes = self._notes, []
+        now_ns = self.now_ns()
+        runs, self._runs, self._run = self._runs, {}, None
         releases, self.releases = self.releases, {}
         self._tell_late_answers(releases)
-        runs: dict[Run, list[Note]] = {}
-        for note in notes:
-            run = note[:4]
-            noted = runs.get(run)
-            if noted is None:
-                runs[run] = [note]
+        self._left = 0
+        for run in runs.values():
+            refused = self._take_refused(run) if self._refused else []
+            if run.acks == 0:  # nobody is answered
+                unanswered, run.waiting = run.waiting, []
             else:
-                noted.append(note)
-        for run, noted in runs.items():
-            if run[1] == 0:  # nobody is answered
-                for note in noted:
-                    self._tell_appended(note)
-                continue
-            is_gone = run[2].connection_id in self._hung_up_ns
-            until_us = now_us if is_gone else now_us - unanswered_us
-            if rows := self._answered(noted, run[1], self._heard(releases, run), until_us):
-                batches = cast("list[Batch]", rows)
-                self._put(ProducedBatches(now_us, self._node_id, *_where(run), run[1], run[3], batches))
+                is_gone = run.client.connection_id in self._hung_up_ns
+                until_ns = now_ns if is_gone else now_ns - unanswered_us * 1000
+                unanswered = self._leave(run, run.answer(self._heard(releases, run)), until_ns)
+            run.batches += refused + unanswered  # behind those that `answers` count
+            if run.batches:
+                self._put(run.event(now_ns // 1000, self._node_id))
         if self._hung_up_ns:
-            self._told = [note for note in self._told if note[2].connection_id not in self._hung_up_ns]
+            self._told = [told for told in self._told if told[0].client.connection_id not in self._hung_up_ns]
             self._hung_up_ns.clear()
         self._refused.clear()
-        self._left = len(self._notes)
 
-    def _heard(self, releases: dict[Replica, list[Release]], run: Run | Note) -> list[Release]:
+    def _heard(self, releases: dict[Replica, list[Release]], run: Run) -> list[Release]:
         """Those of a partition while the client was there."""
-        here = releases.get(run[0], [])
-        gone_ns = self._hung_up_ns.get(run[2].connection_id)
+        here = releases.get(run.replica, [])
+        gone_ns = self._hung_up_ns.get(run.client.connection_id)
         return here if gone_ns is None else [release for release in here if release.at_ns < gone_ns]
 
-    def _answered(self, notes: list[Note], acks: int, releases: list[Release], until_us: int) -> list[Row]:
-        """Those of a run that were answered. Of the others, those that have waited since `until_us` are told now, and
-        the rest wait for the next time."""
-        reached, is_any_refused = _reached(acks, releases), bool(self._refused)
-        rows: list[Row] = []
-        for note in notes:
-            _, _, _, _, began_ns, before, appended, producer, size_bytes, at_ns, watermark, in_sync = note
-            base_offset, last_offset, _, is_new = appended
-            if is_any_refused and self._was_refused(note):
-                self._tell_appended(note)
-                continue
-            if at_ns == UNANSWERED:
-                place = bisect_right(reached, last_offset)
-                if place == len(reached):
-                    self._leave(note, until_us)
-                    continue
-                at_ns, watermark, in_sync, _ = releases[place]
-            began_us = began_ns // 1000
-            took_us = at_ns // 1000 - began_us if at_ns > began_ns else 0  # clocks may be set back
-            id_, epoch, sequence = producer
-            rows.append(
-                (
-                    began_us,
-                    took_us,
-                    id_,
-                    epoch,
-                    sequence,
-                    base_offset,
-                    last_offset + 1,
-                    size_bytes,
-                    not is_new,
-                    before,
-                    watermark,
-                    in_sync,
-                )
-            )
-        return rows
-
-    def _leave(self, note: Note, until_us: int) -> None:
-        """It is not answered yet."""
-        self.releases.setdefault(note[0], [])
-        if note[4] // 1000 > until_us:
-            self._notes.append(note)
-        else:
-            self._tell_appended(note)
-            self._told.append(note)
+    def _leave(self, run: Run, unanswered: list[Note], until_ns: int) -> list[Note]:
+        """They are not answered yet: those that have waited since `until_ns` are told now, the rest the next time."""
+        late: list[Note] = []
+        for note in unanswered:
+            self.releases.setdefault(run.replica, [])
+            if note[_APPENDED_NS] > until_ns:
+                self._run_of(run.replica, run.acks, run.client, run.leader_epoch).waiting.append(note)
+                self._left += 1
+            else:
+                late.append(note)
+                self._told.append((run, note))
+        return late
 
     def _tell_late_answers(self, releases: dict[Replica, list[Release]]) -> None:
         told, self._told = self._told, []
-        for note in told:
-            if self._was_refused(note):
+        for run, note in told:
+            if self._was_refused(run, note):
                 continue
-            heard = self._heard(releases, note)
-            place = bisect_right(_reached(note[1], heard), note[6].last_offset)
+            heard = self._heard(releases, run)
+            place = bisect_right(_reached(run.acks, heard), note[_LAST_OFFSET])
             if place < len(heard):
-                self._tell_answered(note, heard[place])
+                self._tell_answered(run, note, heard[place])
             else:
-                self._told.append(note)
-                self.releases[note[0]] = []
+                self._told.append((run, note))
+                self.releases[run.replica] = []
 
-    def _was_refused(self, note: Note) -> bool:
+    def _take_refused(self, run: Run) -> list[Note]:
+        """Out of the run: whoever is refused is not answered."""
+        batches, answers, waiting = run.batches, run.answers, run.waiting
+        kept = [not self._was_refused(run, note) for note in batches]
+        refused = [note for note, is_kept in zip(batches, kept, strict=True) if not is_kept]
+        run.batches = [note for note, is_kept in zip(batches, kept, strict=True) if is_kept]
+        run.answers = [answer for answer, is_kept in zip(answers, kept, strict=True) if is_kept]
+        run.waiting = []
+        for note in waiting:
+            (refused if self._was_refused(run, note) else run.waiting).append(note)
+        return refused
+
+    def _was_refused(self, run: Run, note: Note) -> bool:
         """Asked of the older ones first: a producer that is refused sends the same batch again, and may be answered."""
-        which = note[0], note[2], note[6].base_offset
+        which = run.replica, run.client, note[_BASE_OFFSET]
         if not self._refused[which]:
             return False
         self._refused[which] -= 1
         return True
 
-    def _tell_appended(self, note: Note) -> None:
-        _, acks, _, leader_epoch, began_ns, watermark, appended, producer, size_bytes = note[:9]
-        written = appended.base_offset, appended.last_offset + 1, size_bytes
-        about = *_where(note), acks, *producer, *written
-        self._put(
-            ProduceAppended(began_ns // 1000, self._node_id, *about, not appended.is_new, leader_epoch, watermark)
-        )
-
-    def _tell_answered(self, note: Note, release: Release) -> None:
-        _, acks, _, _, began_ns, before, appended = note[:7]
-        began_us = began_ns // 1000
-        at_us = max(release.at_ns // 1000, began_us)  # clocks may be set back
-        offsets = appended.base_offset, appended.last_offset + 1, before, release.watermark
-        where = _where(note)
-        self._put(ProduceAnswered(at_us, self._node_id, *where, acks, *offsets, release.in_sync, at_us - began_us))
-
-
-def _where(run: Run | Note) -> tuple[str, int, str, str, int]:
-    replica, client = run[0], run[2]
-    return replica.topic, replica.partition, client.client_id, client.client_host, client.connection_id
+    def _tell_answered(self, run: Run, note: Note, release: Release) -> None:
+        batch, client = Taken(*note), run.client
+        took = took_us(batch.appended_ns, release.at_ns)
+        where = run.replica.topic, run.replica.partition, client.client_id, client.client_host, client.connection_id
+        offsets = batch.base_offset, batch.last_offset + 1, batch.watermark_before, release.watermark
+        at_us = batch.appended_ns // 1000 + took
+        self._put(ProduceAnswered(at_us, self._node_id, *where, run.acks, *offsets, release.in_sync, took))
 
 
 def _in_sync(replica: Replica) -> tuple[int, ...]:

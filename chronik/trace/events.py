@@ -1,7 +1,8 @@
 """What happened, step by step: one event a step and partition of a request, never one a record.
 
 The JSON of these is what the trace topic holds and the pipeline reads (docs/trace.md), so a field is never renamed and
-never changes its meaning: new ones are added with a default, and `SCHEMA_VERSION` says that there are more.
+never changes its meaning: new ones are added with a default, and the version of the schema says that there are more.
+How they are written down, many batches in a line, is in lines.py.
 
 Offsets are half-open ranges: `to_offset` is the first one that is not meant. Times are microseconds: `at_us` since 1970
 by the clock of the node that tells; `took_us` is measured. -1 stands for 'none' where Kafka has it so.
@@ -11,12 +12,9 @@ msgspec takes a twentieth of a second to load: a node that traces nothing starts
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import msgspec
-
-SCHEMA_VERSION = 3
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
@@ -64,61 +62,6 @@ class ProduceAnswered(Event, frozen=True, gc=False, tag="produce_answered"):
     watermark: int
     in_sync: tuple[int, ...]
     took_us: int
-
-
-class Produced(Event, frozen=True, gc=False, tag="produced"):
-    """A batch that was appended `took_us` ago and is answered now: ProduceAppended and ProduceAnswered in one. Written
-    in version 2 of the schema only; see ProducedBatches. Who reads is given the two (`apart`)."""
-
-    topic: str
-    partition: int
-    client_id: str
-    host: str
-    connection: int
-    acks: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    base_offset: int
-    to_offset: int
-    size_bytes: int
-    is_duplicate: bool
-    leader_epoch: int
-    watermark_before: int
-    watermark: int
-    in_sync: tuple[int, ...]
-    took_us: int
-
-
-class Batch(NamedTuple):
-    """What differs from batch to batch, written as an array. The node that writes it has bare tuples of these."""
-
-    appended_us: int
-    took_us: int
-    producer_id: int
-    producer_epoch: int
-    base_sequence: int
-    base_offset: int
-    to_offset: int
-    size_bytes: int
-    is_duplicate: bool
-    watermark_before: int
-    watermark: int
-    in_sync: tuple[int, ...]
-
-
-class ProducedBatches(Event, frozen=True, gc=False, tag="produced_batches"):
-    """Batches of one connection to one partition, each appended and answered before `at_us`, as they are written down:
-    a ProduceAppended and a ProduceAnswered for each. Who reads is given those (`apart`)."""
-
-    topic: str
-    partition: int
-    client_id: str
-    host: str
-    connection: int
-    acks: int
-    leader_epoch: int
-    batches: list[Batch]
 
 
 class Replicated(Event, frozen=True, gc=False, tag="replicated"):
@@ -403,60 +346,3 @@ AnyEvent: TypeAlias = (
     | TraceBegan
     | EventsLost
 )
-
-Written: TypeAlias = AnyEvent | Produced | ProducedBatches
-"""What stands in a line."""
-
-_encoder = msgspec.json.Encoder()
-_decoder = msgspec.json.Decoder(Written)
-
-
-def to_lines(events: Sequence[Written]) -> bytes:
-    """One JSON object a line."""
-    return _encoder.encode_lines(events)
-
-
-def from_lines(lines: bytes) -> list[AnyEvent]:
-    """Raises msgspec.DecodeError for what is no event of this schema."""
-    return apart(_decoder.decode_lines(lines))
-
-
-def apart(written: Iterable[Written]) -> list[AnyEvent]:
-    """The events that were written, one for each step."""
-    events: list[AnyEvent] = []
-    for one in written:
-        if isinstance(one, Produced | ProducedBatches):
-            events += _steps(_run_of(one) if isinstance(one, Produced) else one)
-        else:
-            events.append(one)
-    return events
-
-
-def count_of(written: Sequence[Written]) -> int:
-    """How many events `apart` makes of these."""
-    count = len(written)
-    for one in written:
-        if isinstance(one, ProducedBatches):
-            count += 2 * len(one.batches) - 1
-        elif isinstance(one, Produced):
-            count += 1
-    return count
-
-
-def _run_of(one: Produced) -> ProducedBatches:
-    sent = one.producer_id, one.producer_epoch, one.base_sequence, one.base_offset, one.to_offset, one.size_bytes
-    seen = one.is_duplicate, one.watermark_before, one.watermark
-    who = one.topic, one.partition, one.client_id, one.host, one.connection, one.acks
-    batch = Batch(one.at_us - one.took_us, one.took_us, *sent, *seen, one.in_sync)
-    return ProducedBatches(one.at_us, one.node, *who, one.leader_epoch, [batch])
-
-
-def _steps(run: ProducedBatches) -> Iterator[AnyEvent]:
-    who = run.node, run.topic, run.partition, run.client_id, run.host, run.connection, run.acks
-    for one in run.batches:
-        appended_us, took_us, *producer, base_offset, to_offset, size, is_duplicate, before, watermark, in_sync = one
-        producer_id, epoch, sequence = producer
-        offsets = base_offset, to_offset
-        sent = producer_id, epoch, sequence, *offsets, size
-        yield ProduceAppended(appended_us, *who, *sent, is_duplicate, run.leader_epoch, before)
-        yield ProduceAnswered(appended_us + took_us, *who, *offsets, before, watermark, in_sync, took_us)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronik.core.ports import Clock
 
 if TYPE_CHECKING:
-    from chronik.trace.events import AnyEvent, Written
+    from chronik.trace.events import AnyEvent
+    from chronik.trace.lines import Written
     from chronik.trace.steps import Steps
 
 RING_EVENTS = 50_000
@@ -112,7 +113,7 @@ class Recorder:
             self.steps.batches.tell(UNANSWERED_US)
         if not self._open:
             return 0
-        from chronik.trace.events import count_of  # loaded by who told of something
+        from chronik.trace.lines import count_of  # loaded by who told of something
 
         return count_of(self._open)
 
@@ -133,7 +134,7 @@ class Recorder:
             self.steps.batches.tell(unanswered_us)
         if not self._open:
             return
-        from chronik.trace.events import count_of, to_lines  # loaded by who told of something
+        from chronik.trace.lines import count_of, to_lines  # loaded by who told of something
 
         chunk = Chunk(self._sealed, count_of(self._open), to_lines(self._open))
         self._open.clear()
@@ -151,7 +152,7 @@ class Recorder:
         begin = min(max(cursor, self._oldest), self._sealed)
         events: list[AnyEvent] = []
         if begin < self._sealed:
-            from chronik.trace.events import from_lines  # loaded by who told of something
+            from chronik.trace.lines import from_lines  # loaded by who told of something
 
             for chunk in self._chunks:
                 if chunk.first + chunk.events > begin and len(events) < enough:

@@ -11,14 +11,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from chronik.trace.arrival import Acknowledged, Arrival, arrival_of, writer
-from chronik.trace.events import (
-    AnyEvent,
-    Committed,
-    FetchAnswered,
-    ProduceAppended,
-    Replicated,
-    WatermarkMoved,
-)
+from chronik.trace.events import AnyEvent, Committed, FetchAnswered, ProduceAppended, Replicated, WatermarkMoved
 from chronik.trace.looks import BatchSeen, Place, RecordLook
 
 NO_OFFSET = -1

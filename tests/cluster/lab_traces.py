@@ -11,7 +11,8 @@ from chronik.cli.lab_run import LabRun
 from chronik.cli.trace_topic import stored_events
 from chronik.lab.gallery import GALLERY, HEALTHY
 from chronik.pipeline.judging import EVERY_US, Stall, stalls_between
-from chronik.trace.events import AnyEvent, to_lines
+from chronik.trace.events import AnyEvent
+from chronik.trace.lines import to_lines
 from chronik.trace.verdicts import Cause, Verdict
 
 # Each takes as long as the rule that finds it wants to be sure, which is 5 to 25 s.

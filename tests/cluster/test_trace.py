@@ -12,7 +12,6 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 
 from chronik.testing import RunningCluster, RunningNode, cluster, node
 from chronik.trace.events import (
-    SCHEMA_VERSION,
     AnyEvent,
     Committed,
     FetchAnswered,
@@ -23,8 +22,8 @@ from chronik.trace.events import (
     ProduceAppended,
     Replicated,
     WatermarkMoved,
-    from_lines,
 )
+from chronik.trace.lines import SCHEMA_VERSION, from_lines
 from tests.cluster.support import WAIT_S, create_topic, new_name, wait_until
 
 E = TypeVar("E")

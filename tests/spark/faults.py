@@ -9,15 +9,8 @@ from msgspec.structs import replace
 
 from chronik.pipeline.judging import EVERY_US, Key, key_of
 from chronik.pipeline.transforms.stalls import SPAN_US
-from chronik.trace.events import (
-    AnyEvent,
-    Batch,
-    ProduceAnswered,
-    ProduceAppended,
-    Produced,
-    ProducedBatches,
-    Written,
-)
+from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended
+from chronik.trace.lines import Answered, Batch, BatchRun, Produced, ProducedBatches, Taken, Written
 from chronik.trace.stalls import find
 from tests.unit.trace.stalls.world import START_US, World, world
 
@@ -103,19 +96,37 @@ def _live(events: list[AnyEvent]) -> set[Key]:
 
 
 def as_written(events: list[AnyEvent]) -> list[Written]:
-    """As nodes write it down: a batch that was appended and is answered at once stands in one line, which every other
-    time is of an earlier version."""
+    """As nodes write it down: a batch that was appended and is answered at once stands in one line, by turns of each
+    version that there was."""
     written: list[Written] = []
     for event in events:
         before = written[-1] if written else None
         if isinstance(event, ProduceAnswered) and isinstance(before, ProduceAppended):
-            written[-1] = (_produced if len(written) % 2 else _run)(before, event)
+            written[-1] = (_produced, _batches, _run)[len(written) % 3](before, event)
         else:
             written.append(event)
     return written
 
 
-def _run(before: ProduceAppended, event: ProduceAnswered) -> ProducedBatches:
+def _run(before: ProduceAppended, event: ProduceAnswered) -> BatchRun:
+    batch = Taken(
+        before.at_us * 1000,
+        before.watermark,
+        before.size_bytes,
+        before.producer_id,
+        before.producer_epoch,
+        before.base_sequence,
+        before.base_offset,
+        before.to_offset - 1,
+        -1,
+        not before.is_duplicate,
+    )
+    who = event.topic, event.partition, event.client_id, event.host, event.connection, event.acks
+    answer = Answered(1, event.at_us * 1000, event.watermark, event.in_sync)
+    return BatchRun(event.at_us + 1, event.node, *who, before.leader_epoch, [batch], [answer])
+
+
+def _batches(before: ProduceAppended, event: ProduceAnswered) -> ProducedBatches:
     batch = Batch(
         before.at_us,
         event.at_us - before.at_us,

@@ -33,7 +33,8 @@ from chronik.pipeline.topics.client import NoSuchTopic
 from chronik.pipeline.transforms import audit, runs
 from chronik.pipeline.transforms.log import log_of, numbered, parts, sequence_findings, sequences
 from chronik.testing import RunningNode
-from chronik.trace.events import AnyEvent, Committed, FetchAnswered, to_lines
+from chronik.trace.events import AnyEvent, Committed, FetchAnswered
+from chronik.trace.lines import to_lines
 from chronik.verify.books import Books
 from chronik.verify.history import History
 from chronik.verify.result import Result

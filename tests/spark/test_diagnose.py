@@ -18,7 +18,7 @@ from chronik.pipeline.jobs.diagnose import Outcome, Settings, run
 from chronik.pipeline.judging import Key
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar
-from chronik.trace.events import to_lines
+from chronik.trace.lines import to_lines
 from chronik.trace.verdicts import Cause
 from tests.cluster.lab_traces import record
 from tests.cluster.test_lab import FAULTS as LAB_FAULTS

@@ -17,7 +17,7 @@ from chronik.pipeline.jobs import diagnose
 from chronik.pipeline.jobs.report import Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar
-from chronik.trace.events import to_lines
+from chronik.trace.lines import to_lines
 from tests.spark import faults
 from tests.unit.pipeline.report_findings import AUDIT, RUN
 

@@ -9,7 +9,8 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 
 from chronik.pipeline.transforms import trace
-from chronik.trace.events import Batch, ProducedBatches, TraceBegan, from_lines, to_lines
+from chronik.trace.events import AnyEvent, TraceBegan
+from chronik.trace.lines import Answered, Batch, BatchRun, ProducedBatches, Taken, from_lines, to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,3 +38,35 @@ def test_each_batch_of_a_run_becomes_a_line_of_its_own_and_loses_nothing(spark: 
         ("orders", 2, "app", 111),
     ]
     assert from_lines("\n".join(row.line for row in rows).encode()) == from_lines(told)
+
+
+def test_batches_of_a_run_become_lines_of_their_own_with_the_answer_that_is_theirs(spark: SparkSession) -> None:
+    at_ns = 1_763_389_000_123_456_789  # doubles are too coarse for such a number
+    batches = [
+        Taken(at_ns, 90, 1500, 7, 0, 40, 100, 109, -1, True),
+        Taken(at_ns + 200_000, 91, 70, 7, 0, 50, 110, 110, -1, True),
+        Taken(at_ns + 300_000, 91, 1500, 7, 0, 40, 100, 109, -1, False),
+        Taken(at_ns + 400_000, 92, 10, 7, 0, 51, 111, 111, -1, True),
+    ]
+    answers = [Answered(1, at_ns + 500_100, 110, (1, 2)), Answered(2, at_ns - 5, 111, (1,))]
+    run = BatchRun(at_ns // 1000 + 900, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, batches, answers)
+    nobody = BatchRun(at_ns // 1000 + 900, 1, "orders", 2, "app", "10.0.0.7", 5, 0, 3, batches[:1], [])
+    told = to_lines([run, nobody])
+    records = spark.createDataFrame([(0, 17, bytearray(told))], "partition int, offset long, value binary")
+
+    rows = trace.events_of(trace.lines_of_records(records)).orderBy("told_as", "base_offset", "at_us").collect()
+
+    kinds = ["produced", "produced", "produced", "produce_appended", "produce_appended"]
+    assert sorted(row.kind for row in rows) == sorted(kinds)
+    assert [(row.base_offset, row.is_duplicate, row.took_us) for row in rows] == [
+        (100, True, 0),
+        (100, False, 500),
+        (110, False, 0),
+        (111, False, None),
+        (100, False, None),
+    ]
+
+    def placed(lines: bytes) -> list[AnyEvent]:
+        return sorted(from_lines(lines), key=repr)
+
+    assert placed("\n".join(row.line for row in rows).encode()) == placed(told)

@@ -28,7 +28,6 @@ class Replica:
     __slots__ = (
         "_is_synced",
         "_others_safe_end",
-        "_own_safe_end",
         "epoch_start",
         "high_watermark",
         "in_sync",
@@ -40,6 +39,7 @@ class Replica:
         "offline",
         "partition",
         "partition_epoch",
+        "safe_end",
         "told_watermark",
         "topic",
         "topic_id",
@@ -69,8 +69,9 @@ class Replica:
         self.in_sync: InSyncSet | None = None  # kept while leading
         self.offline: str | None = None  # why it is not served; None while it is
         self._is_synced = is_synced  # durability = "sync"
-        # What a log holds when it is opened was recovered from disk, so it is safe here.
-        self._own_safe_end = log.end_offset
+        # Up to where this node alone has it safely: what acks=1 waits for, and where a follower fetches from; set here
+        # only. What a log holds when it is opened was recovered from disk, so it is safe here.
+        self.safe_end = log.end_offset
         # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self._others_safe_end = self.high_watermark
@@ -152,11 +153,6 @@ class Replica:
         return self.high_watermark
 
     @property
-    def safe_end(self) -> int:
-        """Up to where this node alone has it safely: what acks=1 waits for, and where a follower fetches from."""
-        return self._own_safe_end
-
-    @property
     def is_watermark_known(self) -> bool:
         """A new leader may know less of the watermark than clients were told, until it has its epoch's start."""
         return self.high_watermark >= self.epoch_start
@@ -219,8 +215,8 @@ class Replica:
     def own_safe(self, end_offset: int) -> bool:
         """This node has everything below `end_offset` safely. True when the watermark moved."""
         # Syncs may be reported twice or out of order: only the furthest counts.
-        if end_offset > self._own_safe_end:
-            self._own_safe_end = end_offset
+        if end_offset > self.safe_end:
+            self.safe_end = end_offset
         return self._advance()
 
     def recount(self) -> bool:
@@ -234,7 +230,7 @@ class Replica:
         return self._advance()
 
     def _advance(self) -> bool:
-        own, others = self._own_safe_end, self._others_safe_end
+        own, others = self.safe_end, self._others_safe_end
         safe = own if own < others else others
         if safe <= self.high_watermark:
             return False
@@ -309,7 +305,7 @@ class Replica:
 
     def _cut(self) -> bool:
         end_offset = self.log.end_offset
-        self._own_safe_end = self.log.synced_offset if self.is_synced else end_offset
+        self.safe_end = self.log.synced_offset if self.is_synced else end_offset
         was_safe = end_offset < self.high_watermark
         self.high_watermark = max(min(self.high_watermark, end_offset), self.log.start_offset)
         self._others_safe_end = self.high_watermark

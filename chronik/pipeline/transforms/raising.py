@@ -14,7 +14,8 @@ import msgspec
 import pyarrow as pa
 
 from chronik.pipeline.judging import EVERY_US, Stall, Stalls, Window, find_at, known_events, moments, ripe_until_us
-from chronik.trace.events import AnyEvent, to_lines
+from chronik.trace.events import AnyEvent
+from chronik.trace.lines import to_lines
 
 if TYPE_CHECKING:
     import pandas as pd

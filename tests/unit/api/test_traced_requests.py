@@ -112,7 +112,7 @@ async def test_batches_that_are_soon_answered_are_one_line(desk: HouseDesk) -> N
     desk.house.trace.seal()
 
     (chunk,) = stored
-    assert [json.loads(line)["kind"] for line in chunk.lines.splitlines()] == ["watermark_moved", "produced_batches"]
+    assert [json.loads(line)["kind"] for line in chunk.lines.splitlines()] == ["watermark_moved", "batch_run"]
     assert chunk.events == 5
     for appended, answered in zip(events(desk, ProduceAppended), events(desk, ProduceAnswered), strict=True):
         assert (answered.at_us - appended.at_us, answered.took_us) == (25_000, 25_000)

@@ -14,7 +14,8 @@ from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
 from chronik.node.trace_store import KEPT_MAX, RECORD_BYTES, TraceStore
 from chronik.sim.loop import SimLoop
-from chronik.trace.events import SCHEMA_VERSION, AnyEvent, EventsLost, GroupJoined, TraceBegan, from_lines
+from chronik.trace.events import AnyEvent, EventsLost, GroupJoined, TraceBegan
+from chronik.trace.lines import SCHEMA_VERSION, from_lines
 from chronik.trace.recorder import EVENTS_A_CHUNK
 from tests.unit.node.copies import pass_time
 from tests.unit.node.fakes import NODE_ID, FakeChance, House

@@ -14,7 +14,8 @@ from chronik.pipeline.judging import (
     ripe_until_us,
     stalls_between,
 )
-from chronik.trace.events import AnyEvent, EventsLost, PartitionSeen, TraceBegan, to_lines
+from chronik.trace.events import AnyEvent, EventsLost, PartitionSeen, TraceBegan
+from chronik.trace.lines import to_lines
 from chronik.trace.stalls import find
 from chronik.trace.stalls.limits import EVENTS_MAX
 from chronik.trace.verdicts import Cause, Verdict

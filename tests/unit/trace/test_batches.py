@@ -9,7 +9,8 @@ import pytest
 from chronik.core.log.log import Appended
 from chronik.core.replica.replica import Replica
 from chronik.trace.batches import Batches
-from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended, ProducedBatches, Written, apart
+from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended
+from chronik.trace.lines import BatchRun, Written, from_lines, to_lines
 
 RECORDS = b"\xff" * 100  # of no idempotent producer
 
@@ -53,7 +54,7 @@ class Telling:
 
     def told(self, unanswered_us: int = 100) -> list[AnyEvent]:
         self.batches.tell(unanswered_us)
-        return apart(self.written)
+        return from_lines(to_lines(self.written))  # as it is written down, so in JSON
 
 
 def answers(told: list[AnyEvent]) -> list[ProduceAnswered]:
@@ -68,7 +69,7 @@ def test_batches_of_one_connection_are_one_event_and_those_of_another_are_anothe
 
     told = telling.told()
 
-    assert [len(one.batches) for one in telling.written if isinstance(one, ProducedBatches)] == [2, 1]
+    assert [len(one.batches) for one in telling.written if isinstance(one, BatchRun)] == [2, 1]
     assert [event.base_offset for event in answers(told)] == [0, 2, 1]
 
 
@@ -155,10 +156,7 @@ def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
 
     told = telling.told()
 
-    assert [(type(event), event.base_offset) for event in told if isinstance(event, ProduceAppended)] == [
-        (ProduceAppended, 0),
-        (ProduceAppended, 1),
-    ]
+    assert sorted(event.base_offset for event in told if isinstance(event, ProduceAppended)) == [0, 1]
     assert [event.base_offset for event in answers(told)] == [1]
 
 

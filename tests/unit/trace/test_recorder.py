@@ -4,15 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.trace.events import (
-    AnyEvent,
-    GroupJoined,
-    ProduceAnswered,
-    ProduceAppended,
-    Produced,
-    TraceBegan,
-    from_lines,
-)
+from chronik.trace.events import AnyEvent, GroupJoined, ProduceAnswered, ProduceAppended, TraceBegan
+from chronik.trace.lines import Produced, from_lines
 from chronik.trace.recorder import EVENTS_A_CHUNK, TOPICS_MAX, Chunk, Recorder
 from tests.unit.node.fakes import FakeClock
 
