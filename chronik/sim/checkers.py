@@ -23,6 +23,9 @@ class Coordinator(NamedTuple):
     leader_epoch: int
 
 
+Committer = tuple[str, int]  # a member, and the generation or epoch that it is in
+
+
 class Truth(Protocol):
     """What is so, whether or not any client has heard of it."""
 
@@ -91,6 +94,7 @@ class Judge:
         self.damage: dict[TopicPartition, set[int]] = {}  # nodes on whose disk bits of a partition were turned over
         self.truth: Truth = OneNode()
         self._commits: dict[tuple[str, TopicPartition], int] = {}
+        self._given_up: dict[tuple[str, TopicPartition], set[tuple[Committer, int]]] = {}
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def known(self, name: TopicPartition) -> Known:
@@ -239,17 +243,24 @@ class Judge:
 
     # --- groups
 
-    def committed(self, group: str, name: TopicPartition, offset: int) -> None:
-        """A commit was acknowledged."""
+    def committed(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
+        """A commit was acknowledged: what somebody else, or this one at another epoch, gave up is refused by now."""
         key = group, name
         self._commits[key] = max(self._commits.get(key, -1), offset)
+        self._given_up[key] = {given_up for given_up in self._given_up.get(key, ()) if given_up[0] == by}
+
+    def commit_given_up(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
+        """Nobody heard what became of it. It may arrive after a later one of the same member at the same epoch, and
+        count all the same: nothing in it says which came first."""
+        self._given_up.setdefault((group, name), set()).add((by, offset))
 
     def commit_known(self, group: str, name: TopicPartition) -> int:
         return self._commits.get((group, name), -1)
 
     def commit_read(self, who: str, group: str, name: TopicPartition, offset: int, known_before: int) -> None:
         """Said by the group's coordinator in an answer to a request that was sent when `known_before` was known."""
-        if offset < known_before:
+        may_have_come_late = {given_up for _, given_up in self._given_up.get((group, name), ())}
+        if offset < known_before and offset not in may_have_come_late:
             raise self._story.break_promise(
                 f"{who}: {group} had committed {known_before} of {name}, now it is {offset}"
             )

@@ -13,7 +13,8 @@ from chronik.sim.checkers import Judge
 from chronik.sim.churn import Churn
 from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
-from chronik.sim.consumers import GroupAuditor, Member, Reader
+from chronik.sim.consumers import Member, Reader
+from chronik.sim.group_client import GroupAuditor
 from chronik.sim.host import Host
 from chronik.sim.inspector import Inspector
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess

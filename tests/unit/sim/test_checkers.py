@@ -107,11 +107,31 @@ def test_an_error_that_looks_like_success_is_found(judge: Judge) -> None:
 
 
 def test_a_lost_commit_is_found(judge: Judge) -> None:
-    judge.committed("group", NAME, 7)
+    judge.committed("group", NAME, 7, ("a", 1))
 
     judge.commit_read("c", "group", NAME, 7, judge.commit_known("group", NAME))
     with pytest.raises(Violation, match="had committed 7"):
         judge.commit_read("c", "group", NAME, -1, judge.commit_known("group", NAME))
+
+
+def test_a_commit_that_was_given_up_may_arrive_after_a_later_one(judge: Judge) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, ("a", 1))
+
+    judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
+    with pytest.raises(Violation, match="had committed 7"):
+        judge.commit_read("c", "group", NAME, 6, judge.commit_known("group", NAME))
+
+
+@pytest.mark.parametrize("by", [("a", 2), ("b", 1)])
+def test_a_commit_that_was_given_up_is_refused_once_another_epoch_has_committed(
+    judge: Judge, by: tuple[str, int]
+) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, by)
+
+    with pytest.raises(Violation, match="had committed 7"):
+        judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
 
 
 def test_two_owners_in_one_generation_are_found(judge: Judge) -> None:
