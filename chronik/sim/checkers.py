@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from chronik.core.errors import Corrupt
 from chronik.core.records.payload import Record, walk
 from chronik.core.types import TopicPartition
+from chronik.sim.holders import Holders
 from chronik.sim.story import Story
 
 
@@ -95,6 +96,7 @@ class Judge:
         self.truth: Truth = OneNode()
         self._commits: dict[tuple[str, TopicPartition], int] = {}
         self._given_up: dict[tuple[str, TopicPartition], set[tuple[Committer, int]]] = {}
+        self.holders = Holders(story)
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def known(self, name: TopicPartition) -> Known:
@@ -246,7 +248,9 @@ class Judge:
     def committed(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
         """A commit was acknowledged: what somebody else, or this one at another epoch, gave up is refused by now."""
         key = group, name
-        self._commits[key] = max(self._commits.get(key, -1), offset)
+        if not any(given_up <= offset for _, given_up in self._given_up.get(key, ())):
+            offset = max(self._commits.get(key, -1), offset)
+        self._commits[key] = offset  # lower than before only when it goes on from what came late
         self._given_up[key] = {given_up for given_up in self._given_up.get(key, ()) if given_up[0] == by}
 
     def commit_given_up(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
@@ -259,11 +263,14 @@ class Judge:
 
     def commit_read(self, who: str, group: str, name: TopicPartition, offset: int, known_before: int) -> None:
         """Said by the group's coordinator in an answer to a request that was sent when `known_before` was known."""
-        may_have_come_late = {given_up for _, given_up in self._given_up.get((group, name), ())}
-        if offset < known_before and offset not in may_have_come_late:
+        key = group, name
+        if offset >= min(known_before, self.commit_known(group, name)):
+            return
+        if offset not in {given_up for _, given_up in self._given_up.get(key, ())}:
             raise self._story.break_promise(
                 f"{who}: {group} had committed {known_before} of {name}, now it is {offset}"
             )
+        self._commits[key] = offset
 
     def owns(self, group: str, generation: int, name: TopicPartition, member: str) -> None:
         owner = self._owners.setdefault((group, generation, name), member)

@@ -19,6 +19,7 @@ from chronik.sim.copies import Copies, Key, Sight
 from chronik.sim.host import Host
 from chronik.sim.plans import host_name
 from chronik.sim.quorum_checks import QuorumChecks
+from chronik.sim.sessions import Sessions
 from chronik.sim.story import Story
 from chronik.sim.tails import Tail
 
@@ -32,6 +33,7 @@ class Inspector:
         self._story = story
         self.copies = Copies(story)
         self.quorum = QuorumChecks(story)
+        self._sessions = Sessions(judge.holders)
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
         self._tails: dict[int, dict[Key, Tail]] = {}
         self._objects: dict[int, dict[Key, Replica]] = {}
@@ -63,6 +65,7 @@ class Inspector:
             self._versions[host.node_id] = image.version
             self.quorum.image_at(host.node_id, image.version, image)
             self._look_at_image(image)
+        self._sessions.look(host.node_id, node.coordinators.machines(), host.clock.monotonic_ms())
         for replica in node.replicas.held():
             key = replica.topic_id, replica.partition
             sight = sight_of(replica)

@@ -118,9 +118,22 @@ def test_a_commit_that_was_given_up_may_arrive_after_a_later_one(judge: Judge) -
     judge.commit_given_up("group", NAME, 5, ("a", 1))
     judge.committed("group", NAME, 7, ("a", 1))
 
-    judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
     with pytest.raises(Violation, match="had committed 7"):
         judge.commit_read("c", "group", NAME, 6, judge.commit_known("group", NAME))
+    judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
+    with pytest.raises(Violation, match="had committed 5"):
+        judge.commit_read("c", "group", NAME, 4, judge.commit_known("group", NAME))
+
+
+def test_the_next_member_goes_on_from_the_commit_that_came_late(judge: Judge) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, ("a", 1))
+    asked_when_known = judge.commit_known("group", NAME)
+    judge.committed("group", NAME, 6, ("b", 2))
+
+    judge.commit_read("c", "group", NAME, 6, asked_when_known)
+    with pytest.raises(Violation, match="had committed 6"):
+        judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
 
 
 @pytest.mark.parametrize("by", [("a", 2), ("b", 1)])
