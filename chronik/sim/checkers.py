@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 from chronik.core.errors import Corrupt
 from chronik.core.records.payload import Record, walk
 from chronik.core.types import TopicPartition
+from chronik.sim.holders import Holders
 from chronik.sim.story import Story
 
 
@@ -21,6 +22,9 @@ class Coordinator(NamedTuple):
 
     host: str  # "" when there is no choice
     leader_epoch: int
+
+
+Committer = tuple[str, int]  # a member, and the generation or epoch that it is in
 
 
 class Truth(Protocol):
@@ -35,6 +39,9 @@ class Truth(Protocol):
         """Where the log of a leader ends, however much of it is safe; 0 when that is not known."""
 
     def coordinator(self, group: str) -> Coordinator: ...
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        """Where what the coordinator knows of a group is written; None while there is no such log."""
 
 
 class OneNode:
@@ -51,6 +58,9 @@ class OneNode:
 
     def coordinator(self, group: str) -> Coordinator:
         return Coordinator("", 0)
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        return None
 
 
 @dataclass(slots=True)
@@ -91,6 +101,8 @@ class Judge:
         self.damage: dict[TopicPartition, set[int]] = {}  # nodes on whose disk bits of a partition were turned over
         self.truth: Truth = OneNode()
         self._commits: dict[tuple[str, TopicPartition], int] = {}
+        self._given_up: dict[tuple[str, TopicPartition], set[tuple[Committer, int]]] = {}
+        self.holders = Holders(story)
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def known(self, name: TopicPartition) -> Known:
@@ -109,6 +121,11 @@ class Judge:
         """Whether every copy that has all that is safe was damaged: refusing is right then, lying is not."""
         damaged = self.damage.get(name, set())
         return bool(damaged) and damaged.issuperset(self.truth.in_sync(name) or damaged)
+
+    def may_refuse_group(self, group: str) -> bool:
+        """Whether that goes for the log of a group's coordinator, and so for all it is asked."""
+        name = self.truth.log_of(group)
+        return name is not None and self.may_refuse(name)
 
     # --- produced
 
@@ -239,20 +256,32 @@ class Judge:
 
     # --- groups
 
-    def committed(self, group: str, name: TopicPartition, offset: int) -> None:
-        """A commit was acknowledged."""
+    def committed(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
+        """A commit was acknowledged: what somebody else, or this one at another epoch, gave up is refused by now."""
         key = group, name
-        self._commits[key] = max(self._commits.get(key, -1), offset)
+        if not any(given_up <= offset for _, given_up in self._given_up.get(key, ())):
+            offset = max(self._commits.get(key, -1), offset)
+        self._commits[key] = offset  # lower than before only when it goes on from what came late
+        self._given_up[key] = {given_up for given_up in self._given_up.get(key, ()) if given_up[0] == by}
+
+    def commit_given_up(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
+        """Nobody heard what became of it. It may arrive after a later one of the same member at the same epoch, and
+        count all the same: nothing in it says which came first."""
+        self._given_up.setdefault((group, name), set()).add((by, offset))
 
     def commit_known(self, group: str, name: TopicPartition) -> int:
         return self._commits.get((group, name), -1)
 
     def commit_read(self, who: str, group: str, name: TopicPartition, offset: int, known_before: int) -> None:
         """Said by the group's coordinator in an answer to a request that was sent when `known_before` was known."""
-        if offset < known_before:
+        key = group, name
+        if offset >= min(known_before, self.commit_known(group, name)):
+            return
+        if offset not in {given_up for _, given_up in self._given_up.get(key, ())}:
             raise self._story.break_promise(
                 f"{who}: {group} had committed {known_before} of {name}, now it is {offset}"
             )
+        self._commits[key] = offset
 
     def owns(self, group: str, generation: int, name: TopicPartition, member: str) -> None:
         owner = self._owners.setdefault((group, generation, name), member)

@@ -9,7 +9,8 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.client import OUT_OF_REACH, Auditor, Client, TryAgain, fetch_one, milliseconds
+from chronik.sim.client import OUT_OF_REACH, Auditor, TryAgain, fetch_one, milliseconds
+from chronik.sim.group_client import GroupClient
 from chronik.sim.link import part_of
 from chronik.sim.routes import Address, Place
 
@@ -68,16 +69,14 @@ class Reader(Auditor):
         return self.routes.address_of(self.chance.one_of(place.replicas))
 
 
-class Member(Client):
+class Member(GroupClient):
     """A member of a classic group: joins, reads what it is given, commits, and leaves when all has been read."""
 
-    group: str
-    names: list[TopicPartition]
-    is_over: Callable[[], bool]
     member_id = ""
+    rejoin_codes = _REJOIN
 
     async def attempt(self) -> None:
-        while not await self._is_all_committed():
+        while not await self.is_all_committed():
             generation, assigned = await self._join()
             try:
                 await self._consume(generation, assigned)
@@ -87,17 +86,6 @@ class Member(Client):
             member = part_of("leave_group", "members")(member_id=self.member_id)
             answer = await self.ask_coordinator("leave_group", group_id=self.group, members=(member,))
             self.check(answer.error_code, "leaving the group", _REJOIN)
-
-    async def ask_coordinator(self, name: str, **fields: Any) -> Any:
-        """Raises OSError and TryAgain."""
-        return await self.ask(name, await self.coordinator_of(self.group), **fields)
-
-    async def _is_all_committed(self) -> bool:
-        if not self.is_over():
-            return False
-        committed = await self._fetch_committed(self.names)
-        judge = self.judge
-        return all(committed[name] >= judge.known(name).watermark for name in self.names if not judge.may_refuse(name))
 
     async def _join(self) -> tuple[int, list[TopicPartition]]:
         protocol = part_of("join_group", "protocols")
@@ -146,73 +134,15 @@ class Member(Client):
         return tuple(kind(member_id=member, assignment=share) for member, share in shares.items())
 
     async def _consume(self, generation: int, assigned: list[TopicPartition]) -> None:
-        positions = await self._fetch_committed(assigned)
+        positions = await self.fetch_committed(assigned)
         while True:
-            for name in assigned:
-                epoch = (await self.place_of(name)).leader_epoch
-                known, offset = self.judge.known(name).watermark_within(epoch), max(positions[name], 0)
-                part = await fetch_one(self, name, offset, 5_000, wait_ms=50)
-                if part.error_code != Code.NONE and self.judge.may_refuse(name):
-                    continue
-                self.check(part.error_code, f"reading {name}")
-                records, told = part.records or b"", part.high_watermark
-                positions[name] = self.judge.read(self.name, name, offset, records, told, known, epoch)
-            await self._commit(generation, {name: offset for name, offset in positions.items() if offset >= 0})
+            await self.read_on(assigned, positions)
+            offsets = {name: offset for name, offset in positions.items() if offset >= 0}
+            await self.commit(self.member_id, generation, offsets)
             answer = await self.ask_coordinator(
                 "heartbeat", group_id=self.group, generation_id=generation, member_id=self.member_id
             )
             self.check(answer.error_code, "heartbeat", _REJOIN)
-            if await self._is_all_committed():
+            if await self.is_all_committed():
                 return
             await asyncio.sleep(self.chance.between(0.1, 0.6))
-
-    async def _commit(self, generation: int, offsets: dict[TopicPartition, int]) -> None:
-        topic, partition = part_of("offset_commit", "topics"), part_of("offset_commit", "topics", "partitions")
-        topics = tuple(
-            topic(
-                name=name.topic,
-                partitions=(partition(partition_index=name.partition, committed_offset=offset, committed_metadata=""),),
-            )
-            for name, offset in offsets.items()
-        )
-        if not topics:
-            return
-        answer = await self.ask_coordinator(
-            "offset_commit",
-            group_id=self.group,
-            generation_id_or_member_epoch=generation,
-            member_id=self.member_id,
-            topics=topics,
-        )
-        for told in answer.topics:
-            for part in told.partitions:
-                self.check(part.error_code, "a commit", _REJOIN)
-                name = TopicPartition(told.name, part.partition_index)
-                self.judge.committed(self.group, name, offsets[name])
-
-    async def _fetch_committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
-        known = {name: self.judge.commit_known(self.group, name) for name in names}
-        leads = self.judge.truth.coordinator(self.group)
-        topic = part_of("offset_fetch", "topics")
-        topics = tuple(topic(name=name.topic, partition_indexes=(name.partition,)) for name in names)
-        answer = await self.ask_coordinator("offset_fetch", group_id=self.group, topics=topics, require_stable=False)
-        self.check(answer.error_code, "reading commits")
-        asked = self.routes.coordinators[self.group][0]
-        # Another may have taken over and not told this one, which then knows less in good faith.
-        is_sure = leads == self.judge.truth.coordinator(self.group) and leads.host in (asked, "")
-        found: dict[TopicPartition, int] = {}
-        for told in answer.topics:
-            for part in told.partitions:
-                self.check(part.error_code, "reading a commit")
-                name = TopicPartition(told.name, part.partition_index)
-                if is_sure:
-                    self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
-                found[name] = part.committed_offset
-        return found
-
-
-class GroupAuditor(Member):
-    """Only looks whether every commit that was acknowledged is still there."""
-
-    async def attempt(self) -> None:
-        await self._fetch_committed(self.names)

@@ -19,6 +19,7 @@ from chronik.sim.copies import Copies, Key, Sight
 from chronik.sim.host import Host
 from chronik.sim.plans import host_name
 from chronik.sim.quorum_checks import QuorumChecks
+from chronik.sim.sessions import Sessions
 from chronik.sim.story import Story
 from chronik.sim.tails import Tail
 
@@ -32,6 +33,7 @@ class Inspector:
         self._story = story
         self.copies = Copies(story)
         self.quorum = QuorumChecks(story)
+        self._sessions = Sessions(judge.holders)
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
         self._tails: dict[int, dict[Key, Tail]] = {}
         self._objects: dict[int, dict[Key, Replica]] = {}
@@ -63,6 +65,7 @@ class Inspector:
             self._versions[host.node_id] = image.version
             self.quorum.image_at(host.node_id, image.version, image)
             self._look_at_image(image)
+        self._sessions.look(host.node_id, node.coordinators.machines(), host.clock.monotonic_ms())
         for replica in node.replicas.held():
             key = replica.topic_id, replica.partition
             sight = sight_of(replica)
@@ -149,11 +152,14 @@ class Inspector:
         return max((copy.log.end_offset for copy in copies if copy.is_leader), default=0)
 
     def coordinator(self, group: str) -> Coordinator:
-        count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
-        if not count:
+        name = self.log_of(group)
+        if name is None:
             return Coordinator("", 0)
-        place = self._places[TopicPartition(OFFSETS_TOPIC, partition_of(group, count))]
-        return Coordinator(host_name(place.leader), place.leader_epoch)
+        return Coordinator(host_name(self._places[name].leader), self._places[name].leader_epoch)
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
+        return TopicPartition(OFFSETS_TOPIC, partition_of(group, count)) if count else None
 
 
 def sight_of(replica: Replica) -> Sight:

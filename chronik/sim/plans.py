@@ -37,9 +37,20 @@ def node_settings(chance: SimChance, node_count: int, *, is_synced: bool) -> dic
     }
     if node_count > 1:
         settings.update(_cluster_settings(chance, node_count))
+    settings.update(_consumer_group_settings(chance.other("consumer groups")))
     if chance.other("trace").below(4) == 0:  # nothing else may change by it
         settings["chronik.trace"] = "true"
     return settings
+
+
+def _consumer_group_settings(chance: SimChance) -> dict[str, str]:
+    """Short enough that sessions end within a world."""
+    return {
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": str(chance.one_of((2_000, 6_000))),
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.heartbeat.interval.ms": str(chance.one_of((200, 1_000))),
+    }
 
 
 def snapshot_records(chance: SimChance) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
+from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.machine import LogRecord
 from chronik.core.machines.metadata.image import MetadataImage
@@ -76,7 +77,7 @@ def rebalancing(machine: GroupsMachine) -> tuple[str, ...]:
 
 
 def groups_state(machine: GroupsMachine, under_way: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What survives: offsets, and of a classic group the generation it settled on."""
+    """What survives: offsets, of a classic group the generation it settled on, and all of a KIP-848 group."""
     groups = {}
     for group_id, group in machine.groups.items():
         offsets = {
@@ -84,8 +85,10 @@ def groups_state(machine: GroupsMachine, under_way: tuple[str, ...] = ()) -> dic
             for topic, by_partition in machine.offsets.of(group_id).items()
             for partition, committed in by_partition.items()
         }
-        settled = None
-        if isinstance(group, ClassicGroup) and group.state == ClassicState.STABLE and group_id not in under_way:
+        settled: Any = None
+        if isinstance(group, ConsumerGroup):
+            settled = group.epoch, group.target_epoch, group.subscribers, group.targets, group.currents
+        elif group.state == ClassicState.STABLE and group_id not in under_way:
             settled = group.generation, {member.member_id: member.assignment for member in group.members.values()}
         groups[group_id] = (offsets, settled)
     return groups

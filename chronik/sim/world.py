@@ -13,7 +13,9 @@ from chronik.sim.checkers import Judge
 from chronik.sim.churn import Churn
 from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
-from chronik.sim.consumers import GroupAuditor, Member, Reader
+from chronik.sim.consumer_members import ConsumerMember
+from chronik.sim.consumers import Member, Reader
+from chronik.sim.group_client import GroupAuditor
 from chronik.sim.host import Host
 from chronik.sim.inspector import Inspector
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
@@ -22,6 +24,9 @@ from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, snapsho
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story, Violation
 from chronik.sim.voters import VoterChanges
+
+CLASSIC_GROUP, CONSUMER_GROUP = "group", "consumer-group"  # coordinated apart
+WITH_CONSUMER_GROUP = 0.5  # of all worlds
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -72,6 +77,7 @@ class World:
             for topic, plan in self.topics.items()
             for partition in range(plan.partition_count)
         ]
+        self.groups = [CLASSIC_GROUP]
         self.clients: list[Client] = []
         self.producers: list[Producer] = []
         self.processes: list[SimProcess] = []
@@ -132,10 +138,7 @@ class World:
         others: list[Client] = [
             self.client(Reader, "reader", names=self.names, is_over=self.is_written, from_followers=from_followers)
         ]
-        others += [
-            self.client(Member, f"member{number}", group="group", names=self.names, is_over=self.is_written)
-            for number in range(1 + chance.below(3))
-        ]
+        others += self._members(1 + chance.below(3), chance.other("consumer group"))
         if chance.happens(0.5):
             others.append(self.client(Churn, "churn", is_over=self.is_written))
         if self.node_count > 1 and chance.other("voters").happens(0.3):
@@ -143,6 +146,21 @@ class World:
             traits = {"is_over": self.is_written, "is_calm": self.inspector.is_calm, "node_ids": node_ids}
             others.append(self.client(VoterChanges, "voters", **traits))
         return [*self.producers, *others]
+
+    def _members(self, classic_count: int, chance: SimChance) -> list[Client]:
+        """Of a classic group, and in some worlds of one of KIP-848 as well."""
+        traits: dict[str, Any] = {"names": self.names, "is_over": self.is_written}
+        members: list[Client] = [
+            self.client(Member, f"member{number}", group=CLASSIC_GROUP, **traits) for number in range(classic_count)
+        ]
+        if not chance.happens(WITH_CONSUMER_GROUP):
+            return members
+        self.groups.append(CONSUMER_GROUP)
+        traits.update(group=CONSUMER_GROUP, unrest=chance.one_of((0.0, 0.03, 0.3)))
+        return members + [
+            self.client(ConsumerMember, f"consumer{n}", assignor=chance.one_of((None, "uniform", "range")), **traits)
+            for n in range(1 + chance.below(4))
+        ]
 
     def _is_lost(self) -> bool:
         return self.node_count > 1 and self.chance.happens(0.3)
@@ -155,5 +173,5 @@ class World:
         """Those who look at everything, after everything."""
         return [
             self.client(Auditor, f"audit{number}", names=list(self.names)),
-            self.client(GroupAuditor, f"commits{number}", group="group", names=self.names),
+            *(self.client(GroupAuditor, f"{group}{number}", group=group, names=self.names) for group in self.groups),
         ]

@@ -107,11 +107,44 @@ def test_an_error_that_looks_like_success_is_found(judge: Judge) -> None:
 
 
 def test_a_lost_commit_is_found(judge: Judge) -> None:
-    judge.committed("group", NAME, 7)
+    judge.committed("group", NAME, 7, ("a", 1))
 
     judge.commit_read("c", "group", NAME, 7, judge.commit_known("group", NAME))
     with pytest.raises(Violation, match="had committed 7"):
         judge.commit_read("c", "group", NAME, -1, judge.commit_known("group", NAME))
+
+
+def test_a_commit_that_was_given_up_may_arrive_after_a_later_one(judge: Judge) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, ("a", 1))
+
+    with pytest.raises(Violation, match="had committed 7"):
+        judge.commit_read("c", "group", NAME, 6, judge.commit_known("group", NAME))
+    judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
+    with pytest.raises(Violation, match="had committed 5"):
+        judge.commit_read("c", "group", NAME, 4, judge.commit_known("group", NAME))
+
+
+def test_the_next_member_goes_on_from_the_commit_that_came_late(judge: Judge) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, ("a", 1))
+    asked_when_known = judge.commit_known("group", NAME)
+    judge.committed("group", NAME, 6, ("b", 2))
+
+    judge.commit_read("c", "group", NAME, 6, asked_when_known)
+    with pytest.raises(Violation, match="had committed 6"):
+        judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
+
+
+@pytest.mark.parametrize("by", [("a", 2), ("b", 1)])
+def test_a_commit_that_was_given_up_is_refused_once_another_epoch_has_committed(
+    judge: Judge, by: tuple[str, int]
+) -> None:
+    judge.commit_given_up("group", NAME, 5, ("a", 1))
+    judge.committed("group", NAME, 7, by)
+
+    with pytest.raises(Violation, match="had committed 7"):
+        judge.commit_read("c", "group", NAME, 5, judge.commit_known("group", NAME))
 
 
 def test_two_owners_in_one_generation_are_found(judge: Judge) -> None:
@@ -146,6 +179,9 @@ class Moved(OneNode):
 
     def leader_epoch(self, name: TopicPartition) -> int:
         return self._leader_epoch
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        return NAME if group == "group" else None
 
     def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
         return self._in_sync
@@ -183,3 +219,11 @@ def test_damage_excuses_a_refusal_only_where_no_other_copy_has_all(judge: Judge)
     assert (alone, with_another, judge.may_refuse(NAME)) == (True, False, True)
     judge.repaired(NAME, 2)
     assert not judge.may_refuse(NAME)
+
+
+def test_a_group_may_be_refused_when_the_log_of_its_coordinator_is_damaged(judge: Judge) -> None:
+    judge.truth = Moved(1, in_sync=(1,))
+    before = judge.may_refuse_group("group")
+    judge.damaged(NAME, 1)
+
+    assert (before, judge.may_refuse_group("group"), judge.may_refuse_group("another")) == (False, True, False)

@@ -1,0 +1,62 @@
+"""Whose session has ended, as coordinators have it."""
+
+from __future__ import annotations
+
+import pytest
+
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.consumer_group import Subscriber
+from chronik.core.machines.groups.facts import SubscriberSet
+from chronik.core.machines.groups.machine import GroupsMachine
+from chronik.core.types import TopicPartition
+from chronik.sim.holders import Holders
+from chronik.sim.sessions import Sessions
+from chronik.sim.story import Story
+
+NAME = TopicPartition("topic", 0)
+
+
+@pytest.fixture
+def holders() -> Holders:
+    made = Holders(Story(lambda: 0.0))
+    made.answered("group", "a", 1, 10)
+    made.gained("group", "a", [NAME])
+    return made
+
+
+def machine(*members: str) -> GroupsMachine:
+    made = GroupsMachine(0, GroupConfig())
+    for member_id in members:
+        made.apply(SubscriberSet("group", member_id, Subscriber()))
+    return made
+
+
+def test_a_member_that_its_coordinator_let_go_has_no_session(holders: Holders) -> None:
+    sessions, coordinator = Sessions(holders), machine("a", "b")
+    sessions.look(1, [coordinator], 20)
+    coordinator.apply(SubscriberSet("group", "a", None))
+
+    sessions.look(1, [coordinator], 30)
+
+    assert not holders.session("group", "a").is_alive
+    assert holders.session("group", "b").ended_ms == -1
+
+
+def test_a_member_that_stays_keeps_its_session(holders: Holders) -> None:
+    sessions, coordinator = Sessions(holders), machine("a", "b")
+    sessions.look(1, [coordinator], 20)
+    coordinator.apply(SubscriberSet("group", "b", None))
+
+    sessions.look(1, [coordinator], 30)
+
+    assert holders.session("group", "a").is_alive
+
+
+def test_a_coordinator_that_never_had_a_member_ended_nothing(holders: Holders) -> None:
+    sessions = Sessions(holders)
+    sessions.look(1, [machine("a")], 20)
+
+    sessions.look(2, [machine("b")], 30)  # another node
+    sessions.look(1, [machine("b")], 30)  # the same, which has read its log anew
+
+    assert holders.session("group", "a").is_alive
