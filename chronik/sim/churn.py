@@ -16,10 +16,10 @@ _NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
 class Churn(Client):
-    """Each round is one topic's life. What a lost answer leaves open is settled by asking again. Where nodes send
-    requests on, one that was given up may still arrive: so the next topic has another name then. And a node that is cut
-    off with a topic's only copy goes on taking what is written to its name, as Kafka's does: it cannot know that the
-    topic is gone. Where there are more copies it has nobody to make it safe, and acknowledges nothing."""
+    """Each round is one topic's life. What a lost answer leaves open is settled by asking again. What was given up may
+    still arrive, from the way or from a node that sends requests on: so the next topic has another name then. And a
+    node that is cut off with a topic's only copy goes on taking what is written to its name, as Kafka's does: it cannot
+    know that the topic is gone. Where there are more copies it has nobody to make it safe, and acknowledges nothing."""
 
     is_over: Callable[[], bool]
     rounds = 0
@@ -27,6 +27,7 @@ class Churn(Client):
     _tries = 0  # of the step under way
     _name = TopicPartition("scratch", 0)
     _has_doubts = False  # something was asked for again in this round
+    _strayed = 0  # of the whole network, when this round began
 
     async def attempt(self) -> None:
         while not (self.is_over() and self._step == 0):
@@ -38,15 +39,20 @@ class Churn(Client):
                 place = self.routes.places.get(self._name)
                 is_only_copy = place is None or len(place.replicas) == 1
                 self.routes.forget(self._name.topic)
-                if self.is_in_cluster and (self._has_doubts or is_only_copy):
+                if self._may_come_late() or (self.is_in_cluster and (self._has_doubts or is_only_copy)):
                     self._name, self._has_doubts = TopicPartition(f"scratch{self.rounds}", 0), False
+                self._strayed = self.network.strayed
             await asyncio.sleep(self.chance.between(0, 1.0))
+
+    def _may_come_late(self) -> bool:
+        """What was asked in this round: by this client, or by a node that it asked and that asked another one twice."""
+        return self.network.strayed != self._strayed
 
     async def _create(self) -> None:
         answer = await create_topics(self, {self._name.topic: TopicPlan(1, -1, {})})
         code = answer.topics[0].error_code
         # A controller that lost its office leaves open what it had decided, and the next one is asked again for it.
-        is_open = self._tries > 1 or self.is_in_cluster
+        is_open = self._tries > 1 or self.is_in_cluster or self._may_come_late()
         if code != Code.TOPIC_ALREADY_EXISTS or not is_open:
             self.check(code, "creating a topic that was deleted")
         self.rounds += 1
@@ -79,5 +85,5 @@ class Churn(Client):
     async def _delete(self) -> None:
         answer = await self.ask("delete_topics", topic_names=(self._name.topic,), timeout=milliseconds(5000))
         code = answer.responses[0].error_code
-        if code not in _NO_TOPIC or self._tries == 1:
+        if code not in _NO_TOPIC or (self._tries == 1 and not self._may_come_late()):
             self.check(code, "deleting a topic that was made")

@@ -59,6 +59,7 @@ class Wires:
         self.connections: list[tuple[SimTransport, SimTransport]] = []
         self.dark: set[str] = set()  # hosts without power: nobody there even refuses
         self._made = 0
+        self.strayed = 0  # how often something was given up by its sender that will still arrive
 
     def mood(self, source: str, target: str) -> WireMood:
         if (source, target) not in self.moods:
@@ -299,6 +300,7 @@ class SimTransport(asyncio.Transport):
         strays = self._wires.strays
         if self._on_the_way and strays.happens(STRAYS):
             self._is_stray, self._late_s = True, strays.between(*STRAY_S)
+            self._wires.strayed += 1
             if self._arrival is not None:
                 self._arrival.cancel()
                 self._arrival = None
@@ -334,6 +336,10 @@ class SimNetwork:
     def __init__(self, wires: Wires, host: str) -> None:
         self._wires = wires
         self.host = host
+
+    @property
+    def strayed(self) -> int:
+        return self._wires.strayed
 
     async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> SimListener:
         address = (host, port)
