@@ -82,7 +82,7 @@ def _append(
             raise Refused(Code.INVALID_RECORD, "no records")
         steps, batches = pending.steps, None
         began_ns = watermark_before = 0
-        if steps is not None and steps.wants(replica.topic):
+        if steps is not None and steps.wanted[replica.topic]:
             batches = steps.batches
             began_ns, watermark_before = batches.now_ns(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)

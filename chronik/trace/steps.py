@@ -7,7 +7,7 @@ watermark that moves all the time is told of every few milliseconds: how far it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from chronik.core.errors import Code
@@ -70,6 +70,7 @@ class Steps:
     def __init__(self, recorder: Recorder) -> None:
         self.node_id = recorder.node_id
         self.now_us = recorder.clock.now_us
+        self.wanted: Mapping[str, bool] = recorder.wanted  # for who asks for each batch: no call
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
         self.batches = Batches(recorder.node_id, recorder.clock.now_ns, recorder.put)
