@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from chronik.trace.events import FetchAnswered
-from chronik.trace.stalls.history import Client, History, Partition, bound
+from chronik.trace.events import FetchAnswered, FetchWaits
+from chronik.trace.stalls.history import Client, Fetch, History, Partition, bound
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.members import Reading, Unasked, readings
 from chronik.trace.stalls.starving import is_served_elsewhere, starving
@@ -34,18 +34,24 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
 
 def _is_too_long(unasked: Unasked, reading: Reading, history: History, limits: Limits) -> bool:
     """While it has records of it, it need not ask for more, in whatever order it works. When not, it should, whenever
-    it asks for others."""
+    it asks for others: soon if it has come to the end of one of them. One that is behind in all of them has records of
+    others to work off, and some clients (librdkafka with a short queue) leave it to luck whose turn is next."""
     if unasked.committed is None or (unasked.given is not None and unasked.committed < unasked.given):
         return False
-    allowed_ms = limits.unworked_ms if unasked.given is None else limits.unasked_ms
-    if unasked.until_us - unasked.since_us < allowed_ms * 1000:
-        return False
-    asks = (
-        sum(fetch.at_us > unasked.since_us for fetch in history.fetches_by_name[reading.member.client_id, other])
+    asks = [
+        [fetch for fetch in history.fetches_by_name[reading.member.client_id, other] if fetch.at_us > unasked.since_us]
         for other in reading.asked
         if other[0] == unasked.partition[0]
-    )
-    return max(asks) >= limits.repeats
+    ]
+    has_caught_up = any(_is_at_end(fetch) for fetches in asks for fetch in fetches)
+    allowed_ms = limits.unasked_ms if unasked.given is not None and has_caught_up else limits.unworked_ms
+    if unasked.until_us - unasked.since_us < allowed_ms * 1000:
+        return False
+    return max(map(len, asks)) >= limits.repeats
+
+
+def _is_at_end(fetch: Fetch) -> bool:
+    return isinstance(fetch, FetchWaits) or (isinstance(fetch, FetchAnswered) and fetch.to_offset >= bound(fetch))
 
 
 def _not_given(client: Client, partition: Partition, run: list[FetchAnswered]) -> Verdict:

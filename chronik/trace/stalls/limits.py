@@ -30,7 +30,8 @@ class Limits:
     """How long a consumer that has worked off what it was given may go without asking for more. Also the least for one
     that may have records left to work off, but used to commit at least ten times as often."""
     unworked_ms: int = 60_000
-    """How long one that may have records left to work off may go without asking and without a commit."""
+    """How long one that may have records left to work off may go without asking and without a commit. Also how long one
+    that is behind in all its partitions may leave one of them out."""
     rebalance_ms: int = 10_000
     """How long a group may be anything but stable."""
     rebalances: int = 5

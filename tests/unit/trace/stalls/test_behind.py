@@ -44,6 +44,14 @@ def test_a_partition_that_its_member_does_not_ask_for_while_it_asks_for_another(
     assert any("given everything below 400; committed everything below 400" in line for line in verdict.evidence)
 
 
+def test_one_that_is_behind_in_all_its_partitions_is_given_a_minute_for_each() -> None:
+    members = [group(second, member(0, 1)) for second in range(101)]
+    slowly = [answered(second, second, second + 1, 10 * second, partition=1) for second in range(1, 101)]
+
+    assert found(*both_seen(), *members, *slowly, answered(50, 300, 400), committed(51, 400)) == []
+    assert len(found(*both_seen(), *members, *slowly, answered(39, 300, 380), committed(40, 380))) == 1
+
+
 def test_a_partition_of_which_it_still_has_records_may_wait_its_turn() -> None:
     members = [group(second, member(0, 1)) for second in range(101)]
     assert found(*both_seen(), *members, *reads(1), answered(20, 300, 400), committed(21, 399)) == []
