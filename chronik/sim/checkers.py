@@ -40,6 +40,9 @@ class Truth(Protocol):
 
     def coordinator(self, group: str) -> Coordinator: ...
 
+    def log_of(self, group: str) -> TopicPartition | None:
+        """Where what the coordinator knows of a group is written; None while there is no such log."""
+
 
 class OneNode:
     """The truth of a world in which nothing ever moves."""
@@ -55,6 +58,9 @@ class OneNode:
 
     def coordinator(self, group: str) -> Coordinator:
         return Coordinator("", 0)
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        return None
 
 
 @dataclass(slots=True)
@@ -115,6 +121,11 @@ class Judge:
         """Whether every copy that has all that is safe was damaged: refusing is right then, lying is not."""
         damaged = self.damage.get(name, set())
         return bool(damaged) and damaged.issuperset(self.truth.in_sync(name) or damaged)
+
+    def may_refuse_group(self, group: str) -> bool:
+        """Whether that goes for the log of a group's coordinator, and so for all it is asked."""
+        name = self.truth.log_of(group)
+        return name is not None and self.may_refuse(name)
 
     # --- produced
 

@@ -176,9 +176,15 @@ class Client:
             except (OSError, TryAgain) as problem:
                 self.hang_up()
                 await self.pause(problem)
+                if self.is_in_vain():
+                    break
         self.hang_up()
         self.is_done = True
         self.story.tell(self.name, "is done")
+
+    def is_in_vain(self) -> bool:
+        """Whether it may be refused for ever."""
+        return False
 
     async def attempt(self) -> None:
         raise NotImplementedError

@@ -26,6 +26,9 @@ class GroupClient(Client):
         """The member id and epoch that it looks commits up with."""
         return NOBODY, NO_EPOCH
 
+    def is_in_vain(self) -> bool:
+        return self.judge.may_refuse_group(self.group)
+
     async def ask_coordinator(self, name: str, **fields: Any) -> Any:
         """Raises OSError and TryAgain."""
         return await self.ask(name, await self.coordinator_of(self.group), **fields)

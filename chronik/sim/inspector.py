@@ -152,11 +152,14 @@ class Inspector:
         return max((copy.log.end_offset for copy in copies if copy.is_leader), default=0)
 
     def coordinator(self, group: str) -> Coordinator:
-        count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
-        if not count:
+        name = self.log_of(group)
+        if name is None:
             return Coordinator("", 0)
-        place = self._places[TopicPartition(OFFSETS_TOPIC, partition_of(group, count))]
-        return Coordinator(host_name(place.leader), place.leader_epoch)
+        return Coordinator(host_name(self._places[name].leader), self._places[name].leader_epoch)
+
+    def log_of(self, group: str) -> TopicPartition | None:
+        count = sum(name.topic == OFFSETS_TOPIC for name in self._places)
+        return TopicPartition(OFFSETS_TOPIC, partition_of(group, count)) if count else None
 
 
 def sight_of(replica: Replica) -> Sight:

@@ -180,6 +180,9 @@ class Moved(OneNode):
     def leader_epoch(self, name: TopicPartition) -> int:
         return self._leader_epoch
 
+    def log_of(self, group: str) -> TopicPartition | None:
+        return NAME if group == "group" else None
+
     def in_sync(self, name: TopicPartition) -> tuple[int, ...]:
         return self._in_sync
 
@@ -216,3 +219,11 @@ def test_damage_excuses_a_refusal_only_where_no_other_copy_has_all(judge: Judge)
     assert (alone, with_another, judge.may_refuse(NAME)) == (True, False, True)
     judge.repaired(NAME, 2)
     assert not judge.may_refuse(NAME)
+
+
+def test_a_group_may_be_refused_when_the_log_of_its_coordinator_is_damaged(judge: Judge) -> None:
+    judge.truth = Moved(1, in_sync=(1,))
+    before = judge.may_refuse_group("group")
+    judge.damaged(NAME, 1)
+
+    assert (before, judge.may_refuse_group("group"), judge.may_refuse_group("another")) == (False, True, False)
