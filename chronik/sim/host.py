@@ -55,6 +55,7 @@ class Host:
         self.process: SimProcess | None = None
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
         self.starts = 0
+        self.last_look: Callable[[Host, Node], None] = lambda host, node: None  # before it is gone
         self.is_wanted = False  # whether it is to be running: then it is started again when it dies
 
     @property
@@ -153,6 +154,8 @@ class Host:
 
     def gone(self) -> None:
         """Nothing of this process happens any more."""
+        if self.node is not None:
+            self.last_look(self, self.node)
         if self.process is not None:
             self.process.kill()
         self.process = self.node = None
