@@ -55,6 +55,7 @@ class Host:
         self.process: SimProcess | None = None
         self.graveyard: list[object] = []  # kept to the end: what is collected must not act on the world
         self.starts = 0
+        self.last_look: Callable[[Host, Node], None] = lambda host, node: None  # before it is gone
         self.is_wanted = False  # whether it is to be running: then it is started again when it dies
 
     @property
@@ -139,10 +140,9 @@ class Host:
         self._story.tell(self.name, f"has no power: {self.disk.power_cut(keeps)}")
         # A segment was closed and the next begun before either was synced. Recovery cannot tell this from damage to
         # what was safe, so it refuses.
-        for directory in sorted(self.disk.torn_across):
-            topic, _, number = directory.rpartition("-")
-            name = TopicPartition(topic, int(number))
-            if name in self._judge.partitions or topic == OFFSETS_TOPIC:
+        groups = [TopicPartition(OFFSETS_TOPIC, n) for n in range(self._config.offsets_topic_num_partitions)]
+        for name in (*self._judge.partitions, *groups):
+            if str(name) in self.disk.torn_across:
                 self._judge.damaged(name, self.node_id)
 
     def lose_disk(self) -> None:
@@ -154,6 +154,8 @@ class Host:
 
     def gone(self) -> None:
         """Nothing of this process happens any more."""
+        if self.node is not None:
+            self.last_look(self, self.node)
         if self.process is not None:
             self.process.kill()
         self.process = self.node = None

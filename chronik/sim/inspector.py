@@ -34,6 +34,8 @@ class Inspector:
         self.copies = Copies(story)
         self.quorum = QuorumChecks(story)
         self._sessions = Sessions(judge.holders)
+        for host in hosts:
+            host.last_look = self._look_at_sessions  # what it wrote in its last moment outlives it
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
         self._tails: dict[int, dict[Key, Tail]] = {}
         self._objects: dict[int, dict[Key, Replica]] = {}
@@ -65,7 +67,7 @@ class Inspector:
             self._versions[host.node_id] = image.version
             self.quorum.image_at(host.node_id, image.version, image)
             self._look_at_image(image)
-        self._sessions.look(host.node_id, node.coordinators.machines(), host.clock.monotonic_ms())
+        self._look_at_sessions(host, node)
         for replica in node.replicas.held():
             key = replica.topic_id, replica.partition
             sight = sight_of(replica)
@@ -77,6 +79,9 @@ class Inspector:
                 self.copies.saw(host.node_id, str(name), key, sight)
                 if not replica.log.config.may_have_gaps and host.node_id not in self._judge.damage.get(name, ()):
                     self._follow(host, replica, name, key, sight)
+
+    def _look_at_sessions(self, host: Host, node: Node) -> None:
+        self._sessions.look(host.node_id, node.coordinators.machines(), host.clock.monotonic_ms())
 
     def _begins_anew(self, host: Host, name: TopicPartition, key: Key) -> None:
         """A damaged copy was given up, and is fetched from its leader. Nothing else may take the place of a copy."""

@@ -39,7 +39,7 @@ from chronik.core.machines.groups.facts import (
     TimerCleared,
     TimerSet,
 )
-from chronik.core.machines.groups.reconcile import reconcile
+from chronik.core.machines.groups.reconcile import reconcile, rejoined
 from chronik.core.machines.groups.subscriptions import applicants, check_regex, subscribed_topics, wants_after
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
@@ -153,7 +153,8 @@ class _Heartbeat:
             return None, Current()
         current = group.current(self.member_id)
         if command.member_epoch == 0:
-            # It begins anew and owns nothing. (Past its first epoch, Kafka would fence it until its session ends.)
+            # It begins anew and says it has nothing: see `rejoined`. (Past its first epoch, Kafka would fence it until
+            # its session ends.)
             return subscriber, Current()
         self._check_epoch(current)
         return subscriber, current
@@ -252,6 +253,8 @@ class _Heartbeat:
         group = self.group
         owned: Partitions | None = None if self.command.owned is None else flat(self.command.owned)
         after = reconcile(current, target_epoch, self.target, owned, self._is_free)
+        if self.command.member_epoch == 0:
+            after = rejoined(group.current(self.member_id), after)
         if after != group.currents.get(self.member_id):
             self.facts.append(CurrentSet(group.group_id, self.member_id, after))
             if after.state is MemberState.UNREVOKED_PARTITIONS:

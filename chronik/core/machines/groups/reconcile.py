@@ -29,11 +29,21 @@ def reconcile(
                 return current
             return _next(current, current.epoch, target_epoch, target, owned, is_free)
         case MemberState.UNREVOKED_PARTITIONS:
-            if _still_owns(owned, current.revoking):
+            has_heard = current.previous_epoch == 0  # it joined again, and has nothing but what it was told then
+            if _still_owns(owned, current.revoking) and not (has_heard and owned is None):
                 return current
             return _next(current, current.epoch + 1, target_epoch, target, owned, is_free)
         case _:
             return _next(current, current.epoch, target_epoch, target, owned, is_free)
+
+
+def rejoined(before: Current, after: Current) -> Current:
+    """A known member that joins says it has nothing. A late copy of its first request says so too, and its member may
+    use what it had until it is fenced: so that stays with it until somebody is heard of who knows the new epoch."""
+    revoking = (before.assigned | before.revoking) - after.assigned
+    if not revoking:
+        return after
+    return Current(after.epoch, 0, MemberState.UNREVOKED_PARTITIONS, after.assigned, revoking)
 
 
 def _still_owns(owned: Partitions | None, revoking: Partitions) -> bool:

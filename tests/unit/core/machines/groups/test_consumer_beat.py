@@ -186,6 +186,32 @@ def test_a_known_member_may_begin_anew_with_nothing() -> None:
     assert (seen.member_epoch, seen.assignment) == (2, orders(0, 1))
 
 
+def test_a_late_copy_of_a_join_gives_nothing_up_for_its_member() -> None:
+    host = Host()
+    host.ask(consumer_beat("a", 0))
+    host.ask(consumer_beat("b", 0))
+
+    host.ask(consumer_beat("a", 0))  # its member has long had an answer, reads all four and knows nothing of this
+
+    assert host.ask(consumer_beat("b", 2)).assignment is None
+    assert host.ask(consumer_beat("a", 1)) is Code.FENCED_MEMBER_EPOCH  # now it drops all, and joins again
+    assert host.ask(consumer_beat("a", 0)).assignment == orders(0, 1)
+    assert host.ask(consumer_beat("b", 2)).assignment is None
+    host.ask(consumer_beat("a", 2))  # who knows the new epoch has heard what it has
+    assert host.ask(consumer_beat("b", 2)).assignment == orders(2, 3)
+
+
+def test_who_joins_again_and_is_not_heard_of_is_out_and_makes_room() -> None:
+    host = Host()
+    host.ask(consumer_beat("a", 0, rebalance_timeout_ms=1_000))
+    host.ask(consumer_beat("b", 0))
+    host.ask(consumer_beat("a", 0, rebalance_timeout_ms=1_000))
+
+    host.wait(1_000)
+
+    assert host.ask(consumer_beat("b", 2)).assignment == orders(0, 1, 2, 3)
+
+
 def test_a_full_group_takes_nobody_in() -> None:
     host = Host(GroupConfig(consumer_max_size=1))
     host.ask(consumer_beat("a", 0))

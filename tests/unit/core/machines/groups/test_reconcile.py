@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronik.core.machines.groups.consumer_group import NONE, Current, MemberState, Partitions
-from chronik.core.machines.groups.reconcile import reconcile
+from chronik.core.machines.groups.reconcile import reconcile, rejoined
 
 STABLE, UNREVOKED, UNRELEASED = MemberState.STABLE, MemberState.UNREVOKED_PARTITIONS, MemberState.UNRELEASED_PARTITIONS
 
@@ -37,6 +37,19 @@ def test_it_keeps_its_epoch_until_it_has_given_up_what_it_must() -> None:
 
 def test_what_it_says_it_no_longer_owns_need_not_be_asked_for() -> None:
     assert step(Current(3, 2, STABLE, some(0, 1)), 4, some(0), some(0)) == Current(4, 3, STABLE, some(0))
+
+
+def test_who_joins_again_gives_up_what_it_had_when_it_is_heard_of_at_its_new_epoch() -> None:
+    joined = rejoined(Current(3, 2, UNREVOKED, some(0, 1), some(2)), Current(5, 0, STABLE, some(0)))
+    assert joined == Current(5, 0, UNREVOKED, some(0), some(1, 2))
+    assert step(joined, 5, some(0), some(0, 1)) is joined
+    assert step(joined, 5, some(0), None) == Current(5, 5, STABLE, some(0))
+    assert step(joined, 5, some(0), some(0)) == Current(5, 5, STABLE, some(0))
+
+
+def test_who_joins_again_and_keeps_what_it_had_need_not_wait() -> None:
+    after = Current(5, 0, UNRELEASED, some(0, 1))
+    assert rejoined(Current(4, 3, STABLE, some(0)), after) is after
 
 
 def test_it_waits_for_what_others_have_not_released() -> None:
