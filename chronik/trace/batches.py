@@ -138,8 +138,7 @@ class Batches:
             or run.leader_epoch != replica.leader_epoch
         ):
             run = self._run = self._run_of(replica, acks, client, replica.leader_epoch)
-        # Two sums of tuples take a third of the time of one tuple with stars.
-        note = (began_ns, watermark_before, len(records)) + _read_producer(records, _PRODUCER_AT) + appended  # noqa: RUF005
+        note = (began_ns, watermark_before, len(records), *_read_producer(records, _PRODUCER_AT), *appended)
         if acks and appended.last_offset < (replica.high_watermark if acks == ACKS_ALL else replica.safe_end):
             run.batches.append(note)
             run.answers.append((1, self.now_ns(), replica.high_watermark, _in_sync(replica)))
@@ -229,14 +228,17 @@ class Batches:
 
     def _take_refused(self, run: Run) -> list[Note]:
         """Out of the run: whoever is refused is not answered."""
-        batches, answers, waiting = run.batches, run.answers, run.waiting
-        kept = [not self._was_refused(run, note) for note in batches]
-        refused = [note for note, is_kept in zip(batches, kept, strict=True) if not is_kept]
-        run.batches = [note for note, is_kept in zip(batches, kept, strict=True) if is_kept]
-        run.answers = [answer for answer, is_kept in zip(answers, kept, strict=True) if is_kept]
-        run.waiting = []
-        for note in waiting:
+        waiting, batches, answers = run.waiting, run.batches, run.answers
+        refused: list[Note] = []
+        run.waiting, run.batches, run.answers = [], [], []
+        for note in waiting:  # older than a retry of the same batch that was safe by then
             (refused if self._was_refused(run, note) else run.waiting).append(note)
+        for note, answer in zip(batches, answers, strict=True):
+            if self._was_refused(run, note):
+                refused.append(note)
+            else:
+                run.batches.append(note)
+                run.answers.append(answer)
         return refused
 
     def _was_refused(self, run: Run, note: Note) -> bool:

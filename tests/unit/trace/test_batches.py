@@ -201,6 +201,21 @@ def test_a_retry_is_answered_though_the_first_attempt_was_refused(is_long: bool,
     assert sum(isinstance(event, ProduceAppended) for event in told) == 2
 
 
+def test_a_retry_that_is_answered_at_once_is_not_the_attempt_that_was_refused() -> None:
+    telling = Telling()
+    telling.append(0)
+    telling.now_us += 100
+    telling.refuse(0)
+    telling.safe_to(1)
+    telling.now_us += 50
+    telling.append(0)
+
+    told = telling.told()
+
+    assert [(event.at_us, event.took_us) for event in answers(told)] == [(1_000_150, 0)]
+    assert sum(isinstance(event, ProduceAppended) for event in told) == 2
+
+
 @pytest.mark.parametrize("is_long", [False, True])
 def test_who_hung_up_is_not_answered_though_his_batch_becomes_safe(is_long: bool) -> None:
     telling = Telling()
