@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from crc32c import crc32c
 
+from chronik.core.config.definitions import BadConfig
 from chronik.core.config.parse import parse_properties
 from chronik.core.ports import Chance, Files
 
@@ -18,6 +19,7 @@ META = "meta.properties"
 CHECKSUM = "chronik.checksum"  # of all other lines
 UNREGISTERED = "chronik.unregistered"
 BROKER_EPOCH = "chronik.broker.epoch"
+BEFORE_CHECKSUMS = frozenset({"version", "cluster.id", "node.id", "chronik.format"})  # all that a file without has
 UNKNOWN_EPOCH = -1
 FORMAT = 1  # of the data directory; a newer one is not touched
 
@@ -62,6 +64,8 @@ def proposed(files: Files, node_id: int, chance: Chance, cluster_id: str | None 
     written_format = found.get("chronik.format", "")
     if not written_format.isdecimal():
         raise WrongDirectory(f"{META} there was not written by chronik")
+    if checksum is None and not found.keys() <= BEFORE_CHECKSUMS:
+        raise WrongDirectory(f"{META} there is damaged: its checksum is gone")
     if int(written_format) > FORMAT:
         raise WrongDirectory(f"it has format {written_format}, this version knows format {FORMAT}")
     if found.get("node.id") != str(node_id):
@@ -92,7 +96,11 @@ def registered(files: Files, identity: Identity, broker_epoch: int = UNKNOWN_EPO
 
 
 def _read(files: Files) -> dict[str, str]:
-    return parse_properties(files.read_all(META).decode("utf-8", "replace"))
+    """Its lines as they are; a damaged one may not even be a setting. Raises WrongDirectory, OSError."""
+    try:
+        return parse_properties(files.read_all(META).decode("utf-8", "replace"))
+    except BadConfig as problem:
+        raise WrongDirectory(f"{META} there is damaged: {problem}") from problem
 
 
 def _write(files: Files, identity: Identity) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, cast
 
 import pytest
@@ -111,3 +112,17 @@ def test_a_directory_of_another_is_left_alone(content: bytes, reason: str) -> No
         settled(files)
 
     assert files.read_all(META) == content
+
+
+@pytest.mark.parametrize("cluster_id", ["LuXuTuLnXtTrLf-ELuXuTu", "AAAAAAAAAAAAAAAAAAAAAA"])
+def test_no_bit_of_it_can_turn_over_unseen_even_where_that_makes_an_escape(cluster_id: str) -> None:
+    files = MemoryFiles()
+    registered(cast(Any, files), settled(files, cluster_id=cluster_id), 17)
+    sound = files.read_all(META)
+
+    for bit in range(len(sound) * 8):
+        damaged = bytearray(sound)
+        damaged[bit // 8] ^= 1 << bit % 8
+        files.replace(META, bytes(damaged))
+        with suppress(WrongDirectory):
+            assert settled(files) == Identity(1, cluster_id, broker_epoch=17), f"bit {bit}"  # e.g. a blank for another
