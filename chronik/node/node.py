@@ -126,6 +126,7 @@ class Node:
     def _trace(self, clock: Clock) -> Tracing:
         trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
         trace.later = self._deadlines.after_ms
+        trace.soon = lambda action: asyncio.get_running_loop().call_soon(action)
         store = TraceStore(trace, image, replicas, self.controller.ask, clock, self._chance, metrics)
         tracing = Tracing(trace, store, image, replicas, self.coordinators, clock, metrics)
         self.metadata.on_applied.append(tracing.metadata_applied)

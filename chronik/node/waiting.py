@@ -116,7 +116,7 @@ class Waiting:
         if steps is not None:
             if replica not in steps.just_told:
                 steps.moved(replica)
-            if replica in steps.batches.releases:
+            if replica in steps.batches.awaited:
                 steps.batches.released(replica)
         self._release(self._for_leader, replica, replica.safe_end)
         self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)

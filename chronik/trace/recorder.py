@@ -29,6 +29,10 @@ UNANSWERED_US = 100_000  # how long a batch may wait for its answer before it is
 _at_us = attrgetter("at_us")
 
 
+def _at_once(action: Callable[[], None]) -> None:
+    action()
+
+
 class Read(NamedTuple):
     """Events from a ring. `lost` were let go before they could be read; `cursor` is where to go on."""
 
@@ -79,6 +83,9 @@ class Recorder:
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
         self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms
+        self.soon: Callable[[Callable[[], None]], object] = (
+            _at_once  # has something done when this turn of the loop ends
+        )
 
     def switch(self, *, is_all: bool, exceptions: frozenset[str]) -> None:
         """Trace every topic of users but these; or, if not all, none but these. What was traced stays in the ring."""

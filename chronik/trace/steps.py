@@ -73,7 +73,7 @@ class Steps:
         self.wanted: Mapping[str, bool] = recorder.wanted  # for who asks for each batch: no call
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
-        self.batches = Batches(recorder.node_id, recorder.clock.now_ns, recorder.put)
+        self.batches = Batches(recorder.node_id, recorder.clock.now_ns, recorder.put, recorder.soon)
         self._seal_if_due = recorder.seal_if_due
         self._later = recorder.later
         self.readers = Readers()

@@ -10,6 +10,7 @@ from tests.bench.row import Bench, Case, Figure, Figures, Lines, Row, at_least
 from tests.bench.systems.system import Server, bootstrap
 
 PAIRS = 4  # of a part without the trace and one with
+REQUEST_PAIRS = 12  # of requests, whose speed wanders by a tenth from second to second: many pairs, or chance decides
 IN_FLIGHT = 100
 CPU_TICK_S = 0.01
 VALUE_BYTES = 1_000
@@ -19,14 +20,13 @@ Part = Callable[[str, int], Figures]
 """Do so much with a topic of this name: how many a second, and the node's CPU for it."""
 
 
-def in_turn(bench: Bench, server: Server, count: int, part: Part) -> Figures:
-    """Figures of a part that is done without and with the trace, a few times."""
-    each = max(count // PAIRS, 1)
+def in_turn(bench: Bench, server: Server, each: int, pairs: int, part: Part) -> Figures:
+    """Figures of a part, with `each` of what it counts, that is done without and with the trace, a few times."""
     for is_on in (True, False):  # what is loaded and made once, the trace's topic for one, is not part of the cost
         bench.client.ask("set_trace", bootstrap=bootstrap(server), is_on=is_on)
         part(f"warm-up-{is_on}".lower(), max(each // 4, 1))
     seconds, cpu_s = {False: 0.0, True: 0.0}, {False: 0.0, True: 0.0}
-    for number in range(PAIRS):
+    for number in range(pairs):
         order = (False, True) if number % 2 == 0 else (True, False)
         for is_on in order:
             bench.client.ask("set_trace", bootstrap=bootstrap(server), is_on=is_on)
@@ -34,8 +34,8 @@ def in_turn(bench: Bench, server: Server, count: int, part: Part) -> Figures:
             seconds[is_on] += each / measured["a_second"]
             cpu_s[is_on] += measured["node_cpu_s"]
     return {
-        "off_s": PAIRS * each / seconds[False],
-        "on_s": PAIRS * each / seconds[True],
+        "off_s": pairs * each / seconds[False],
+        "on_s": pairs * each / seconds[True],
         "ratio": seconds[False] / seconds[True],
         "cpu_ratio": max(cpu_s[False], CPU_TICK_S) / max(cpu_s[True], CPU_TICK_S),
     }
@@ -57,7 +57,7 @@ def one_record_requests(bench: Bench, durability: str, name: str) -> Lines:
             )
             return {"a_second": measured["requests_s"], "node_cpu_s": measured["node_cpu_s"]}
 
-        return {name: in_turn(bench, server, bench.scale.requests, part)}
+        return {name: in_turn(bench, server, max(bench.scale.requests // PAIRS, 1), REQUEST_PAIRS, part)}
 
 
 def stream(bench: Bench, durability: str, name: str) -> Lines:
@@ -80,7 +80,7 @@ def stream(bench: Bench, durability: str, name: str) -> Lines:
             return {"a_second": measured["messages_s"], "node_cpu_s": measured["node_cpu_s"]}
 
         for job in ("produce", "consume"):
-            lines[f"{job} {name}"] = in_turn(bench, server, messages, partial(part, job))
+            lines[f"{job} {name}"] = in_turn(bench, server, max(messages // PAIRS, 1), PAIRS, partial(part, job))
     return lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple, cast
 
 import pytest
@@ -33,14 +34,28 @@ class Telling:
     def __init__(self) -> None:
         self.now_us = 1_000_000
         self.written: list[Written] = []
-        self.batches = Batches(1, lambda: self.now_us * 1000, self.written.append)
+        self.turn: list[Callable[[], None]] = []  # what is to be done at its end
+        self.log_end = 0
+        self.batches = Batches(1, lambda: self.now_us * 1000, self.written.append, self.turn.append)
         self.replica = cast(Replica, FakeReplica())
 
     def append(self, offset: int, acks: int = 1, connection: int = 5) -> None:
+        """In a turn of the loop of its own."""
+        self.begin_append(offset, acks, connection)
+        self.end_turn()
+
+    def begin_append(self, offset: int, acks: int = 1, connection: int = 5) -> None:
+        """The turn goes on."""
         client = FakeClient(connection)
-        self.batches.appended(
-            self.replica, acks, client, self.now_us * 1000, 0, Appended(offset, offset), memoryview(RECORDS)
-        )
+        is_new = offset >= self.log_end
+        self.log_end = max(self.log_end, offset + 1)
+        appended = Appended(offset, offset, is_new=is_new)
+        self.batches.appended(self.replica, acks, client, self.now_us * 1000, 0, appended, memoryview(RECORDS))
+
+    def end_turn(self) -> None:
+        turn, self.turn[:] = list(self.turn), []
+        for action in turn:
+            action()
 
     def refuse(self, offset: int, connection: int = 5) -> None:
         self.batches.refused(self.replica, FakeClient(connection), offset)
@@ -49,7 +64,7 @@ class Telling:
         """On this disk, and on those of all."""
         fake = cast(FakeReplica, self.replica)
         fake.safe_end = fake.high_watermark = offset
-        if self.replica in self.batches.releases:
+        if self.replica in self.batches.awaited:
             self.batches.released(self.replica)
 
     def told(self, unanswered_us: int = 100) -> list[AnyEvent]:
@@ -81,7 +96,68 @@ def test_what_is_safe_when_it_is_appended_is_answered_at_once() -> None:
     telling.now_us += 30
 
     assert [(event.base_offset, event.took_us) for event in answers(telling.told())] == [(0, 0)]
-    assert telling.batches.releases == {}
+    assert telling.batches.awaited == {}
+
+
+def test_all_that_is_safe_in_a_turn_is_answered_together_at_its_end() -> None:
+    telling = Telling()
+    telling.safe_to(3)
+    for offset in range(3):
+        telling.begin_append(offset)
+        telling.now_us += 10
+
+    telling.end_turn()
+
+    assert [(event.base_offset, event.took_us, event.watermark) for event in answers(telling.told())] == [
+        (0, 30, 3),
+        (1, 20, 3),
+        (2, 10, 3),
+    ]
+    assert len([one for one in telling.written if isinstance(one, BatchRun)]) == 1
+
+
+def test_a_batch_that_becomes_safe_before_its_turn_ends_is_answered() -> None:
+    telling = Telling()
+    telling.begin_append(0)
+    telling.safe_to(1)
+    telling.end_turn()
+
+    assert [event.base_offset for event in answers(telling.told())] == [0]
+
+
+def test_a_batch_keeps_the_epoch_in_which_it_was_appended_though_another_leads_before_the_turn_ends() -> None:
+    telling = Telling()
+    telling.begin_append(0)
+    cast(FakeReplica, telling.replica).leader_epoch = 4
+    telling.begin_append(1)
+    telling.end_turn()
+
+    told = telling.told(0)
+
+    assert [event.leader_epoch for event in told if isinstance(event, ProduceAppended)] == [3, 4]
+
+
+def test_who_reads_in_the_middle_of_a_turn_is_told_of_it_and_nothing_is_told_twice() -> None:
+    telling = Telling()
+    telling.safe_to(2)
+    telling.begin_append(0)
+    assert [event.base_offset for event in answers(telling.told())] == [0]
+
+    telling.begin_append(1)
+    telling.end_turn()
+
+    assert [event.base_offset for event in answers(telling.told())] == [0, 1]
+
+
+def test_who_hangs_up_before_the_turn_ends_is_not_answered() -> None:
+    telling = Telling()
+    telling.safe_to(1)
+    telling.begin_append(0)
+    telling.batches.hung_up(5)
+    telling.now_us += 10
+    telling.end_turn()
+
+    assert [type(event) for event in telling.told()] == [ProduceAppended]
 
 
 def test_each_batch_is_answered_by_the_first_release_that_reaches_it() -> None:
@@ -144,7 +220,7 @@ def test_a_batch_that_waits_for_too_long_is_told_and_its_answer_apart() -> None:
     assert isinstance(answered, ProduceAnswered)
     assert (appended.at_us, answered.at_us, answered.took_us) == (1_000_000, 1_000_200, 200)
     assert len(telling.told()) == 2
-    assert telling.batches.releases == {}
+    assert telling.batches.awaited == {}
 
 
 def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
@@ -237,14 +313,14 @@ def test_who_hung_up_is_not_answered_though_his_batch_becomes_safe(is_long: bool
     assert [event.base_offset for event in answers(told)] == [0, 2]
     assert sorted(event.base_offset for event in told if isinstance(event, ProduceAppended)) == [0, 1, 2]
     assert len(telling.told()) == len(told)
-    assert (telling.batches.count, telling.batches.releases) == (0, {})
+    assert (telling.batches.count, telling.batches.awaited) == (0, {})
 
 
 def test_nobody_waits_for_an_answer_that_never_comes() -> None:
     telling = Telling()
     telling.append(0, acks=0)
 
-    assert telling.batches.releases == {}
+    assert telling.batches.awaited == {}
     assert [type(event) for event in telling.told()] == [ProduceAppended]
     assert telling.batches.count == 0
 
