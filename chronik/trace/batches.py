@@ -119,7 +119,6 @@ class Batches:
         self._node_id = node_id
         self._put = put
         self._runs: dict[tuple[Replica, int, Client, int], Run] = {}
-        self._run: Run | None = None  # of those, the one that was added to last: mostly the next batch is of it too
         self._left = 0  # batches that waited for an answer when the others were told of
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
@@ -153,7 +152,7 @@ class Batches:
         """The answers of this turn of the loop leave now; whoever else waits for one is told later."""
         noted, self._noted = self._noted, []
         at_once: dict[Replica, None] = {}
-        run = self._run
+        run, reached = None, 0  # mostly the next batch is of the same run, and nothing becomes safe in here
         for replica, acks, client, leader_epoch, began_ns, watermark_before, appended, records in noted:
             if (
                 run is None
@@ -162,17 +161,19 @@ class Batches:
                 or run.acks != acks
                 or run.leader_epoch != leader_epoch
             ):
-                run = self._run = self._run_of(replica, acks, client, leader_epoch)
-            note = (began_ns, watermark_before, len(records), *_read_producer(records, _PRODUCER_AT), *appended)
-            if acks:
-                if appended.last_offset >= (replica.high_watermark if acks == ACKS_ALL else replica.safe_end):
+                run = self._run_of(replica, acks, client, leader_epoch)
+                reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
+            # Put together this way it takes 0.16 µs, with stars 0.2.
+            note = (began_ns, watermark_before, len(records)) + _read_producer(records, _PRODUCER_AT) + appended  # noqa: RUF005
+            if appended.last_offset >= reached:
+                if acks:
                     self.awaited[replica] = None
-                elif appended.is_new:
-                    at_once[replica] = None
-                else:
-                    run.batches.append(note)
-                    run.answers.append((1, self.now_ns(), replica.high_watermark, _in_sync(replica)))
-                    continue
+            elif appended.is_new:
+                at_once[replica] = None
+            elif acks:
+                run.batches.append(note)
+                run.answers.append((1, self.now_ns(), replica.high_watermark, _in_sync(replica)))
+                continue
             run.waiting.append(note)
         for replica in at_once:
             self.released(replica)
@@ -204,7 +205,7 @@ class Batches:
         waited for one for so long."""
         self._turn_ends()
         now_ns = self.now_ns()
-        runs, self._runs, self._run = self._runs, {}, None
+        runs, self._runs = self._runs, {}
         releases, self._releases, self.awaited = self._releases, {}, {}
         self._tell_late_answers(releases)
         self._left = 0
