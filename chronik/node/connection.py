@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
+from chronik.api.desk import Caller
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
@@ -45,12 +46,13 @@ class Slot:
 class Peer:
     """Who is at the other end."""
 
-    __slots__ = ("connection_id", "host", "is_node")
+    __slots__ = ("caller", "connection_id", "host", "is_node")
 
     def __init__(self, connection_id: int, host: str) -> None:
         self.connection_id = connection_id
         self.host = host
         self.is_node = False  # another node of this cluster has said that it is one
+        self.caller: Caller | None = None  # as who it asked last; None again when anything of the above changes
 
 
 class Starter(Protocol):

@@ -32,6 +32,15 @@ from chronik.wire.versions import EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
 log = logging.getLogger(__name__)
 
 
+def caller_of(header: RequestHeader, peer: Peer) -> Caller:
+    """Mostly the one of the request before: then nothing is made, and who compares callers sees that it is the same."""
+    caller = peer.caller
+    if caller is None or caller.version != header.version or caller.client_id != header.client_id:
+        is_node, connection_id = peer.is_node, peer.connection_id
+        caller = peer.caller = Caller(header.client_id, peer.host, header.version, connection_id, is_node)
+    return caller
+
+
 class Dispatch:
     """Begins requests and sees that each gets its answer."""
 
@@ -59,7 +68,7 @@ class Dispatch:
             answer(None)
             return True
         self._metrics.requests[header.api_key] += 1
-        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
+        caller = caller_of(header, peer)
         forwarding = self._forwarding
         try:
             module = module_of(header.api_key)
@@ -70,7 +79,7 @@ class Dispatch:
             else:
                 request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
                 if header.api_key == API_VERSIONS and request.client_software_name == NODE_SOFTWARE:
-                    peer.is_node = True
+                    peer.is_node, peer.caller = True, None
                 self._handle(module, request, header, caller, answer)
         except Malformed:
             raise
@@ -93,7 +102,7 @@ class Dispatch:
     def _look(self, frame: memoryview, header: RequestHeader, peer: Peer, answer: Slot) -> bool:
         """It is answered at any time: while a node starts it is most worth having."""
         self._metrics.requests[LOOK] += 1
-        caller = Caller(header.client_id, peer.host, header.version, peer.connection_id, peer.is_node)
+        caller = caller_of(header, peer)
         module_of(LOOK).start(frame, header, caller, self._desk, answer)
         return False
 

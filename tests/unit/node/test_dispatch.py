@@ -16,10 +16,11 @@ from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
 from chronik.core.errors import Code, Refused
 from chronik.node.connection import Peer, Slot
-from chronik.node.dispatch import Dispatch
+from chronik.node.dispatch import Dispatch, caller_of
 from chronik.trace.metrics import Metrics
 from chronik.wire.errors import Malformed
-from chronik.wire.versions import API_VERSIONS, APIS, LOOK
+from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import API_VERSIONS, APIS, LOOK, NODE_SOFTWARE
 from tests.unit.api.fake_desk import fake_desk, groups_of, metadata_of
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
@@ -335,3 +336,27 @@ async def test_a_look_is_answered_at_any_time_even_while_the_node_starts(desk: D
 async def test_a_look_of_another_version_ends_the_connection(desk: Desk) -> None:
     with pytest.raises(Malformed):
         desk.start(look_frame(version=1))
+
+
+def test_who_asks_again_is_the_same_caller_until_anything_of_it_changes() -> None:
+    peer = Peer(1, "10.0.0.7")
+    header = RequestHeader(PRODUCE, 9, CORRELATION_ID, "app", 0)
+
+    first = caller_of(header, peer)
+
+    assert (first.client_id, first.client_host, first.version, first.connection_id) == ("app", "10.0.0.7", 9, 1)
+    assert caller_of(header._replace(correlation_id=7), peer) is first
+    assert caller_of(header._replace(client_id="other"), peer).client_id == "other"
+    assert caller_of(header._replace(version=10), peer).version == 10
+    assert caller_of(header, Peer(2, "10.0.0.8")).connection_id == 2
+
+
+def test_a_caller_that_says_it_is_a_node_is_one_from_then_on() -> None:
+    desk, peer = Desk(), Peer(1, "10.0.0.7")
+    before = caller_of(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0), peer)
+    body = dataclasses.replace(filled(request_type(API_VERSIONS, 4), "full"), client_software_name=NODE_SOFTWARE)
+
+    desk.dispatch.start(memoryview(frame_of(API_VERSIONS, 4, write(body))), peer, desk.answers.slot())
+
+    after = caller_of(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0), peer)
+    assert (before.is_node, after.is_node) == (False, True)
