@@ -9,7 +9,6 @@ from tests.bench.systems.system import bootstrap
 TOPIC = "paced"
 MESSAGES_S = 5_000
 VALUE_BYTES = 1_000
-ROUNDS_OF_TOOL = 3  # a second opinion
 
 
 def paced(bench: Bench, address: str, acks: str) -> Figures:
@@ -62,7 +61,6 @@ ROW = Row(
             lambda bench: {"Kafka's own client, one at a time": by_kafkas_tool(bench)},
             is_quick=False,
             is_of_peer=True,
-            rounds_max=ROUNDS_OF_TOOL,
         ),
     ),
     code="B4",

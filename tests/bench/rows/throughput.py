@@ -18,7 +18,6 @@ CPU_TICK_S = 0.01
 SIZES = {"1 KB": 1_000, "100 B": 100}
 QUICK = {("1 KB", 1), ("100 B", 12)}
 LIBRDKAFKA = {"produce": "produce", "consume": "consume"}
-ROUNDS_OF_TOOLS = 3  # a second opinion
 KAFKAS_OWN = {"produce": "produce_by_tool", "consume": "consume_by_tool"}
 
 
@@ -59,7 +58,7 @@ def _case(size: str, partitions: int) -> Case:
 def _second_opinion(size: str, partitions: int) -> Case:
     name = f"{size} x {partitions}, Kafka's own client"
     measure = partial(stream, name=name, value_bytes=SIZES[size], partitions=partitions, jobs=KAFKAS_OWN)
-    return Case(name, measure, is_quick=False, is_of_peer=True, rounds_max=ROUNDS_OF_TOOLS)
+    return Case(name, measure, is_quick=False, is_of_peer=True)
 
 
 CASES = (*(_case(*each) for each in product(SIZES, (1, 12))), *(_second_opinion(size, 12) for size in SIZES))
