@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable
 from typing import NamedTuple, cast
 
@@ -147,6 +148,20 @@ def test_who_reads_in_the_middle_of_a_turn_is_told_of_it_and_nothing_is_told_twi
     telling.end_turn()
 
     assert [event.base_offset for event in answers(telling.told())] == [0, 1]
+
+
+def test_the_memory_of_a_large_batch_may_be_used_again_before_the_turn_ends() -> None:
+    telling = Telling()
+    memory = bytearray(20_000)
+    memory[43:57] = struct.pack(">qhi", 77, 2, 900)  # where a batch has its producer
+
+    telling.batches.appended(telling.replica, 1, FakeClient(), 0, 0, Appended(0, 0), memoryview(memory))
+    memory[:] = bytes(20_000)
+    telling.end_turn()
+
+    (told,) = telling.told(0)
+    assert isinstance(told, ProduceAppended)
+    assert (told.producer_id, told.producer_epoch, told.base_sequence, told.size_bytes) == (77, 2, 900, 20_000)
 
 
 def test_who_hangs_up_before_the_turn_ends_is_not_answered() -> None:
