@@ -24,10 +24,11 @@ from chronik.core.types import Buffer
 from chronik.trace.events import ProduceAnswered
 from chronik.trace.lines import Answered, BatchRun, Taken, Written, took_us
 
-_read_producer = struct.Struct(">qhi").unpack_from  # producer id, epoch and first sequence number
+_PRODUCER = struct.Struct(">qhi")  # its id and epoch, and the first sequence number
+_read_producer = _PRODUCER.unpack_from
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
-_HEAD_BYTES = _PRODUCER_AT + 14
-_KEPT_BYTES = 16 * 1024  # of a larger one nothing is kept: the memory of its request is soon used for the next
+_HEAD_BYTES = _PRODUCER_AT + _PRODUCER.size
+_KEPT_BYTES = 16 * 1024  # of a larger one only the head is kept: the memory of its request is soon used for the next
 
 
 class Client(Protocol):

@@ -83,9 +83,8 @@ class Recorder:
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
         self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms
-        self.soon: Callable[[Callable[[], None]], object] = (
-            _at_once  # has something done when this turn of the loop ends
-        )
+        # Has something done when this turn of the loop ends.
+        self.soon: Callable[[Callable[[], None]], object] = _at_once
 
     def switch(self, *, is_all: bool, exceptions: frozenset[str]) -> None:
         """Trace every topic of users but these; or, if not all, none but these. What was traced stays in the ring."""
