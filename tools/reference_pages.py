@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chronik.core.config.definitions import INT_MAX, LONG_MAX, Setting
-from chronik.core.config.node import ALIASES, NODE_SETTINGS, PASSED_OVER
+from chronik.core.config.node import ALIASES, NODE_SETTINGS
 from chronik.core.config.topic import TOPIC_SETTINGS
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.trace.exposition import FAMILIES, FOLLOWER_FAMILIES, OFFLINE, PARTITION_FAMILIES
 
 DOCS = Path(__file__).resolve().parent.parent / "docs"
@@ -43,7 +44,7 @@ def aliases() -> Iterator[str]:
 
 
 def passed_over() -> Iterator[str]:
-    yield ", ".join(f"`{name}`" for name in sorted(PASSED_OVER)) + "\n"
+    yield ", ".join(f"`{name}`" for name in sorted(WITHOUT_EFFECT)) + "\n"
 
 
 def node_metrics() -> Iterator[str]:

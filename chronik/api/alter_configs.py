@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import datetime
+import logging
+from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 
 from chronik.api.desk import Caller, Desk
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation, Outcome
+from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation, Outcome, ResourceType
+
+log = logging.getLogger(__name__)
 
 REQUEST = AlterConfigsRequest
 RESPONSE = AlterConfigsResponse
@@ -26,7 +31,18 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         for resource in request.resources
     )
     outcomes = await desk.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
+    warn_of_settings_without_effect(changes, outcomes)
     return _response(request, outcomes)
+
+
+def warn_of_settings_without_effect(changes: Sequence[ConfigChange], outcomes: Sequence[Outcome]) -> None:
+    """They are taken, as Kafka would: the log says that nothing follows from them here."""
+    for change, outcome in zip(changes, outcomes, strict=True):
+        names = sorted({key for key, _, _ in change.operations if key in WITHOUT_EFFECT})
+        if names and not outcome.code and change.resource_type == ResourceType.BROKER:
+            log.warning(
+                "%s was set for %s, and has no effect here", ", ".join(names), change.resource_name or "all nodes"
+            )
 
 
 def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:

@@ -10,7 +10,7 @@ from kio.schema.begin_quorum_epoch.v1.request import BeginQuorumEpochRequest
 from kio.schema.begin_quorum_epoch.v1.response import BeginQuorumEpochResponse
 
 from chronik.api.desk import Caller, Desk
-from chronik.api.quorum_topic import PARTITION, answered, check_cluster, id_of, leader_of, only_partition, quorum_of
+from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import BeginEpoch, BeginEpochAnswer
@@ -21,8 +21,8 @@ RESPONSE = BeginQuorumEpochResponse
 
 
 def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_cluster(request.cluster_id, desk)
     part = only_partition(request.topics)
+    check_sender(request.cluster_id, part.leader_id, caller, desk)
     answer = quorum_of(desk).step(BeginEpoch(part.leader_id, part.leader_epoch))
     told_part = told.PartitionData(
         partition_index=PARTITION, error_code=answer.code, leader_id=id_of(answer.leader), leader_epoch=answer.epoch

@@ -35,9 +35,13 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     if request.cluster_id != desk.cluster_id:
         message = f"Expected cluster ID {desk.cluster_id}, but got cluster ID {request.cluster_id}"
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
+    if request.broker_id < 0:
+        raise Refused(Code.INVALID_REGISTRATION, f"No broker has the id {request.broker_id}.")
     if request.broker_id == desk.node_id:
         # This node's own broker does not come this way.
         raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {desk.node_id}.")
+    if caller.node_id != request.broker_id:  # what is registered stays in the metadata, for good
+        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {request.broker_id}")
     if not request.listeners:
         raise Refused(Code.INVALID_REGISTRATION, "No listeners specified in request")
     listeners = {listener.name: listener for listener in reversed(request.listeners)}

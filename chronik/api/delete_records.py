@@ -91,7 +91,7 @@ def _partition(topic: str, wanted: Any, desk: Desk) -> _Gone | Code:
         if is_internal(topic):
             raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
         replica = desk.replicas.leader(topic, wanted.partition_index)
-        if "delete" not in replica.config.cleanup_policy:
+        if replica.config.is_compacted and "delete" not in replica.config.cleanup_policy:
             raise Refused(Code.POLICY_VIOLATION, f"Records of {topic} are compacted, not deleted")
         return _Gone(replica, desk.replicas.delete_records(replica, wanted.offset))
     except Refused as refused:

@@ -17,9 +17,10 @@ from kio.schema.describe_quorum.v2.response import (
 )
 
 from chronik.api.desk import Caller, Desk
-from chronik.api.quorum_topic import NOBODY, PARTITION, answered, only_partition, quorum_of
+from chronik.api.quorum_topic import PARTITION, answered, only_partition, quorum_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.raft.messages import NOBODY
 from chronik.core.raft.view import ReplicaView
 
 KEY = 55

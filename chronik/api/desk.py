@@ -7,9 +7,10 @@ sent, and returns the newest response. It raises Refused for an answer other tha
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
@@ -19,20 +20,26 @@ from chronik.trace.recorder import Recorder
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
     from chronik.core.fetch_sessions import FetchSessions
-    from chronik.core.log.log import Appended
+    from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.image import MetadataImage
-    from chronik.core.ports import Chance, Clock, Outgoing
+    from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
     from chronik.core.raft.view import QuorumView
+    from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
     from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
+T = TypeVar("T")
+
 # A view's name and arguments; its answer as JSON (console/looks.py). Raises Refused.
 Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
+
+
+COLD_READS = 8  # fetches that wait for the disk at a time: each may have an answer of fetch.max.bytes in memory
 
 
 class Caller(NamedTuple):
@@ -43,6 +50,7 @@ class Caller(NamedTuple):
     version: int
     connection_id: int
     is_node: bool = False  # of this cluster, not a client
+    node_id: int = -1  # which node the connection said it is, when it said that it is one; -1: none
 
 
 class MetadataDesk(Protocol):
@@ -84,6 +92,14 @@ class GroupsDesk(Protocol):
         """All machines this node holds, for listing; without those that are still being read."""
 
 
+class LongWorkDesk(Protocol):
+    """What takes longer than others can wait (node/long_work.py)."""
+
+    def wait_for_rest(self, begun: Unfinished[T]) -> Awaitable[T]:
+        """What comes out of it in the end. Raises Refused (REQUEST_TIMED_OUT: too many wait for theirs), and what it
+        raises itself."""
+
+
 class ReplicaDesk(Protocol):
     """The partitions on this node."""
 
@@ -105,17 +121,21 @@ class ReplicaDesk(Protocol):
     def delete_records(self, replica: Replica, offset: int) -> int:
         """Move the log start up (-1: to the watermark), here and on the followers; where it is then. Raises Refused."""
 
-    def read_cached(self, plan: Slice) -> Outgoing | None:
-        """The bytes if they are in memory, else None. Too few of them when they cannot be read."""
+    def read_cached(self, plan: Slice) -> Outgoing | Unread | None:
+        """The bytes if they are in memory, else None."""
 
-    def wait_for_read(self, plan: Slice) -> Awaitable[bytes]:
-        """Bytes that are not in memory. Too few of them when they cannot be read."""
+    def wait_for_read(self, plan: Slice) -> Awaitable[bytes | Unread]:
+        """Bytes that are not in memory."""
 
-    def check_read(self, replica: Replica, plan: Slice, content: Outgoing) -> Code:
-        """NONE when the bytes are what was written; else the replica goes offline and this is what to answer."""
+    def check_read(self, replica: Replica, plan: Slice, content: Outgoing | Unread) -> Code:
+        """NONE when the bytes are what was written, or when there are none for now; else what to answer. The replica
+        goes offline, unless only something has run out that will be there again."""
 
     def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
-        """The log cannot say where the bytes are: the replica goes offline, and this is what to answer."""
+        """The log cannot say where the bytes are: what to answer. The replica goes offline as in `check_read`."""
+
+    @property
+    def long_work(self) -> LongWorkDesk: ...
 
     def store_starts(self) -> Awaitable[None]:
         """Put on disk where each log starts now. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
@@ -159,6 +179,13 @@ class WaitingDesk(Protocol):
     def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Any: ...
 
     def cancel(self, deadline: Any) -> None: ...
+
+
+class HeldUp(NamedTuple):
+    """A request has begun that must be answered before the next one of its connection begins: there is more to look at
+    than can be looked at in one go, and what comes behind it must not overtake it."""
+
+    on_abandoned: Callable[[], None] | None
 
 
 class Elsewhere:
@@ -262,3 +289,5 @@ class Desk:
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     quorum: QuorumDesk | None = None
     look: Look | None = None  # None where nobody looks: in the simulator
+    is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
+    cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))

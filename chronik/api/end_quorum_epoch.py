@@ -10,7 +10,7 @@ from kio.schema.end_quorum_epoch.v1.request import EndQuorumEpochRequest
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse
 
 from chronik.api.desk import Caller, Desk
-from chronik.api.quorum_topic import PARTITION, answered, check_cluster, id_of, leader_of, only_partition, quorum_of
+from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import EndEpoch, EndEpochAnswer
@@ -21,8 +21,8 @@ RESPONSE = EndQuorumEpochResponse
 
 
 def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_cluster(request.cluster_id, desk)
     part = only_partition(request.topics)
+    check_sender(request.cluster_id, part.leader_id, caller, desk)
     successors = tuple(candidate.candidate_id for candidate in part.preferred_candidates)
     answer = quorum_of(desk).step(EndEpoch(part.leader_id, part.leader_epoch, successors))
     told_part = told.PartitionData(

@@ -21,7 +21,7 @@ from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
-from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing
+from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing, Unread
 from chronik.core.replica.replica import Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
@@ -36,6 +36,7 @@ Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 FOLLOWERS_FROM = 11  # consumers of this version know where else to go when a follower cannot help them
 SESSION_IDS = 2**31 - 1
 METADATA = (METADATA_TOPIC_ID, METADATA_TOPIC)
+KEPT_BYTES = 1024 * 1024  # of records in one answer; the rest is read when it leaves
 RACK_AWARE = ("org.apache.kafka.common.replica.RackAwareReplicaSelector",)
 
 
@@ -67,7 +68,7 @@ def start(
         if any(asked.topic in METADATA for asked in request.partitions):
             return quorum_fetch.begin(request, header, caller, desk, answer)
         if request.replica_id >= 0:
-            return follower_fetch.begin(request, header, desk, answer)
+            return follower_fetch.begin(request, header, caller, desk, answer)
     try:
         session, partitions = _partitions(request, header, desk)
     except Refused as refusal:
@@ -244,30 +245,40 @@ class _Fetch:
         self.leave()
 
     def _read(self, plan: Plan) -> None:
-        contents: list[Outgoing | None] = []
+        contents: list[Outgoing | Unread] = []
         for part in plan.parts:
-            contents.append(b"" if part.slice is None else self._desk.replicas.read_cached(part.slice))
-        if None in contents:
-            self._desk.start(self._read_cold(plan, contents))
-        else:
-            self._send(plan, contents)
+            content = b"" if part.slice is None else self._desk.replicas.read_cached(part.slice)
+            if content is None:
+                self._desk.start(self._read_cold(plan))
+                return
+            contents.append(content)
+        self._send(plan, contents)
 
-    async def _read_cold(self, plan: Plan, contents: list[Outgoing | None]) -> None:
-        """Some of it is not in memory: wait for the disk without holding up anyone else."""
+    async def _read_cold(self, plan: Plan) -> None:
+        """Some of it is not in memory: wait for the disk without holding up anyone else. Only a few do so at a time,
+        and have their answers in memory."""
         try:
-            for index, part in enumerate(plan.parts):
-                if contents[index] is None and part.slice is not None:
-                    contents[index] = await self._desk.replicas.wait_for_read(part.slice)
-            self._send(plan, contents)
+            async with self._desk.cold_reads:
+                contents: list[Outgoing | Unread] = []
+                for part in plan.parts:
+                    content = b"" if part.slice is None else self._desk.replicas.read_cached(part.slice)
+                    if content is None and part.slice is not None:
+                        content = await self._desk.replicas.wait_for_read(part.slice)
+                    contents.append(content or b"")
+                self._send(plan, contents)
         except Exception:
             self._answer(None)
             raise
 
-    def _send(self, plan: Plan, contents: list[Outgoing | None]) -> None:
+    def _send(self, plan: Plan, contents: list[Outgoing | Unread]) -> None:
         session = self._session
         answers: list[FetchAnswer] = []
+        # A client that takes its time is not to keep records in memory, nor is an answer of very many partitions.
+        kept_bytes = KEPT_BYTES if self._desk.is_slow(self._caller.connection_id) else 0
         for part, content in zip(plan.parts, contents, strict=True):
-            answer = self._partition_answer(part, content or b"")
+            answer = self._partition_answer(part, content, SENT_UNREAD_BYTES if kept_bytes < KEPT_BYTES else 1)
+            if not isinstance(answer.records, FileSlice):
+                kept_bytes += len(answer.records)
             if session is None or session.is_news(
                 part.asked.key, answer.error_code, answer.high_watermark, answer.start_offset, bool(answer.records)
             ):
@@ -277,12 +288,14 @@ class _Fetch:
         nodes = endpoints_of(self._desk, leaders) if leaders else ()
         self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers, nodes))
 
-    def _partition_answer(self, part: Part, content: Outgoing) -> FetchAnswer:
+    def _partition_answer(self, part: Part, content: Outgoing | Unread, unread_from_bytes: int) -> FetchAnswer:
         topic, partition = part.asked.key
         replica = part.replica
         code = part.code
         if replica is not None and part.slice is not None:
             code = self._desk.replicas.check_read(replica, part.slice, content)
+        if isinstance(content, Unread):
+            content = b""  # what that means is in the code
         if code:
             self._desk.metrics.refused(FETCH, code)
             if self._steps is not None:
@@ -295,8 +308,8 @@ class _Fetch:
             leader = leader_of(self._desk, topic, partition) if code in MISLED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
         records: Outgoing = b"" if code else content
-        if part.slice is not None and len(records) >= SENT_UNREAD_BYTES:
-            # What was read to be checked is let go again: a client that takes its time is not to keep it in memory.
+        if part.slice is not None and len(records) >= unread_from_bytes:
+            # What was read to be checked is let go again.
             records = FileSlice(part.slice.file, part.slice.position, part.slice.length)
         return FetchAnswer(
             topic,

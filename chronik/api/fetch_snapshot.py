@@ -11,8 +11,17 @@ from kio.schema.fetch_snapshot.v1.request import FetchSnapshotRequest
 from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
 from chronik.api.desk import Caller, Desk
-from chronik.api.quorum_topic import PARTITION, answered, check_cluster, id_of, leader_of, only_partition, quorum_of
-from chronik.core.errors import Code
+from chronik.api.quorum_topic import (
+    PARTITION,
+    answered,
+    check_sender,
+    id_of,
+    leader_of,
+    only_partition,
+    quorum_of,
+    remembered,
+)
+from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, LogPoint
 
@@ -23,15 +32,19 @@ NO_TIME = datetime.timedelta(0)
 
 
 def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_cluster(request.cluster_id, desk)
+    check_sender(request.cluster_id, request.replica_id, caller, desk)
     part = only_partition(request.topics, "partition", "name")
     point = LogPoint(part.snapshot_id.epoch, part.snapshot_id.end_offset)
     quorum = quorum_of(desk)
-    fetch = FetchSnapshot(request.replica_id, part.current_leader_epoch, point, part.position, request.max_bytes)
+    sender = remembered(request.replica_id, quorum)
+    fetch = FetchSnapshot(sender, part.current_leader_epoch, point, part.position, request.max_bytes)
     answer = quorum.step(fetch)
     content = b""
     if answer.code is Code.NONE:
-        content = quorum.read_snapshot_part(point, answer.position, answer.end_position - answer.position)
+        try:
+            content = quorum.read_snapshot_part(point, answer.position, answer.end_position - answer.position)
+        except OSError as problem:
+            raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
     told_part = told.PartitionSnapshot(
         index=PARTITION,
         error_code=answer.code,

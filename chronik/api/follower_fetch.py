@@ -12,12 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from chronik.api.desk import Desk
+from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
+from chronik.core.log.horizon import NOTHING_GONE
 from chronik.core.log.segment import Slice
-from chronik.core.ports import Outgoing
+from chronik.core.ports import Outgoing, Unread
 from chronik.core.replica.divergence import Diverging, diverging
+from chronik.core.replica.in_sync import ANY_EPOCH
 from chronik.core.replica.replica import Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
@@ -32,9 +34,11 @@ SESSION_IDS = 2**31 - 1
 MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
-def begin(request: FetchRequest, header: RequestHeader, desk: Desk, answer: Answer) -> Callable[[], None] | None:
+def begin(
+    request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+) -> Callable[[], None] | None:
     """Answer a follower, now or when there is something new. Returns what to do if it is gone before that."""
-    session = _session(request, desk)
+    session = _objection(request, caller, desk) or _session(request, desk)
     if isinstance(session, Code):
         desk.metrics.refused(FETCH, session)
         answer(wire.encode(header.version, header.correlation_id, session, NO_SESSION, []))
@@ -44,6 +48,20 @@ def begin(request: FetchRequest, header: RequestHeader, desk: Desk, answer: Answ
         session.close()
         return None
     return session.asked(request, header, answer)
+
+
+def _objection(request: FetchRequest, caller: Caller, desk: Desk) -> Code:
+    """Why this is not a fetch of the node in whose name it is; NONE when nothing speaks against it.
+
+    What a follower has counts only under the registration that this node knows of (KIP-903). One that has not
+    registered in this life yet may read, and does not count. Only authentication can tell more.
+    """
+    if caller.node_id != request.replica_id:
+        return Code.CLUSTER_AUTHORIZATION_FAILED
+    broker = desk.metadata.image.brokers.get(request.replica_id)
+    if broker is None or request.replica_epoch not in (broker.epoch, ANY_EPOCH):
+        return Code.STALE_BROKER_EPOCH  # or of one that this node has not heard of yet: it asks again
+    return Code.NONE
 
 
 def _session(request: FetchRequest, desk: Desk) -> FollowerSession | Code:
@@ -212,6 +230,8 @@ class FollowerSession:
                 raise Refused(Code.UNKNOWN_TOPIC_ID)
             topic = known.name
         replica = self._desk.replicas.leader(topic, partition)
+        if entry.asked.leader_epoch < 0:
+            raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows whom it follows")
         replica.check_epoch(entry.asked.leader_epoch)
         if replica.in_sync is None or self._follower_id not in replica.in_sync.followers:
             # It is one in metadata that this node has not seen yet, or was one in metadata it has not seen.
@@ -234,7 +254,10 @@ class FollowerSession:
             parting = diverging(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
         except Refused:
             return  # it is told when its answer is planned
-        self._desk.replicas.follower_starts_at(replica, self._follower_id, asked.log_start_offset)
+        if self._broker_epoch == ANY_EPOCH:
+            return
+        if 0 <= asked.log_start_offset <= replica.log.end_offset:
+            self._desk.replicas.follower_starts_at(replica, self._follower_id, asked.log_start_offset)
         if parting is None:
             self._desk.replicas.follower_fetched(replica, self._follower_id, asked.fetch_offset, self._broker_epoch)
 
@@ -282,7 +305,7 @@ class FollowerSession:
         return replica is not None and entry.told != (replica.high_watermark, replica.log.start_offset)
 
     def _read(self, parts: list[_Part]) -> None:
-        contents: list[Outgoing | None] = [
+        contents: list[Outgoing | Unread | None] = [
             self._desk.replicas.read_cached(part.given) if isinstance(part.given, Slice) else b"" for part in parts
         ]
         for part in parts:
@@ -294,7 +317,7 @@ class FollowerSession:
         else:
             self._answer([self._part(*pair) for pair in zip(parts, contents, strict=True)])
 
-    async def _read_cold(self, parked: _Parked, parts: list[_Part], contents: list[Outgoing | None]) -> None:
+    async def _read_cold(self, parked: _Parked, parts: list[_Part], contents: list[Outgoing | Unread | None]) -> None:
         """Some of it is not in memory: wait for the disk without holding up anyone else."""
         try:
             for index, part in enumerate(parts):
@@ -314,12 +337,12 @@ class FollowerSession:
         nodes = endpoints_of(self._desk, [answer.leader for answer in answers if answer.leader is not None])
         parked.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
 
-    def _part(self, part: _Part, content: Outgoing | None) -> FetchAnswer:
+    def _part(self, part: _Part, content: Outgoing | Unread | None) -> FetchAnswer:
         (topic, partition), code, replica, given = part
-        records: Outgoing = content or b""
+        records: Outgoing = b"" if content is None or isinstance(content, Unread) else content
         entry = self._entries.get(part.key)
         if replica is not None and isinstance(given, Slice):
-            code = self._desk.replicas.check_read(replica, given, records)
+            code = self._desk.replicas.check_read(replica, given, content or b"")
         if code:
             self._desk.metrics.refused(FETCH, code)
             if entry is not None:
@@ -335,7 +358,10 @@ class FollowerSession:
                 entry.is_out = False
                 self._news[part.key] = None
         parting = EpochEnd(*given) if isinstance(given, Diverging) else None
-        return FetchAnswer(topic, partition, 0, told[0], told[0], told[1], records, diverging=parting)
+        horizon = replica.log.horizon.offset if records else NOTHING_GONE
+        return FetchAnswer(
+            *(topic, partition, 0, told[0], told[0], told[1], records), diverging=parting, tombstone_horizon=horizon
+        )
 
 
 def leader_of(desk: Desk, topic: str | bytes, partition: int) -> Leader | None:

@@ -11,6 +11,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
+from chronik.api.alter_configs import warn_of_settings_without_effect
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, Outcome
@@ -29,6 +30,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         for resource in request.resources
     )
     outcomes = await desk.metadata.ask(AlterConfigs(changes, validate_only=request.validate_only))
+    warn_of_settings_without_effect(changes, outcomes)
     return _response(request, outcomes)
 
 

@@ -6,12 +6,18 @@ in tiered storage (from 9), -6 earliest not yet there (from 11): without tiers, 
 A consumer's latest is what it may read: the high watermark, or the last stable offset with read_committed. A leader
 just elected may not know yet how far that had come, and says OFFSET_NOT_AVAILABLE rather than less than was said
 before.
+
+Who asks by time may have a batch looked through that a hostile producer has made as long as it can be: that is done in
+steps, between which others are served.
 """
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 from collections import Counter
+from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 from kio.schema.list_offsets.v11.request import ListOffsetsRequest
@@ -24,6 +30,7 @@ from kio.schema.list_offsets.v11.response import (
 from chronik.api.desk import Caller, Desk
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.replica import Replica
 from chronik.core.types import NO_EPOCH, NO_TIMESTAMP, UNKNOWN_OFFSET
 
@@ -59,68 +66,124 @@ class Found(NamedTuple):
 
 
 def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    times_named = Counter((topic.name, part.partition_index) for topic in request.topics for part in topic.partitions)
-    topics = tuple(
-        ListOffsetsTopicResponse(
-            name=topic.name,
-            partitions=tuple(
-                _partition(topic.name, part, times_named[topic.name, part.partition_index], request, caller, desk)
-                for part in topic.partitions
-            ),
-        )
-        for topic in request.topics
-    )
-    return ListOffsetsResponse(throttle_time=datetime.timedelta(0), topics=topics)
+    asked = _Asked(request, caller, desk)
+    wanted = [(topic.name, part) for topic in request.topics for part in topic.partitions]
+    if any(_is_sought(part.timestamp) for _, part in wanted):
+        return _wait_for_all(asked, wanted)
+    return asked.response([asked.answer(name, part, asked.known) for name, part in wanted])
 
 
-def _partition(topic: str, wanted: Any, times_named: int, request: Any, caller: Caller, desk: Desk) -> Any:
-    try:
-        if times_named > 1:
-            raise Refused(Code.INVALID_REQUEST)
-        if wanted.timestamp < 0 and caller.version < FIRST_VERSION.get(wanted.timestamp, caller.version + 1):
-            raise Refused(Code.UNSUPPORTED_VERSION)
-        replica = desk.replicas.leader(topic, wanted.partition_index)
-        replica.check_epoch(wanted.current_leader_epoch)
+async def _wait_for_all(asked: _Asked, wanted: list[tuple[str, Any]]) -> Any:
+    answers = []
+    for name, part in wanted:
+        if _is_sought(part.timestamp):
+            answers.append(await asked.wait_for_answer(name, part))
+            await asyncio.sleep(0)  # a request may name thousands of partitions
+        else:
+            answers.append(asked.answer(name, part, asked.known))
+    return asked.response(answers)
+
+
+def _is_sought(timestamp: int) -> bool:
+    """Whether records have to be looked through for it."""
+    return bool(timestamp >= 0 or timestamp == MAX_TIMESTAMP)
+
+
+class _Asked:
+    """A request and where it is answered."""
+
+    def __init__(self, request: Any, caller: Caller, desk: Desk) -> None:
+        self._request = request
+        self._caller = caller
+        self._desk = desk
+        self._is_consumer = request.replica_id == CONSUMER
+        self._times_named = Counter((t.name, part.partition_index) for t in request.topics for part in t.partitions)
+
+    def answer(self, topic: str, wanted: Any, find: Callable[[Replica, int], Found]) -> Any:
         try:
-            found = _find(replica, wanted.timestamp, request)
+            return self._found(wanted, find(self._leader(topic, wanted), wanted.timestamp))
+        except Refused as refused:
+            return self._refused(topic, wanted, refused)
+
+    async def wait_for_answer(self, topic: str, wanted: Any) -> Any:
+        try:
+            replica = self._leader(topic, wanted)
+            found = await self._wait_for_sought(replica, wanted.timestamp)
+            if self._leader(topic, wanted) is not replica:
+                raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+            return self._found(wanted, found)
+        except Refused as refused:
+            return self._refused(topic, wanted, refused)
+
+    def _leader(self, topic: str, wanted: Any) -> Replica:
+        version = self._caller.version
+        if self._times_named[topic, wanted.partition_index] > 1:
+            raise Refused(Code.INVALID_REQUEST)
+        if wanted.timestamp < 0 and version < FIRST_VERSION.get(wanted.timestamp, version + 1):
+            raise Refused(Code.UNSUPPORTED_VERSION)
+        replica = self._desk.replicas.leader(topic, wanted.partition_index)
+        replica.check_epoch(wanted.current_leader_epoch)
+        return replica
+
+    def _bound(self, replica: Replica) -> int:
+        if self._is_consumer:
+            return replica.readable_bound(self._request.isolation_level)
+        return replica.log.end_offset
+
+    def known(self, replica: Replica, timestamp: int) -> Found:
+        """What is known without looking at any record."""
+        log = replica.log
+        if timestamp == LATEST:
+            self._check_watermark(replica)
+            return Found(self._bound(replica), leader_epoch=replica.leader_epoch)
+        if timestamp in (EARLIEST, EARLIEST_LOCAL):
+            return Found(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
+        return Found()
+
+    def _check_watermark(self, replica: Replica) -> None:
+        if self._is_consumer and not replica.is_watermark_known:
+            raise Refused(Code.OFFSET_NOT_AVAILABLE)
+
+    async def _wait_for_sought(self, replica: Replica, timestamp: int) -> Found:
+        log, bound = replica.log, self._bound(replica)
+        is_newest = timestamp == MAX_TIMESTAMP
+        try:
+            begun = begin(log.offset_of_max_timestamp(bound) if is_newest else log.offset_for_time(timestamp, bound))
+            if isinstance(begun, Unfinished):
+                stamped = await self._desk.replicas.long_work.wait_for_rest(begun)
+            else:
+                stamped = begun.value
         except (Corrupt, OSError) as problem:
-            raise Refused(desk.replicas.read_failed(replica, problem)) from problem
-    except Refused as refused:
-        code = refused.code
+            raise Refused(self._desk.replicas.read_failed(replica, problem)) from problem
+        if stamped is None:
+            self._check_watermark(replica)  # there may be one between here and where it had come
+            return Found()
+        return Found(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
+
+    def _found(self, wanted: Any, found: Found) -> Any:
+        return ListOffsetsPartitionResponse(
+            partition_index=wanted.partition_index,
+            error_code=Code.NONE,
+            timestamp=found.timestamp,
+            offset=found.offset,
+            leader_epoch=found.leader_epoch,
+        )
+
+    def _refused(self, topic: str, wanted: Any, refused: Refused) -> Any:
+        code, caller = refused.code, self._caller
         if code is Code.OFFSET_NOT_AVAILABLE and caller.version < OFFSET_NOT_AVAILABLE_FROM:
             code = Code.LEADER_NOT_AVAILABLE
-        trace_refusal(desk, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
+        trace_refusal(self._desk, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
-    return ListOffsetsPartitionResponse(
-        partition_index=wanted.partition_index,
-        error_code=Code.NONE,
-        timestamp=found.timestamp,
-        offset=found.offset,
-        leader_epoch=found.leader_epoch,
-    )
 
-
-def _find(replica: Replica, timestamp: int, request: Any) -> Found:
-    log = replica.log
-    is_consumer = request.replica_id == CONSUMER
-    bound = replica.readable_bound(request.isolation_level) if is_consumer else log.end_offset
-    is_known = replica.is_watermark_known or not is_consumer
-    if timestamp == LATEST and not is_known:
-        raise Refused(Code.OFFSET_NOT_AVAILABLE)
-    if timestamp == LATEST:
-        return Found(bound, leader_epoch=replica.leader_epoch)
-    if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        return Found(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
-    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
-        return Found()
-    stamped = (
-        log.offset_of_max_timestamp(bound) if timestamp == MAX_TIMESTAMP else log.offset_for_time(timestamp, bound)
-    )
-    if stamped is None and not is_known:
-        raise Refused(Code.OFFSET_NOT_AVAILABLE)  # there may be one between here and where it had come
-    if stamped is None:
-        return Found()
-    return Found(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
+    def response(self, answers: list[Any]) -> Any:
+        """The answers are in the order of the request."""
+        rest = iter(answers)
+        topics = tuple(
+            ListOffsetsTopicResponse(name=topic.name, partitions=tuple(islice(rest, len(topic.partitions))))
+            for topic in self._request.topics
+        )
+        return ListOffsetsResponse(throttle_time=datetime.timedelta(0), topics=topics)
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:

@@ -6,6 +6,13 @@ its own.
 
 A partition that another node leads is sent on to that one (node/forwarding), and its answer put in its place. Whoever
 is refused because a leader has changed is told who it is, from version 10 on (KIP-951).
+
+A compacted topic wants a key in every record, so its batches are looked through first. Where that takes long, others
+are served meanwhile, and only the requests of the same connection wait.
+
+A producer id that was never given out is refused (NOT_ENOUGH_REPLICAS, which makes a producer come again): each would
+take memory in every partition. Kafka takes any. Those that writers make from what they write are taken, and the
+number of producers that a partition remembers bounds them.
 """
 
 from __future__ import annotations
@@ -14,12 +21,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api.desk import Caller, Desk, Elsewhere
+from chronik.api.desk import Caller, Desk, Elsewhere, HeldUp
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Refused
+from chronik.core.log.admission import check_keys
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
+from chronik.core.records.batch import accept, read_producer_id
+from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.replica import ACKS_ALL, Replica
+from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import Leader, NodeEndpoint
@@ -37,13 +48,15 @@ _LED_ELSEWHERE = (
     Code.UNKNOWN_TOPIC_OR_PARTITION,
     Code.UNKNOWN_TOPIC_ID,
 )
+# Ids whose block may have been allocated while the metadata here is a moment behind.
+IDS_ON_THEIR_WAY = 100_000
 _LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 
 
 def start(
     frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
-) -> Callable[[], None] | None:
+) -> Callable[[], None] | HeldUp | None:
     """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up. Returns
     whom to call if nobody waits for that any more."""
     if header.version < wire.SUPPORTED_FROM:
@@ -62,7 +75,8 @@ def start(
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
-    return pending.abandoned if pending.outstanding and pending.steps is not None else None
+    on_abandoned = pending.abandoned if pending.outstanding and pending.steps is not None else None
+    return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
 
 
 def _append(
@@ -74,12 +88,20 @@ def _append(
     index: int,
     pending: _Pending,
     desk: Desk,
+    is_looked_through: bool = False,
 ) -> None:
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
     try:
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
+        if read_producer_id(records) >= desk.metadata.image.next_producer_id:
+            _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
+        if replica.log.config.is_compacted and not is_looked_through:
+            looking = begin(check_keys(records, accept(records)))
+            if isinstance(looking, Unfinished):
+                pending.look_through(looking, Elsewhere(topic, partition, records, answers, index))
+                return
         steps, batches = pending.steps, None
         began_ns = watermark_before = 0
         if steps is not None and steps.wanted[replica.topic]:
@@ -87,7 +109,8 @@ def _append(
             began_ns, watermark_before = batches.now_ns(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
-        if refusal.code in _LED_ELSEWHERE and records is not None and pending.may_go_on:
+        may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
+        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, desk):
             pending.elsewhere.append(Elsewhere(topic, partition, records, answers, index))
             return
         pending.refused(answers, index, PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message))
@@ -121,6 +144,33 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: 
     return replica
 
 
+def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, desk: Desk) -> bool:
+    """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
+    would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
+    known = desk.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else desk.metadata.image.topic(topic)
+    if known is None or read_producer_id(records) < 0:
+        return False
+    try:
+        producers = desk.replicas.readable(known.name, partition).log.producers
+        producers.check_not_overtaking(accept(records))
+    except Refused as refusal:
+        return refusal.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
+    return False
+
+
+def _put_off_unknown(replica: Replica, records: memoryview, next_producer_id: int) -> None:
+    """Refuse a producer id that no node has been given, as far as this one knows.
+
+    The metadata may tell of it in a moment: so the producer is to come again, and in order. Kafka takes any id.
+    """
+    header = accept(records)
+    if header.producer_id >= NAMED_PRODUCER_IDS_FROM:
+        return
+    if header.producer_id < next_producer_id + IDS_ON_THEIR_WAY:
+        replica.log.producers.put_off(header)
+    raise Refused(Code.NOT_ENOUGH_REPLICAS, f"producer id {header.producer_id} is not known to be given out")
+
+
 class _Pending:
     """A request whose partitions are not all safe yet."""
 
@@ -131,6 +181,7 @@ class _Pending:
         "elsewhere",
         "failed",
         "header",
+        "is_held_up",
         "outstanding",
         "request",
         "steps",
@@ -148,6 +199,7 @@ class _Pending:
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
+        self.is_held_up = False  # by a batch that takes long to look through
         self.elsewhere: list[Elsewhere] = []
         self.steps = None if desk.trace is None else desk.trace.steps
 
@@ -169,10 +221,14 @@ class _Pending:
             part.answers[part.index] = told
             self.one_done()
 
-    def again(self, part: Elsewhere) -> None:
+    def again(self, part: Elsewhere, *, is_looked_through: bool = False) -> None:
         """It has another leader, perhaps this node."""
+        request, desk = self.request, self.desk
         try:
-            _append(self.request, part.topic, part.partition, part.records, part.answers, part.index, self, self.desk)
+            _append(
+                *(request, part.topic, part.partition, part.records, part.answers, part.index),
+                *(self, desk, is_looked_through),
+            )
         except Exception:
             self.abandoned()
             self.answer(None)  # parts of it may have been appended: only hanging up is true
@@ -180,6 +236,23 @@ class _Pending:
         if self.elsewhere:
             self.elsewhere[-1].until = part.until
             self.send_on()
+
+    def look_through(self, looking: Unfinished[None], part: Elsewhere) -> None:
+        """Append the batch when it has been looked through."""
+        self.is_held_up = True
+        self.desk.start(self._wait_for_look(looking, part))
+
+    async def _wait_for_look(self, looking: Unfinished[None], part: Elsewhere) -> None:
+        try:
+            await self.desk.replicas.long_work.wait_for_rest(looking)
+        except Refused as refusal:
+            told = PartitionAnswer(part.partition, refusal.code, -1, -1, -1, refusal.message)
+            self.refused(part.answers, part.index, told)
+        except Exception:
+            self.answer(None)
+            raise
+        else:
+            self.again(part, is_looked_through=True)
 
     def refused(self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer) -> None:
         self.desk.metrics.refused(PRODUCE, Code(told.error_code))

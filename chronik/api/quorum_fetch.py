@@ -11,16 +11,24 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from chronik.api.desk import Caller, Desk, QuorumDesk
-from chronik.api.quorum_topic import METADATA_TOPIC_ID, PARTITION, check_cluster, id_of, leader_of, quorum_of
+from chronik.api.quorum_topic import (
+    METADATA_TOPIC_ID,
+    PARTITION,
+    check_sender,
+    id_of,
+    leader_of,
+    quorum_of,
+    remembered,
+)
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import Fetch, FetchAnswer, LogPoint
+from chronik.core.raft.messages import NOBODY, Fetch, FetchAnswer, LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import Leader
-from chronik.wire.versions import FETCH
+from chronik.wire.versions import FETCH, node_name
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
@@ -33,7 +41,7 @@ def begin(
 ) -> Callable[[], None] | None:
     """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""
     try:
-        check_cluster(request.cluster_id, desk)
+        check_sender(request.cluster_id, request.replica_id, caller, desk)
         fetch = _QuorumFetch(request, header, desk, quorum_of(desk), answer)
         return fetch.begin()
     except Refused as refused:
@@ -58,11 +66,12 @@ class _QuorumFetch:
         self._answer = answer
         self._deadline: object | None = None
         # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
-        self._known_watermark = quorum.told_watermarks.get(request.replica_id, -1)
+        self._sender = remembered(request.replica_id, quorum)
+        self._known_watermark = quorum.told_watermarks.get(self._sender, -1)
         self._is_done = False
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
-        self._fetch = Fetch(request.replica_id, self._asked.leader_epoch, point)
+        self._fetch = Fetch(self._sender, self._asked.leader_epoch, point)
 
     def begin(self) -> Callable[[], None]:
         self._step(is_late=self._request.max_wait_ms <= 0)
@@ -119,8 +128,8 @@ class _QuorumFetch:
         return content
 
     def _send(self, answer: FetchAnswer, records: Outgoing) -> None:
-        if answer.is_sound:
-            self._quorum.told_watermarks[self._request.replica_id] = answer.high_watermark
+        if answer.is_sound and self._sender != NOBODY:
+            self._quorum.told_watermarks[self._sender] = answer.high_watermark
         part = wire.FetchAnswer(
             self._asked.topic,
             PARTITION,
@@ -160,7 +169,7 @@ def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int) -> bytes:
         forgotten=[],
         cluster_id=cluster_id,
     )
-    return follower_fetch.encode(0, f"node-{fetch.sender}", request)
+    return follower_fetch.encode(0, node_name(fetch.sender), request)
 
 
 def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer, memoryview]:

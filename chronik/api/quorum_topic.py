@@ -5,20 +5,38 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chronik.api.desk import Desk, QuorumDesk
+from chronik.api.desk import Caller, Desk, QuorumDesk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.raft.messages import NOBODY
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 PARTITION = 0
-NOBODY = -1
 
 
 def check_cluster(cluster_id: str | None, desk: Desk) -> None:
-    """Refuse a node of another cluster: what it says of epochs and votes has nothing to do with us."""
+    """Refuse what is meant for another cluster. An administrator may leave open which one is meant."""
     if cluster_id is not None and cluster_id != desk.cluster_id:
         message = f"this is cluster {desk.cluster_id}, and not {cluster_id}"
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
+
+
+def check_sender(cluster_id: str | None, node_id: int, caller: Caller, desk: Desk) -> None:
+    """Refuse what is said in the name of a node of this cluster, unless the connection has said that it is that node.
+
+    Kafka also listens to nodes that do not name their cluster. What one of another cluster says of epochs and votes has
+    nothing to do with us, so here it is named.
+    """
+    if cluster_id is None:
+        raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"this is cluster {desk.cluster_id}, and no cluster was named")
+    check_cluster(cluster_id, desk)
+    if caller.node_id != node_id:
+        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {node_id}")
+
+
+def remembered(node_id: int, quorum: QuorumDesk) -> int:
+    """The sender of a fetch: nothing is remembered of a node that is neither a voter nor registered."""
+    return node_id if node_id >= 0 and quorum.address_of(node_id) is not None else NOBODY
 
 
 def quorum_of(desk: Desk) -> QuorumDesk:

@@ -41,6 +41,8 @@ _NAMES = {
         "describe_cluster",
         "describe_log_dirs",
         "describe_topic_partitions",
+        "describe_acls",
+        "list_config_resources",
         # Between nodes: each means the one it is sent to.
         "vote",
         "begin_quorum_epoch",

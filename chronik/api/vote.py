@@ -10,7 +10,7 @@ from kio.schema.vote.v2.request import VoteRequest
 from kio.schema.vote.v2.response import VoteResponse
 
 from chronik.api.desk import Caller, Desk
-from chronik.api.quorum_topic import PARTITION, answered, check_cluster, id_of, leader_of, only_partition, quorum_of
+from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import LogPoint, Vote, VoteAnswer
@@ -21,13 +21,13 @@ RESPONSE = VoteResponse
 
 
 def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_cluster(request.cluster_id, desk)
+    part = only_partition(request.topics)
+    check_sender(request.cluster_id, part.replica_id, caller, desk)
     if request.voter_id not in (-1, desk.node_id):
         raise Refused(Code.INVALID_VOTER_KEY, f"this is node {desk.node_id}, and not {request.voter_id}")
-    part = only_partition(request.topics)
     log_end = LogPoint(part.last_offset_epoch, part.last_offset)
     answer = quorum_of(desk).step(Vote(part.replica_id, part.replica_epoch, log_end, part.pre_vote))
-    return _response(Code.NONE, answer.leader, answer.epoch, answer.is_granted)
+    return _response(answer.code, answer.leader, answer.epoch, answer.is_granted)
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
@@ -62,4 +62,5 @@ def request_of(vote: Vote, to: int, cluster_id: str) -> Any:
 def answer_of(response: Any, vote: Vote, sender: int) -> VoteAnswer:
     """Raises Refused."""
     part = answered(response)
-    return VoteAnswer(sender, part.leader_epoch, leader_of(part.leader_id), part.vote_granted, vote.is_pre_vote)
+    leader, is_granted, code = leader_of(part.leader_id), part.vote_granted, Code(part.error_code)
+    return VoteAnswer(sender, part.leader_epoch, leader, is_granted, vote.is_pre_vote, code)

@@ -20,6 +20,7 @@ from chronik.cli.pipeline_options import (
     kafka_options,
     spark_session,
 )
+from chronik.cli.values import local
 
 if TYPE_CHECKING:
     from chronik.pipeline.jobs.audit import Outcome
@@ -56,7 +57,8 @@ StillReading = Annotated[
     bool, typer.Option("--still-reading", help="What the log has behind the last that was received may still come.")
 ]
 Out = Annotated[
-    str | None, typer.Option("--out", metavar="DIR", help="Write all tables there, as Parquet; it must be new.")
+    str | None,
+    typer.Option("--out", metavar="DIR", callback=local, help="Write all tables there, as Parquet; it must be new."),
 ]
 
 

@@ -20,6 +20,7 @@ from chronik.cli.pipeline_options import (
     SparkSettings,
     spark_session,
 )
+from chronik.cli.values import local
 
 if TYPE_CHECKING:
     from chronik.pipeline.jobs.compare import Outcome
@@ -51,7 +52,9 @@ def compare(
     by: Annotated[
         list[str] | None, typer.Option("--by", metavar="NAME", help="Tell runs apart by this; repeat for more.")
     ] = None,
-    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write the tables there, as Parquet.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", callback=local, help="Write the tables there, as Parquet.")
+    ] = None,
     master: Master = DEFAULT_MASTER,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,

@@ -25,7 +25,7 @@ from chronik.cli.pipeline_options import (
     spark_session,
 )
 from chronik.cli.stalls import EXIT_STALLS, Topics, tell_one, together
-from chronik.cli.values import parse_time_ms
+from chronik.cli.values import local, parse_time_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,7 +60,9 @@ def diagnose(
     since: Since = None,
     until: Until = None,
     every: Annotated[float, typer.Option("--every", min=0.1, metavar="S", help="Ask the rules so often.")] = 1.0,
-    out: Annotated[str | None, typer.Option("--out", metavar="DIR", help="Write all tables there, as Parquet.")] = None,
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="DIR", callback=local, help="Write all tables there, as Parquet.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Go on: write what begins to stall to a topic.")] = False,
     to: Annotated[str | None, typer.Option("--to", metavar="TOPIC", help="With --follow: which topic.")] = None,
     checkpoint: Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from chronik.cli.connect import complete_topic
+from chronik.cli.values import local
 
 
 class TableFormat(StrEnum):
@@ -34,7 +35,9 @@ class Beginning(StrEnum):
 
 
 Topics = Annotated[list[str] | None, typer.Argument(metavar="TOPIC", autocompletion=complete_topic, show_default=False)]
-To = Annotated[Path, typer.Option("--to", metavar="FOLDER", help="The table. It is made, or filled further.")]
+To = Annotated[
+    Path, typer.Option("--to", metavar="FOLDER", callback=local, help="The table. It is made, or filled further.")
+]
 Pattern = Annotated[str | None, typer.Option(metavar="REGEX", help="All topics of such a name, also those to come.")]
 Format = Annotated[TableFormat, typer.Option("--format", help="Of the table.")]
 Value = Annotated[ValueKind, typer.Option("--value", help="What values are; raw ones stay bytes.")]
@@ -60,8 +63,11 @@ AllowGaps = Annotated[
 Compact = Annotated[bool, typer.Option("--compact", help="Join small files, every 20 batches and at the end.")]
 Quarantine = Annotated[
     Path | None,
-    typer.Option("--quarantine", metavar="FOLDER", help="Table of what cannot be read; else beside the table."),
+    typer.Option(
+        "--quarantine", metavar="FOLDER", callback=local, help="Table of what cannot be read; else beside the table."
+    ),
 ]
 Checkpoint = Annotated[
-    Path | None, typer.Option("--checkpoint", metavar="FOLDER", help="How far it is; else beside the table.")
+    Path | None,
+    typer.Option("--checkpoint", metavar="FOLDER", callback=local, help="How far it is; else beside the table."),
 ]

@@ -23,7 +23,7 @@ from chronik.cli.pipeline_options import (
     kafka_options,
     spark_session,
 )
-from chronik.cli.values import parse_time_ms
+from chronik.cli.values import local, parse_time_ms
 
 EXAMPLE = example(
     "chronik pipeline replay --table tables/orders --to orders-again",
@@ -31,7 +31,8 @@ EXAMPLE = example(
     "chronik pipeline replay --table tables/orders --to orders-again --rate 1000",
 )
 Table = Annotated[
-    Path | None, typer.Option("--table", metavar="FOLDER", help="From this one: of ingest, any Delta, any Parquet.")
+    Path | None,
+    typer.Option("--table", metavar="FOLDER", callback=local, help="From this one: of ingest, any Delta, any Parquet."),
 ]
 Topic = Annotated[
     str | None, typer.Option("--topic", metavar="TOPIC", autocompletion=complete_topic, help="From this one.")

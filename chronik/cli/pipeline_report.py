@@ -25,6 +25,7 @@ from chronik.cli.pipeline_options import (
     spark_session,
 )
 from chronik.cli.stalls import Topics
+from chronik.cli.values import local
 
 if TYPE_CHECKING:
     from chronik.pipeline.jobs.report import Outcome, Settings
@@ -37,7 +38,9 @@ EXAMPLE = example(
 
 
 def report(
-    out: Annotated[str, typer.Option("--out", "-o", metavar="FILE", help="Where the page goes.")] = "report.html",
+    out: Annotated[
+        str, typer.Option("--out", "-o", metavar="FILE", callback=local, help="Where the page goes.")
+    ] = "report.html",
     title: Annotated[
         str, typer.Option("--title", metavar="TEXT", help="Its heading.")
     ] = "What happened to the messages",

@@ -49,6 +49,14 @@ class ConfigValue:
     """`topic`, `node` or `default`."""
 
 
+def told_offset(offset: int, at: int) -> int | None:
+    """What an answer to ListOffsets says: -1 for a time that no record has reached; None when nothing was told.
+    librdkafka gives -1001, and no error, for a partition whose leader went away before it answered. A log has both of
+    its ends, so nothing below 0 is one."""
+    is_end = at in (EARLIEST, LATEST)
+    return None if offset < (0 if is_end else -1) else offset
+
+
 class Cluster:
     """One cluster, asked through any of its nodes. Refusals come out as `RefusedByNode`."""
 
@@ -141,7 +149,7 @@ class Cluster:
             asked = self.admin.list_offsets(wanted, request_timeout=REQUEST_TIMEOUT_S, isolation_level=level)
             for partition, future in asked.items():
                 try:
-                    found[partition.topic, partition.partition] = future.result().offset
+                    found[partition.topic, partition.partition] = told_offset(future.result().offset, at)
                 except KafkaException:
                     found[partition.topic, partition.partition] = None
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from chronik.cli.errors import CliError, RefusedByNode
 from chronik.cli.monitor import Monitor, monitor, offsets_row
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
-from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, PartitionState, TopicState
+from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, Partition, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
@@ -221,11 +222,19 @@ def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
     for topic in topics:
         keys = [(topic.name, partition.partition) for partition in topic.partitions]
         starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
-        messages = sum((ends[key] or 0) - (starts[key] or 0) for key in keys)
-        print_note(f"{topic.name}: {counted(len(keys), 'partition')}, about {counted(messages, 'message')}")
+        print_note(f"{topic.name}: {counted(len(keys), 'partition')}, {messages(starts, ends)}")
     if not is_confirmed("Delete for good?"):
         print_note("nothing deleted")
         raise typer.Exit(1)
+
+
+def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, int | None]) -> str:
+    """How many there are, as far as leaders tell."""
+    spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
+    known = sum(end - start for _, start, end in spans if start is not None and end is not None)
+    untold = [str(number) for number, start, end in spans if start is None or end is None]
+    words = f"about {counted(known, 'message')}"
+    return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
 
 
 def _refuse_unknown(cluster: Cluster, name: str, keys: list[str]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from datetime import datetime
+from pathlib import Path
+from typing import TypeVar
 
 from chronik.cli.errors import CliError
 
@@ -17,6 +20,20 @@ def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
             raise CliError(f"{option} {text} is not KEY=VALUE", f"write it as {option} {key.strip() or 'KEY'}=VALUE")
         pairs[key.strip()] = value
     return pairs
+
+
+FolderT = TypeVar("FolderT", bound=str | Path | None)
+
+
+def local(folder: FolderT) -> FolderT:
+    """A folder of this machine. `s3://bucket` would be taken for a folder of that name otherwise; a path has lost its
+    second slash already."""
+    if folder is not None and (scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", str(folder))):
+        raise CliError(
+            f"{folder}: object stores and other file systems ({scheme[1]}) cannot be used yet",
+            "give a folder of this machine, or one that is mounted on it",
+        )
+    return folder
 
 
 def parse_time_ms(text: str) -> int:

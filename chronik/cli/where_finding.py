@@ -108,8 +108,8 @@ def _to_read(
 
 
 def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iterator[list[Message]]:
-    """Messages until each of these partitions has been read up to the offset it had, or to its end. Those that give
-    nothing for long are left in the end."""
+    """Messages until each of these partitions has been read up to the offset it had. Those that give nothing more for
+    long are left in the end."""
     from confluent_kafka import KafkaError
 
     heard_at = time.monotonic()
@@ -120,9 +120,11 @@ def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iter
         for message in messages:
             number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
             is_at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
-            # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0.
-            if is_at_end or (error is None and offset + 1 >= left.get(number, offset + 2)):
-                left.pop(number, None)
+            # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0. An end
+            # below the one that was told is a new leader's, which for a moment knows of less than the last one.
+            read_to = offset if is_at_end else offset + 1 if error is None else 0
+            if number in left and read_to >= left[number]:
+                del left[number]
         yield messages
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from chronik.core.errors import Corrupt, Refused
 from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
+from chronik.core.ports import Unread
 from chronik.core.records.batch import COMPRESSION_NAMES, HEADER_BYTES, BatchHeader, read_header
 from chronik.trace.looks import BatchSeen, FindLook, FoundRecord, Place, RecordLook
 
@@ -100,7 +101,7 @@ async def _batch_at(node: Node, replica: Replica, offset: int) -> tuple[Place, s
     if plan is None or plan.start_offset > offset:
         return Place.COMPACTED, "a later record of its key replaced it", None
     head = await node.replicas.wait_for_read(plan._replace(length=min(plan.length, HEADER_BYTES)))
-    if len(head) < HEADER_BYTES:
+    if isinstance(head, Unread) or len(head) < HEADER_BYTES:
         return Place.UNREADABLE, f"{plan.file.path} cannot be read at {plan.position}", None
     return Place.HERE, None, _seen(read_header(head), plan)
 
@@ -172,6 +173,8 @@ async def find(
                 at = log.end_offset
                 break
             content = await node.replicas.wait_for_read(plan)
+            if isinstance(content, Unread):
+                content = b""
             if len(content) < plan.length and log.is_current(plan):
                 place, at = Place.UNREADABLE, log.end_offset
                 break

@@ -47,8 +47,8 @@ def health(node: Node) -> Health:
         "version": __version__,
     }
     problems: list[str] = []
-    if node.replicas.is_disk_full:
-        problems.append("the disk is full: batches are refused until there is room")
+    if node.replicas.shortage is not None:
+        problems.append(f"{node.replicas.shortage}: batches are refused until there is more")
     if offline:
         problems += [
             f"{topic}-{partition} is offline: {reason}" for (topic, partition), reason in offline[:PROBLEMS_SHOWN]
@@ -86,8 +86,16 @@ def reading(node: Node) -> Reading:
         duplicate_batches=metrics.duplicate_batches,
         fetched_bytes=metrics.bytes_out,
         connections_open=len(connections.open),
+        connections_max=connections.quotas.open_max,
         connections_accepted=connections.accepted_total,
         connections_malformed=connections.malformed_total,
+        connections_of_nodes=connections.quotas.nodes_open,
+        connections_refused=connections.quotas.refused_total,
+        connections_idle=connections.idle_total,
+        connections_given_up=connections.unfinished_total + connections.memory.given_up_total,
+        request_bytes=connections.memory.used_bytes,
+        request_bytes_max=connections.memory.limit_bytes,
+        connections_waiting_for_memory=connections.memory.waiting,
         commits=Timed(commits.rounds, commits.sync_seconds),
         waiting_producers=waiting_producers,
         waiting_fetches=waiting_fetches,

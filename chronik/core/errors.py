@@ -1,10 +1,13 @@
 """The two kinds of error: `Refused` becomes an answer to a client, everything else is a fault.
 
-`Corrupt` is the fault of bytes on disk that do not check out: it takes that one replica offline.
+`Corrupt` is the fault of bytes on disk that do not check out: it takes that one replica offline. An OSError is never
+turned into it: what could not be read says nothing about what is there. One that only says that something has run out
+(`shortage_of`) passes, and takes nothing offline.
 """
 
 from __future__ import annotations
 
+import errno
 from enum import IntEnum
 
 
@@ -170,3 +173,35 @@ class Corrupt(Exception):
         super().__init__(f"{where}: {what}")
         self.where = where
         self.what = what
+
+
+class Interrupted(Exception):
+    """A change of several files stopped between two of them, and what is known of the log in memory does not hold any
+    more. Opening it anew does the rest, as after a crash."""
+
+    def __init__(self, what: str, problem: OSError) -> None:
+        super().__init__(f"{what}: {problem}")
+        self.problem = problem
+
+
+class SyncFailed(OSError):
+    """A sync that began and failed. It is final whatever its errno: the system may have dropped what was to be written,
+    and a second sync would report success. A file that could not be opened to be synced is another thing."""
+
+
+_DISK_IS_FULL = "the disk is full"
+_NO_DESCRIPTORS = "no file descriptors are left"
+_SHORTAGES = {
+    errno.ENOSPC: _DISK_IS_FULL,
+    errno.EDQUOT: _DISK_IS_FULL,
+    errno.EMFILE: _NO_DESCRIPTORS,
+    errno.ENFILE: _NO_DESCRIPTORS,
+    errno.ENOMEM: "no memory is left",
+}
+
+
+def shortage_of(problem: BaseException) -> str | None:
+    """What has run out, where nothing worse is wrong: the same may be tried again later. None for everything else."""
+    if not isinstance(problem, OSError) or isinstance(problem, SyncFailed) or problem.errno is None:
+        return None
+    return _SHORTAGES.get(problem.errno)

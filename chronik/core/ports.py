@@ -41,7 +41,8 @@ class File(Protocol):
         """Bytes in the file, 0 when it does not exist yet."""
 
     def append(self, chunks: Sequence[Buffer]) -> None:
-        """Write all chunks at the end. On OSError nothing of them counts: the file is cut back to its old size."""
+        """Write all chunks at the end. On OSError nothing of them counts: the file is cut back to its old size, if need
+        be before the next append. Until then another process would find the rest."""
 
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; shorter only at the end of the file."""
@@ -55,10 +56,16 @@ class File(Protocol):
     def send(self, socket: int, position: int, length: int) -> int:
         """Send bytes to a socket without reading them; how many it took. BlockingIOError when it is full."""
 
-    def truncate(self, size: int) -> None: ...
+    def truncate(self, size: int) -> None:
+        """Cut it to this size, and with it whatever a failed append may have left behind its end."""
+
+    def write_again(self, position: int, content: Buffer) -> None:
+        """Put the bytes that stand there in their place once more. After a failed sync the system has them in memory,
+        takes them for written, and no sync writes them: only writing them again makes that happen."""
 
     def sync(self) -> None:
-        """Make what was written survive a power cut. Blocks: for start-up and shutdown only."""
+        """Make what was written survive a power cut, and its name, in this directory and of the directories above it.
+        Blocks: for start-up and shutdown only."""
 
     def close(self) -> None:
         """Let go of what it holds open; the next use opens it again."""
@@ -93,6 +100,15 @@ class FileSlice:
 
 # What an answer is made of.
 Outgoing: TypeAlias = Buffer | FileSlice
+
+
+class Unread:
+    """Bytes that could not be read, and why: that says nothing about what they are."""
+
+    __slots__ = ("problem",)
+
+    def __init__(self, problem: OSError) -> None:
+        self.problem = problem
 
 
 class Files(Protocol):
@@ -133,6 +149,9 @@ class Files(Protocol):
 
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         """A read that may wait for the disk, off the event loop."""
+
+    def run_later(self, work: Callable[[], None]) -> Awaitable[None]:
+        """Long work on bytes in memory, off the event loop: it may touch nothing else."""
 
 
 class Listener(Protocol):

@@ -9,6 +9,9 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 
 NO_PRODUCER_ID = -1
 NO_SEQUENCE = -1
+# From here on producer ids are digests of what is written, made by those that write it (pipeline/sink.py): no cluster
+# gives them out, and the blocks of one that does never come so far.
+NAMED_PRODUCER_IDS_FROM = 1 << 62
 UNKNOWN_OFFSET = -1
 NO_TIMESTAMP = -1
 NO_EPOCH = -1

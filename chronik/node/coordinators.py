@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
-from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.errors import Code, Corrupt, Refused, shortage_of
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.metadata.commands import CreateInternalTopic
@@ -154,8 +154,12 @@ class Coordinators:
             try:
                 count = host.replay_part(room)
             except (Corrupt, OSError) as problem:
-                self._replicas.take_offline(host.replica, f"replay failed: {problem}")
-                continue  # which has ended this machine
+                if shortage_of(problem) is None:
+                    self._replicas.take_offline(host.replica, f"replay failed: {problem}")
+                else:  # the next one to ask for a group of it has it read again
+                    self._replicas.read_failed(host.replica, cast("OSError", problem))
+                    self.leadership_lost(host.replica)
+                continue  # either has ended this machine
             self._replayed += count
             if count < room:
                 self._unread.popleft()

@@ -71,12 +71,14 @@ class Directories:
         self._files.rename(directory, aside)
 
     def move_damaged_aside(self, name: TopicPartition, topic_id: bytes) -> None:
-        """A copy that others have whole is kept for whoever wants to look at it, and begun anew."""
+        """A copy that others have whole is kept for whoever wants to look at it, and begun anew. If there is none, a
+        crash came between the move and the checkpoints: only what these say is wrong then."""
         directory = str(name)
         aside = renamed(directory, f".{encode_id(topic_id)}{DAMAGED_SUFFIX}")
-        log.warning("%s is damaged; moved to %s, and fetched anew from its leader", directory, aside)
-        self._files.remove(aside)  # of an earlier time: one is enough to look at
-        self._files.rename(directory, aside)
+        if self._files.exists(directory):
+            log.warning("%s is damaged; moved to %s, and fetched anew from its leader", directory, aside)
+            self._files.remove(aside)  # of an earlier time: one is enough to look at
+            self._files.rename(directory, aside)
         self._checkpoints.forget((name,))
 
     def remove_deleted(self, image: MetadataImage, node_id: int) -> None:

@@ -5,18 +5,19 @@ answered UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as 
 the connection.
 
 What does not belong on this node is given to `forwarding`. Other nodes say in their first request who they are: theirs
-is answered here or refused, never sent on.
+is answered here or refused, never sent on. What a connection says later in the name of a node must be in that node's
+name. Whether it was the node that said so, only authentication can tell.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.desk import Caller, Desk, HeldUp
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
 from chronik.core.errors import Code, Refused
@@ -27,7 +28,7 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
+from chronik.wire.versions import EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE, node_id_of
 
 log = logging.getLogger(__name__)
 
@@ -36,8 +37,9 @@ def caller_of(header: RequestHeader, peer: Peer) -> Caller:
     """Mostly the one of the request before: then nothing is made, and who compares callers sees that it is the same."""
     caller = peer.caller
     if caller is None or caller.version != header.version or caller.client_id != header.client_id:
-        is_node, connection_id = peer.is_node, peer.connection_id
-        caller = peer.caller = Caller(header.client_id, peer.host, header.version, connection_id, is_node)
+        caller = peer.caller = Caller(
+            header.client_id, peer.host, header.version, peer.connection_id, peer.is_node, peer.node_id
+        )
     return caller
 
 
@@ -73,13 +75,15 @@ class Dispatch:
         try:
             module = module_of(header.api_key)
             if forwarding is not None and header.api_key in forwarding.taken:
-                self._forward(forwarding, module, frame, header, caller, answer)
+                if self._forward(forwarding, module, frame, header, caller, answer):
+                    return False
             elif header.api_key in DIRECT:
-                answer.on_abandoned = module.start(frame, header, caller, self._desk, answer)
+                if self._start(module.start, frame, header, caller, answer):
+                    return False
             else:
                 request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
                 if header.api_key == API_VERSIONS and request.client_software_name == NODE_SOFTWARE:
-                    peer.is_node, peer.caller = True, None
+                    peer.is_node, peer.node_id, peer.caller = True, node_id_of(header.client_id), None
                 self._handle(module, request, header, caller, answer)
         except Malformed:
             raise
@@ -122,12 +126,11 @@ class Dispatch:
         header: RequestHeader,
         caller: Caller,
         answer: Slot,
-    ) -> None:
-        """Answer what may belong elsewhere."""
+    ) -> bool:
+        """Answer what may belong elsewhere. True when the next request has to wait for that."""
         if header.api_key in DIRECT:
             start = module.start if caller.is_node or header.api_key == PRODUCE else forwarding.fetch
-            answer.on_abandoned = start(frame, header, caller, self._desk, answer)
-            return
+            return self._start(start, frame, header, caller, answer)
         request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
         if not caller.is_node:
             handling = forwarding.handle(module, request, frame, header, caller, self._desk)
@@ -137,6 +140,18 @@ class Dispatch:
             self._answer_problem(module, request, header, caller, answer, refusal)
         else:
             self._handle(module, request, header, caller, answer)
+        return False
+
+    def _start(
+        self, start: Callable[..., Any], frame: memoryview, header: RequestHeader, caller: Caller, answer: Slot
+    ) -> bool:
+        """Begin what has its own way to its answer. True when the next request has to wait for that."""
+        begun = start(frame, header, caller, self._desk, answer)
+        if isinstance(begun, HeldUp):
+            answer.on_abandoned = begun.on_abandoned
+            return True
+        answer.on_abandoned = begun
+        return False
 
     def _handle(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot) -> None:
         try:

@@ -19,11 +19,12 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Clock
 from chronik.core.replica.divergence import Diverging
-from chronik.core.replica.follower import Append, AskAgain, Cut, Told, position_of, step
+from chronik.core.replica.follower import Append, AskAgain, BeginAnew, Cut, Told, position_of, step
 from chronik.core.replica.replica import NO_LEADER, Replica
 from chronik.node.deadlines import Deadlines
 from chronik.node.peers import Peers, Unreachable
 from chronik.node.replicas import Replicas
+from chronik.node.stored_starts import StoredStarts
 from chronik.trace.metrics import Metrics
 from chronik.wire import follower_fetch as wire
 from chronik.wire.errors import Malformed
@@ -77,9 +78,11 @@ class Fetchers:
         self._streams: dict[int, _Stream] = {}  # by the node that leads
         self._stream_of: dict[Replica, _Stream] = {}
         self._is_started = False
+        self.starts = StoredStarts(replicas, self._starts_later)
         replicas.on_role.append(self.role_changed)
         replicas.on_offline.append(self.role_changed)
         replicas.on_gone.append(self.role_changed)
+        replicas.on_start.append(self._starts_later)
 
     def start(self) -> None:
         self._is_started = True
@@ -93,6 +96,13 @@ class Fetchers:
         for stream in streams:
             stream.close()
         await asyncio.gather(*(stream.task for stream in streams), return_exceptions=True)
+        await self.starts.stop()
+
+    def _starts_later(self, replica: Replica) -> None:
+        """Its leader may wait to hear of it."""
+        stream = self._stream_of.get(replica)
+        if stream is not None:
+            stream.join_again(replica)
 
     def role_changed(self, replica: Replica) -> None:
         """It leads or follows anew, is offline or gone: fetch from whoever leads now, if anybody."""
@@ -242,7 +252,7 @@ class _Stream:
                     config.replica_fetch_max_bytes,
                     replica.leader_epoch,
                     last_epoch,
-                    replica.log.start_offset,
+                    self._all.starts.of(replica),
                 )
             )
         request = FetchRequest(
@@ -331,11 +341,15 @@ class _Stream:
             if request < asked.request or asked[:2] != (replica.log.end_offset, replica.leader_epoch):
                 continue  # it has another leader or another end since, and is named anew with that
             diverging = Diverging(*part.diverging) if part.diverging is not None else None
-            match step(replica.log, Told(part.error, part.log_start_offset, diverging, part.records)):
+            told = Told(part.error, part.log_start_offset, diverging, part.records, part.tombstone_horizon)
+            match step(replica.log, told):
                 case Append():
                     self._append(key, replica, part)
                 case Cut(offset, is_reset):
                     cuts.append((replica, offset, is_reset))
+                case BeginAnew(offset):
+                    if self._all.replicas.may_begin_anew(replica, part.tombstone_horizon):
+                        cuts.append((replica, offset, True))
                 case AskAgain(code):
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
@@ -351,7 +365,7 @@ class _Stream:
                 self._delay((replica.topic_id, replica.partition), LATER_MS)
 
     def _append(self, key: Key, replica: Replica, part: FetchedPartition) -> None:
-        if not self._all.replicas.append_as_follower(replica, part.records):
+        if not self._all.replicas.append_as_follower(replica, part.records, part.tombstone_horizon):
             self._delay(key, LATER_MS)
             return
         self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)

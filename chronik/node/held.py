@@ -8,13 +8,12 @@ that is damaged is fetched anew from its leader, once nobody counts on it.
 from __future__ import annotations
 
 import contextlib
-import errno
 import logging
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.errors import Code, Corrupt, Refused, shortage_of
 from chronik.core.log.log import Log
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
@@ -28,16 +27,15 @@ from chronik.core.ports import Clock, Files
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import NO_LEADER, Replica
 from chronik.core.types import TopicPartition
-from chronik.node.checkpoints import Checkpoints
+from chronik.node.checkpoints import SYNCED, Checkpoints
 from chronik.node.directories import Directories
 from chronik.node.group_commit import Commits
+from chronik.node.long_work import LongWork
 from chronik.node.waiting import Waiting
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 
 log = logging.getLogger(__name__)
-
-DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Held:
@@ -66,19 +64,23 @@ class Held:
         self._is_synced = is_synced
         self._data_dir = data_dir
         self._directories = Directories(files, checkpoints)
+        self.long_work = LongWork(files)
         self._held: dict[tuple[str, int], Replica] = {}
         self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
         self._failed_ids: dict[tuple[str, int], bytes] = {}  # of the topic that each of them belongs to
-        self._wants_room: set[tuple[str, int]] = set()  # of those, what only a full disk kept from being opened
+        self._put_off: set[tuple[str, int]] = set()  # of those, what only a shortage kept from being opened
+        self._let_go_of: set[tuple[str, int]] = set()  # what this process had open, and opens anew
         self._damaged: dict[tuple[str, int], None] = {}  # what others may still have whole
         self._image: MetadataImage | None = None
         self._is_caught_up = False  # what the image says holds now, and is no history being read
-        self.commits = Commits(files, waiting.moved, self._sync_failed)
-        self.is_disk_full = False  # the last batch was refused for it
+        self.commits = Commits(files, waiting.moved, self._sync_failed, self._store_recovery_points)
+        self.shortage: str | None = None  # what the last batch was refused for: the disk is full, say
+        self.read_shortage: str | None = None  # the same of the last read
         self.on_offline: list[Callable[[Replica], None]] = []
         self.on_role: list[Callable[[Replica], None]] = []  # it leads, or follows another leader or epoch than before
         self.on_gone: list[Callable[[Replica], None]] = []  # it is not this node's any more
         self.on_progress: list[Callable[[Replica], None]] = []  # a follower's, which may change the in-sync set
+        self.on_start: list[Callable[[Replica], None]] = []  # its log starts later than it did
 
     # --- which there are
 
@@ -90,9 +92,7 @@ class Held:
 
     def leader(self, topic: str, partition: int) -> Replica:
         replica = self._held.get((topic, partition))
-        if (
-            replica is None or topic == METADATA_TOPIC
-        ):  # the metadata log is nobody's to read or write but its machine's
+        if replica is None or topic == METADATA_TOPIC:  # which nobody but its machine reads or writes
             return self._open_known(topic, partition)
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
@@ -146,11 +146,12 @@ class Held:
                 str(name),
                 config,
                 self._clock.now_ms(),
-                was_clean=checkpoints.was_clean,
-                synced_offset=checkpoints.synced.get(name, 0),
+                was_clean=checkpoints.was_clean and name not in self._let_go_of,
+                synced_offset=checkpoints.recovery_point(name),
                 log_start_offset=checkpoints.starts.get(name, 0),
             )
             self._sync_recovered(opened)
+            self._count_recovered(name, opened)
         except (Corrupt, OSError) as problem:
             self._failed_ids[name] = topic_id
             self._not_opened(name, problem)
@@ -177,23 +178,23 @@ class Held:
         return replica
 
     def _not_opened(self, name: TopicPartition, problem: Corrupt | OSError) -> None:
-        """Recovery may have to write: what a full disk keeps from being opened is tried again when it is asked for."""
-        if isinstance(problem, OSError) and problem.errno in DISK_IS_FULL:
-            self._wants_room.add(name)
+        """What a shortage keeps from being opened (recovery may have to write) is tried again when it is asked for."""
+        if shortage_of(problem) is not None:
+            self._put_off.add(name)
         else:
-            self._wants_room.discard(name)
+            self._put_off.discard(name)
         if isinstance(problem, Corrupt):
             self._damaged[name] = None
         if self._failed.get(name) != str(problem):
             log.error("%s is offline: %s", name, problem)
         self._failed[name] = str(problem)
 
-    def wants_room(self, topic: str, partition: int) -> bool:
-        """Whether it is not served only because the disk is full."""
-        return (topic, partition) in self._wants_room and (topic, partition) in self._failed
+    def is_put_off(self, topic: str, partition: int) -> bool:
+        """Whether it is not served only because room, descriptors or memory ran out."""
+        return (topic, partition) in self._put_off and (topic, partition) in self._failed
 
     def _may_be_opened(self, key: tuple[str, int]) -> bool:
-        return key not in self._failed or key in self._wants_room
+        return key not in self._failed or key in self._put_off
 
     def _sync_recovered(self, opened: Log) -> None:
         """What was found after a crash may be in memory only; it counts as safe once it has been synced."""
@@ -201,6 +202,16 @@ class Held:
         for file in files:
             file.sync()
         opened.mark_synced(end_offset)
+
+    def _count_recovered(self, name: TopicPartition, opened: Log) -> None:
+        """As in a round of syncs: what is in a later segment counts when the recovery point says so."""
+        if not opened.is_on_disk(opened.end_offset):
+            self._checkpoints.synced[name] = opened.end_offset
+            self._checkpoints.write(self.held())
+            opened.recovery_point.stored(opened.end_offset)
+
+    async def _store_recovery_points(self) -> None:
+        await self._checkpoints.write_later(self.held, (SYNCED,))
 
     def on_disk(self) -> list[TopicPartition]:
         """The partitions of the image that have something on disk here, our own topics first."""
@@ -245,10 +256,22 @@ class Held:
     # --- out of service
 
     def read_failed(self, replica: Replica, problem: Corrupt | OSError) -> Code:
+        what = shortage_of(problem)
+        if what is not None:  # nothing is known to be wrong with it: it can be read when there is some again
+            if self.read_shortage != what:
+                log.error("%s: what has to be read is refused until there is more", what)
+            self.read_shortage = what
+            return Code.KAFKA_STORAGE_ERROR
         if isinstance(problem, Corrupt):
             self._damaged[replica.topic, replica.partition] = None
         self.take_offline(replica, f"read failed: {problem}")
         return Code.KAFKA_STORAGE_ERROR
+
+    def run_short(self, what: str) -> None:
+        """Something has run out. Said once, until a batch is taken again."""
+        if self.shortage != what:
+            log.error("%s: batches are refused until there is more", what)
+        self.shortage = what
 
     def _sync_failed(self, replica: Replica, problem: Exception) -> None:
         if not isinstance(problem, OSError):
@@ -364,10 +387,10 @@ class Held:
         self._failed.pop(name, None)
 
     def repair_damaged(self) -> None:
-        """Fetch anew what was found damaged, where others have it; open what the disk had no room for."""
+        """Fetch anew what was found damaged, where others have it; open what a shortage kept from being opened."""
         image = self._image
-        wanting = [name for name in sorted(self._wants_room) if name in self._failed]
-        for name in [*self._damaged, *wanting]:
+        waiting = [name for name in sorted(self._put_off) if name in self._failed]
+        for name in [*self._damaged, *waiting]:
             topic = image.topic(name[0]) if image is not None else None
             if image is None or topic is None or name[1] >= len(topic.partitions):
                 self._damaged.pop(name, None)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING
 
 from chronik.core.config.topic import FOREVER_MS
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Corrupt, Interrupted, Refused
 from chronik.core.ports import Clock
+from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
 from chronik.node.checkpoints import Checkpoints
 
@@ -76,9 +78,10 @@ class Housekeeping:
         self._node.replicas.repair_damaged()
 
     async def _close_idle(self) -> None:
-        idle_ms = self._node.image.node_config.connections_max_idle_ms
-        if idle_ms >= 0:
-            self._node.connections.close_idle(idle_ms / 1000)
+        config = self._node.image.node_config
+        self._node.connections.close_idle(
+            config.connections_max_idle_ms / 1000, config.chronik_unfinished_request_timeout_ms / 1000
+        )
 
     async def _clean_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
@@ -88,38 +91,62 @@ class Housekeeping:
 
     async def clean(self) -> None:
         """Delete what retention says, compact what wants it, forget producers that fell silent."""
+        await self._each(self._expire)
+        try:
+            await self._node.replicas.store_starts()
+            await self._each(self._remove_deleted)
+        except Refused as refused:  # a full disk, perhaps: then to make room counts for more than what a power cut does
+            log.warning("segments go all the same: %s", refused)
+            await self._each(self._remove_all_deleted)
+        await self._each(self._clean_one)
+
+    async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
         for count, replica in enumerate(list(self._node.replicas.held())):
             if count % SLICE == 0:
                 await asyncio.sleep(0)
             if replica.offline is not None or replica.log.end_offset == 0:
                 continue
             try:
-                self._clean_one(replica)
-                if replica.config.is_compacted:
-                    await self._compact(replica)
+                await work(replica)
             except OSError as problem:  # the others are cleaned all the same
                 log.warning("%s-%d: cleaning: %s", replica.topic, replica.partition, problem)
+            except Interrupted as problem:
+                self._node.replicas.open_anew(replica, problem)
             except Corrupt as problem:
                 self._node.replicas.take_offline(replica, f"cleaning: {problem}")
+
+    async def _expire(self, replica: Replica) -> None:
+        """Only where the log starts: that is to be on disk before any file goes."""
+        expired = self._node.replicas.expire(replica, self._clock.now_ms())
+        if expired:
+            log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(expired))
+
+    async def _remove_deleted(self, replica: Replica) -> None:
+        replica.log.remove_below(self._node.replicas.stored_start(replica), self._clock.now_ms())
+
+    async def _remove_all_deleted(self, replica: Replica) -> None:
+        replica.log.remove_below(replica.log.start_offset, self._clock.now_ms())
+
+    async def _clean_one(self, replica: Replica) -> None:
+        expiration_ms = self._node.image.node_config.producer_id_expiration_ms
+        replica.log.producers.expire(self._clock.monotonic_ms(), expiration_ms)
+        if replica.config.may_be_compacted:
+            await self._compact(replica)
 
     async def _compact(self, replica: Replica) -> None:
         """In small steps, so that nobody waits for it; whoever reads meanwhile gets the old files or asks again."""
         before = replica.log.size_bytes()
-        with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark)) as steps:
-            for unsynced in steps:
-                if unsynced is not None:
-                    await self._node.replicas.sync_alone(unsynced)
-                await asyncio.sleep(0)
+        needed_from = replica.tombstones_needed_from(
+            self._clock.monotonic_ms(), self._node.image.node_config.replica_lag_time_max_ms
+        )
+        with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark, needed_from)) as steps:
+            for step in steps:
+                if step is None or isinstance(step, Work):
+                    await self._node.replicas.long_work.wait_for_step(step)
+                else:
+                    await self._node.replicas.sync_alone(step)
                 if replica.offline is not None:
                     return
         gone = before - replica.log.size_bytes()
         if gone > 0:
             log.info("%s-%d: %d bytes less by compaction", replica.topic, replica.partition, gone)
-
-    def _clean_one(self, replica: Replica) -> None:
-        now_ms = self._clock.now_ms()
-        deleted = replica.log.delete_expired(now_ms, replica.high_watermark)
-        if deleted:
-            log.info("%s-%d: %d segments deleted by retention", replica.topic, replica.partition, len(deleted))
-            self._node.replicas.waiting.appended(replica)  # its followers need not keep them either
-        replica.log.expire_producers(now_ms, self._node.image.node_config.producer_id_expiration_ms)

@@ -182,6 +182,7 @@ class InSyncUpkeep:
                 self._clock.monotonic_ms(),
                 self._config.replica_lag_time_max_ms,
                 able,
+                replica.log.start_offset,
             )
             if members is not None:
                 log.info("%s-%d: in sync are to be %s", replica.topic, replica.partition, list(members))

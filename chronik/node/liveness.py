@@ -17,7 +17,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 from chronik.core.machines.metadata.image import Broker, MetadataImage
-from chronik.core.machines.metadata.records import BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from chronik.core.machines.metadata.records import FENCE, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from chronik.core.ports import Chance, Files
 from chronik.node.checkpoints import CLEAN
 from chronik.node.controller_link import ControllerLink, LocalMetadata
@@ -33,6 +33,7 @@ REGISTER_MS = 2_000  # one try
 RETRY_MS = 100
 SHUT_DOWN_MS_MAX = 3_000  # then this node stops all the same, as after a kill
 SHUT_DOWN_BEAT_MS = 50
+BEAT_MS_MIN = 50  # however short the session is that the controller's file gives
 EVERYWHERE = ("", "0.0.0.0", "::")  # no address to go to
 
 # No later try would go better.
@@ -67,6 +68,8 @@ class Liveness:
         self._nudge = asyncio.Event()  # there is something to report before the next heartbeat is due
         self._task: asyncio.Task[None] | None = None
         self._is_heard = True
+        self._heard_s: float | None = None  # when the last report was sent that was answered
+        self._interval_ms = config.broker_heartbeat_interval_ms
         self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
         self._twin_since_s: float | None = None  # that long another has been alive with this node's number
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
@@ -204,7 +207,7 @@ class Liveness:
 
     async def _wait_until_due(self) -> None:
         try:
-            async with asyncio.timeout(self._config.broker_heartbeat_interval_ms / 1000):
+            async with asyncio.timeout(self._interval_ms / 1000):
                 await self._nudge.wait()
         except TimeoutError:
             pass
@@ -217,6 +220,7 @@ class Liveness:
         return not self._config.is_alone or len(brokers) > 1 or not self._image.is_active(self._config.node_id)
 
     async def _beat(self) -> None:
+        sent_s = asyncio.get_running_loop().time()
         try:
             answer = await self._report(self._config.broker_session_timeout_ms // 2)
         except Refused as refused:
@@ -228,7 +232,7 @@ class Liveness:
             return
         if not self._is_heard:
             log.info("the controller hears of this node again")
-        self._is_heard, self._twin_since_s = True, None
+        self._is_heard, self._heard_s, self._twin_since_s = True, sent_s, None
         if self._is_new and answer.is_caught_up:
             self._is_new = False
             self._tell_what_was_lost()
@@ -274,6 +278,25 @@ class Liveness:
                     self._nudge.set()
                 case BrokerRegistrationChangeRecord(in_controlled_shutdown=1):
                     self._nudge.set()
+                case BrokerRegistrationChangeRecord(broker_id=self._config.node_id) if fact.fenced == FENCE:
+                    self._was_fenced()
+
+    def _was_fenced(self) -> None:
+        """In spite of reports that were heard, the session was over: the controller's file gives it less time than this
+        node's file. It would be fenced again between any two reports, and serve nobody in between: so it reports more
+        often from now on. (Kafka's broker keeps to its interval, and flaps.)"""
+        if self._heard_s is None or self._task is None:
+            return
+        silent_ms = (asyncio.get_running_loop().time() - self._heard_s) * 1000
+        if silent_ms <= self._config.broker_session_timeout_ms and self._interval_ms > BEAT_MS_MIN:
+            self._interval_ms = max(BEAT_MS_MIN, self._interval_ms // 2)
+            log.warning(
+                "this node was fenced %d ms after a report that was heard: broker.session.timeout.ms of the controller"
+                " is shorter than here, so it reports every %d ms from now on",
+                silent_ms,
+                self._interval_ms,
+            )
+            self._nudge.set()
 
     # --- going
 

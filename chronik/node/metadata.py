@@ -162,14 +162,16 @@ class Metadata:
         """Everything below is safe: take it in, then tell."""
         facts: list[Any] = []
         image = self.image
-        while image.version < end_offset:
-            if self._proposed and self._proposed[0].start_offset == image.version:
-                proposed = self._proposed.popleft()
-                self._apply(proposed.facts, facts, proposed.end_offset)
-            else:
-                until = min(end_offset, self._proposed[0].start_offset) if self._proposed else end_offset
-                self._read_log(until, facts)
-        self._tell(facts)
+        try:
+            while image.version < end_offset:
+                if self._proposed and self._proposed[0].start_offset == image.version:
+                    proposed = self._proposed.popleft()
+                    self._apply(proposed.facts, facts, proposed.end_offset)
+                else:
+                    until = min(end_offset, self._proposed[0].start_offset) if self._proposed else end_offset
+                    self._read_log(until, facts)
+        finally:  # what was applied before a read failed is told too: it is not read again
+            self._tell(facts)
         if self._host is None and self._quorum.is_leader:
             role = self._quorum.raft.role
             if isinstance(role, Leader) and end_offset > role.epoch_start_offset:

@@ -24,6 +24,7 @@ from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
+from chronik.node.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
 from chronik.node.controller_link import ControllerLink
 from chronik.node.coordinators import Coordinators
 from chronik.node.deadlines import Deadlines
@@ -38,6 +39,7 @@ from chronik.node.metadata import METADATA_CONFIG, Metadata
 from chronik.node.peers import Peers
 from chronik.node.quorum import Quorum
 from chronik.node.replicas import Replicas
+from chronik.node.request_memory import DEFAULT_BYTES
 from chronik.node.steady_time import SteadyTime
 from chronik.node.trace_store import TraceStore
 from chronik.node.tracing import Tracing
@@ -63,8 +65,13 @@ class Node:
         network: Network,
         chance: Chance,
         data_dir: str,
+        *,
+        connections_max: int = UNLIMITED,
+        request_bytes_max: int = DEFAULT_BYTES,
     ) -> None:
         self.config = config
+        self._connections_max = connections_max  # what the process has descriptors for
+        self._request_bytes_max = request_bytes_max  # what the machine has memory for, if no setting says
         self.identity = identity
         self.data_dir = data_dir
         self._files = files
@@ -143,9 +150,14 @@ class Node:
             frame_bytes_max=config.socket_request_max_bytes,
             under_way_max=config.queued_max_requests,
             send_now=self._network.send_now,
-            open_max=lambda: self.image.node_config.max_connections,
+            quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
+            request_bytes_max=_request_bytes_max(config, self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
         )
+
+    def _connection_limits(self) -> ConnectionLimits:
+        config = self.image.node_config
+        return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
 
     def _join_cluster(self, clock: Clock) -> None:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
@@ -203,8 +215,8 @@ class Node:
         replica = self.replicas.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         if replica is None:
             reason = self.replicas.offline()[METADATA_TOPIC, 0]
-            if self.replicas.wants_room(METADATA_TOPIC, 0):  # nothing is wrong with it
-                raise OSError(errno.ENOSPC, f"the metadata log cannot be opened: {reason}")
+            if self.replicas.is_put_off(METADATA_TOPIC, 0):  # nothing is wrong with it
+                raise OSError(errno.EAGAIN, f"the metadata log cannot be opened: {reason}")
             raise Corrupt(
                 f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
             )
@@ -229,7 +241,10 @@ class Node:
             self.coordinators.forget_deleted_topics()
 
     async def _remove_later(self, directory: str) -> None:
-        await self._files.remove_later(directory)
+        try:
+            await self._files.remove_later(directory)
+        except OSError as problem:  # it has another name already, and the next start tries again
+            log.warning("%s of a partition that is not on this node any more cannot be removed: %s", directory, problem)
 
     def _desk(self, clock: Clock) -> Desk:
         return Desk(
@@ -250,6 +265,7 @@ class Node:
             forwarding=self.forwarding,
             quorum=self.quorum,
             look=self._look,
+            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     def _look(self, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
@@ -321,6 +337,7 @@ class Node:
         await self.metadata.stop()
         self.peers.close()
         await self.replicas.commits.wait_until_idle()
+        self.replicas.commits.close()
         self._deadlines.close()
 
     async def stop(self) -> None:
@@ -343,6 +360,7 @@ class Node:
         await self._dispatch.close()
         await self._housekeeping.stop()
         await self.replicas.commits.wait_until_idle()
+        self.replicas.commits.close()
         self._deadlines.close()
         try:
             self.replicas.close()
@@ -350,6 +368,12 @@ class Node:
             self._checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
+
+
+def _request_bytes_max(config: NodeConfig, by_memory: int) -> int:
+    """The largest request has to fit."""
+    given = config.queued_max_request_bytes
+    return given if given >= 0 else max(by_memory, config.socket_request_max_bytes)
 
 
 def group_config(config: NodeConfig) -> GroupConfig:

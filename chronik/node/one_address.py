@@ -223,6 +223,9 @@ class OneAddress:
     ) -> Callable[[], None] | None:
         """As api.fetch's `start`."""
         request = wire_fetch.parse(frame, header.body, header.version)
+        if request.replica_id >= 0:  # nodes reach each other by themselves: it is a client that says so
+            refused: Callable[[], None] | None = module_of(FETCH).start(frame, header, caller, desk, answer)
+            return refused
         if request.session_id != NO_SESSION and request.session_epoch != NO_SESSION_EPOCH:
             code = Code.FETCH_SESSION_ID_NOT_FOUND  # made by a node that had an address of its own
             answer(wire_fetch.encode(header.version, header.correlation_id, code, NO_SESSION, []))

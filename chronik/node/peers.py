@@ -23,8 +23,8 @@ from chronik.node.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_response, encode_request
 from chronik.wire.errors import Malformed
-from chronik.wire.framing import Inbox
-from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE
+from chronik.wire.framing import SHARED_BYTES, Inbox
+from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE, node_name
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class _Wire(asyncio.BufferedProtocol):
 
     def __init__(self, link: Link) -> None:
         self._link: Link | None = link
-        self._inbox = Inbox(ANSWER_BYTES_MAX, "of answers")
+        self._inbox = Inbox(ANSWER_BYTES_MAX, "of answers", link.scratch)
         self.transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -119,6 +119,7 @@ class Link:
 
     def __init__(self, peers: Peers, node_id: int) -> None:
         self.node_id = node_id
+        self.scratch = peers.scratch
         self._peers = peers
         self._loop = asyncio.get_running_loop()
         self._wire: _Wire | None = None
@@ -346,8 +347,9 @@ class Peers:
         self.network = network
         self.deadlines = deadlines
         self.address_of = address_of
-        self.name = f"node-{node_id}"  # the client id of what we ask
+        self.name = node_name(node_id)  # the client id of what we ask
         self.on_refused: list[Callable[[int], None]] = []  # a node refuses connections: its process is gone
+        self.scratch = bytearray(SHARED_BYTES)  # what all links read into
         self._metrics = metrics
         self._kept: dict[tuple[int, str], Link] = {}
         self._open: dict[Link, None] = {}

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Corrupt, Refused
@@ -32,7 +32,9 @@ from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
 from chronik.node.deadlines import Deadline
 from chronik.node.identity import CannotStart
+from chronik.node.installation import Installation
 from chronik.node.peers import Peers
+from chronik.node.quorum_follower import QuorumFollower
 from chronik.node.quorum_waits import QuorumWaits
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
@@ -46,22 +48,10 @@ log = logging.getLogger(__name__)
 
 LISTENER = "CONTROLLER"
 ASK_AGAIN_MS = 50
+FAILED_PAUSE_MS = 100  # after a disk that refused
 FETCH_PAUSE_MS = 30  # after a fetch that came to nothing
 RESIGN_MS_MAX = 500  # how long a leader that stops waits for the others to know
 KRAFT_VERSIONS = (0, 1)
-
-
-class Follower(Protocol):
-    """Whoever lives by the quorum's log (node/metadata.py)."""
-
-    def committed(self, end_offset: int) -> None:
-        """Everything below is safe."""
-
-    def refill(self, point: LogPoint) -> None:
-        """A snapshot has taken the place of the log."""
-
-    def office_lost(self) -> None:
-        """This node led the quorum, and does not any more."""
 
 
 class Quorum:
@@ -100,7 +90,7 @@ class Quorum:
         )
         self.log = QuorumLog(replica.log, files, _first_voters(config))
         replica.cut()  # a snapshot may have taken the place of a log that a crash left too short
-        self.follower: Follower | None = None
+        self.follower: QuorumFollower | None = None
         self._saved = self._read_election()
         self.high_watermark = -1
         self.raft = self._new_raft()
@@ -117,6 +107,9 @@ class Quorum:
         self._fetch_pause: Deadline | None = None
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
+        self._problem = ""  # the latest that was met; one that goes on is said once
+        self._not_before_ms = 0  # what it does by itself waits so long: the disk has just refused it
+        self.installation = Installation(self.log, replica, replicas)
         self._opened_links: QuorumLinks | None = None
         self._given_addresses: dict[int, tuple[str, int]] = {}  # with the change of voters that is just being made
         self._waits = QuorumWaits()
@@ -231,7 +224,10 @@ class Quorum:
 
     def _read_election(self) -> Election:
         try:
-            return state_file.decode(self._files.read_all(self._state_path))
+            saved = state_file.decode(self._files.read_all(self._state_path))
+            # An earlier process may have failed to sync its name: then the vote in it has not been given yet.
+            self._files.open(self._state_path).sync()
+            return saved
         except FileNotFoundError:
             return Election(is_new=True)
         except Corrupt as problem:  # whom it voted for is not known, so it votes for nobody until it has caught up
@@ -251,14 +247,21 @@ class Quorum:
         before = self.raft.leader, self.raft.epoch, self.high_watermark
         self._is_acting = True
         try:
+            if self.installation.is_half_done:
+                self.installation.finish(self._refill)
+                raise OSError("a snapshot has only now taken the place of the log: ask again")
             answers = self._carry_out(act(self._time.now_ms()), cargo)
             while self._has_log_changed:
                 self._has_log_changed = False
                 self._tell()
                 self._carry_out(self.raft.log_grew(self._time.now_ms()), None)
         except (OSError, Corrupt) as problem:  # nothing of it was said to anyone
-            log.error("what the quorum decided cannot be written: %s", problem)
+            if str(problem) != self._problem:
+                log.error("what the quorum decided cannot be written: %s", problem)
+            self._problem = str(problem)
             self.raft = self._new_raft()
+            self._not_before_ms = self._time.now_ms() + FAILED_PAUSE_MS
+            self._pause_fetches()
             self._set_office()
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         except AssertionError:  # a promise of Raft is broken: better no voter than one that spoils the others' logs
@@ -286,7 +289,7 @@ class Quorum:
         if ready.take and cargo is not None and cargo.content:
             self._take(cargo)
         if ready.install is not None:
-            self._install(ready.install)
+            self.installation.begin(ready.install, self._refill)
         answers: list[m.Message] = []
         for to, message in ready.send:
             if isinstance(message, m.Request):
@@ -349,24 +352,19 @@ class Quorum:
         self.log.appended(cargo.content)  # all of it, or what there was room for
         self._has_log_changed = True
 
-    def _install(self, point: LogPoint) -> None:
-        log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
-        self.log.prepare(point)
-        self._replicas.announce_cuts([(self.replica.log, 0)])
-        try:
-            self.log.install(point)
-            self.replica.cut()
-            if self.follower is not None:
-                self.follower.refill(point)
-        except (OSError, Corrupt) as problem:  # half of the log may be gone: the next start makes it whole
-            self._replicas.take_offline(self.replica, f"a snapshot cannot take its place: {problem}")
-            raise
+    def _refill(self, point: LogPoint) -> None:
+        if self.follower is not None:
+            self.follower.refill(point)
         self._has_log_changed = True
 
     def _safe(self, end_offset: int) -> None:
-        self.high_watermark = max(self.high_watermark, end_offset)
+        before, self.high_watermark = self.high_watermark, max(self.high_watermark, end_offset)
         if self.follower is not None:
-            self.follower.committed(end_offset)
+            try:
+                self.follower.committed(end_offset)
+            except OSError:  # it cannot be read now: the machine that comes next hears of it again
+                self.high_watermark = before
+                raise
         self.replica.set_watermark(end_offset)
         self._waiting.moved(self.replica)
         self._waits.safe(end_offset)
@@ -377,6 +375,8 @@ class Quorum:
         # Whose disk failed takes no part: what is due would be refused, and be due again at once.
         takes_part = self._is_running and self.replica.offline is None
         due_ms = self.raft.next_deadline_ms() if takes_part else None
+        if due_ms is not None:
+            due_ms = max(due_ms, self._not_before_ms)
         if due_ms == self._deadline_ms:
             return
         if self._deadline is not None:
@@ -422,6 +422,9 @@ class Quorum:
     def _fetch(self) -> None:
         """Ask for more, if there is somebody to ask and nothing is under way."""
         if not self._is_running or self._fetch_pause is not None:
+            return
+        if self.installation.is_half_done:  # nothing can be said of the log before that is done
+            self._act_quietly(self.raft.tick)
             return
         source = self.raft.leader, self.raft.epoch
         if self._fetching is not None and self._fetching_from == source:

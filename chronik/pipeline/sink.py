@@ -1,27 +1,34 @@
-"""`df.write.format("chronik")` and `df.writeStream.format("chronik")`: rows to topics, each micro-batch once.
+"""`df.write.format("chronik")` and `df.writeStream.format("chronik")`: rows to topics, no row ever lost.
 
-How a retried task or micro-batch is kept from writing twice: every batch of records carries a producer id, an epoch and
-a sequence number, and a leader drops a batch whose numbers it has seen (KIP-98). Here the numbers follow from what is
-being written, and not from who writes it:
+Spark runs a task again when it failed, when it is slow (speculation) and when the driver died before it had noted a
+micro-batch. What an earlier attempt wrote must not be written twice, and what it did not write must not be taken for
+written. Idempotent producers tell the two apart (KIP-98): a leader drops a batch whose producer id and sequence it has
+seen. Here the producer id follows from *what* is written:
 
-    producer id   from the query, the task, and the group of batches within the task (a leader remembers five batches)
-    epoch         from the number of the micro-batch, which also shuts out a task of an earlier one that still lives
-    sequence      from the place within the group
+    chunk         rows of a task in their order, cut where their bytes reach a fixed size: the cuts follow from the rows
+                  alone, however Spark hands them over
+    group         up to five batches of one partition in one chunk: as many as a leader remembers of a producer
+    producer id   from the query, the micro-batch, the task, the chunk, the group, and a digest of the group's records
+    sequence      the place within the group
 
-So a task that runs again must be given the same rows in the same order, as Spark does for a query without a shuffle of
-undefined order. A leader forgets a producer after a day (`producer.id.expiration.ms`).
+So the same rows in the same order are recognised, and rows that differ (a shuffle may give a task its rows in another
+order) have another producer id: they are written, at the cost of copies of those that an earlier attempt had written.
+
+Where Spark's own input fails, a task sees the end of its rows and cannot tell it from the real one. So a task writes
+whole chunks only. What is left behind the last cut goes to the driver, which writes it when all tasks have succeeded.
 """
 
 from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
 
+from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.pipeline.brief import brief
 from chronik.pipeline.topics.client import Cluster, Partition
 from chronik.pipeline.topics.options import BadOption, WriteOptions
@@ -30,11 +37,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from chronik.pipeline.columns.encode import Numbered, Packed
+    from chronik.pipeline.columns.encode import Packed
 
 BATCHES_REMEMBERED = 5  # by a leader, of each producer in each partition
-EPOCHS = 1 << 15
-CHUNK_BYTES = 8 * 1024 * 1024  # of rows that are turned into batches together
+CHUNK_BYTES = 2 * 1024 * 1024  # of rows that are written together; the driver gets less than this from each task
+ROW_BYTES = 16  # that a row counts beside its key, value and headers: chunks of empty rows end too
 REQUEST_BYTES = 16 * 1024 * 1024
 STEPS_A_SECOND = 10  # in which a rate is kept
 _BYTES = ("binary", "string")
@@ -48,11 +55,29 @@ _TYPES = {
 }
 
 
+@dataclass(frozen=True)
+class WriteTask:
+    """Whose rows these are: the same when a task is run again, and another for every other task."""
+
+    writer_id: str
+    task: int
+    micro_batch: int
+
+    def producer_id(self, chunk: int, partition: Partition, group: int, digest: bytes) -> int:
+        """Above all that a cluster gives out."""
+        place = f"{self.writer_id}/{self.micro_batch}/{self.task}/{chunk}/{partition}/{group}/"
+        named = int.from_bytes(hashlib.blake2b(place.encode() + digest, digest_size=8).digest(), "big")
+        return NAMED_PRODUCER_IDS_FROM | (named & (NAMED_PRODUCER_IDS_FROM - 1))
+
+
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
-    """What a task has written."""
+    """What a task has done: the rows it was given, and those of them that are left for the driver to write."""
 
+    task: WriteTask
     rows: int
+    chunks: int  # that the task has written itself
+    tail: bytes | None  # an Arrow stream
 
 
 def check_target(schema: StructType, options: WriteOptions, *, overwrite: bool) -> None:
@@ -87,7 +112,11 @@ class TopicWriter(DataSourceArrowWriter):
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         from pyspark import TaskContext
 
-        return write_rows(iterator, self._options, Numbers(self._writer_id, TaskContext.get().partitionId(), 0))
+        return write_rows(iterator, self._options, WriteTask(self._writer_id, TaskContext.get().partitionId(), 0))
+
+    @brief
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        write_tails(messages, self._options)
 
 
 class TopicStreamWriter(DataSourceStreamArrowWriter):
@@ -105,75 +134,146 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
         micro_batch = context.getLocalProperty("streaming.sql.batchId")
         if query_id is None or micro_batch is None:
             raise RuntimeError("Spark does not say which micro-batch of which query this is: it could be written twice")
-        return write_rows(iterator, self._options, Numbers(query_id, context.partitionId(), int(micro_batch)))
+        return write_rows(iterator, self._options, WriteTask(query_id, context.partitionId(), int(micro_batch)))
+
+    @brief
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        write_tails(messages, self._options)
 
 
-@dataclass
-class Numbers:
-    """The producer ids and sequences of one task, one line of them for each partition."""
-
-    writer_id: str
-    task: int
-    micro_batch: int
-    _written: dict[Partition, tuple[int, int]] = field(default_factory=dict)
-    """How many batches, and how many records of the group that is being written."""
-
-    def take(self, partition: Partition, count: int) -> Numbered:
-        """The numbers of the next batch, of `count` records, in this partition."""
-        from chronik.pipeline.columns.encode import Numbered
-
-        batches, sequence = self._written.get(partition, (0, 0))
-        group, place = divmod(batches, BATCHES_REMEMBERED)
-        base_sequence = 0 if place == 0 else sequence
-        self._written[partition] = (batches + 1, base_sequence + count)
-        return Numbered(self._producer_id(group), self.micro_batch % EPOCHS, base_sequence)
-
-    def _producer_id(self, group: int) -> int:
-        """In the upper half of the numbers: a cluster gives out its own from 0 on."""
-        named = f"{self.writer_id}/{self.task}/{group}/{self.micro_batch // EPOCHS}"
-        digest = int.from_bytes(hashlib.sha256(named.encode()).digest()[:8], "big")
-        return (1 << 62) | (digest & ((1 << 62) - 1))
-
-
-def write_rows(iterator: Iterator[pa.RecordBatch], options: WriteOptions, numbers: Numbers) -> Written:
-    """What a task does: all rows, in order. Run again with the same rows and numbers, it writes what is missing."""
-    rows = 0
+def write_rows(
+    iterator: Iterator[pa.RecordBatch], options: WriteOptions, task: WriteTask, chunk_bytes: int = CHUNK_BYTES
+) -> Written:
+    """What a task does: all whole chunks, in order. Run again with the same rows, it writes what is missing."""
+    rows = chunks = 0
     begin = time.monotonic()
     rate = options.rows_per_second
+    cut = Cut(chunk_bytes, None if rate is None else max(rate // STEPS_A_SECOND, 1))
     with Cluster(options.client) as cluster:
-        for number, table in enumerate(_chunks(iterator, None if rate is None else max(rate // STEPS_A_SECOND, 1))):
-            packed = _packed(table, cluster, options, without_key=numbers.task + number)
-            while any(packed.values()):
-                # A request has one batch of each partition: they arrive in order.
-                turn = {partition: batches.pop(0) for partition, batches in packed.items() if batches}
-                ready = {
-                    partition: batch.batch(numbers.take(partition, batch.count)) for partition, batch in turn.items()
-                }
-                for request in _requests(ready):
-                    cluster.produce(request)
-            rows += table.num_rows
+        for chunk in cut.chunks(iterator):
+            _write_chunk(cluster, chunk, chunks, options, task)
+            rows, chunks = rows + chunk.num_rows, chunks + 1
             if rate is not None:
                 time.sleep(max(begin + rows / rate - time.monotonic(), 0))
-    return Written(rows)
+    return Written(task, rows + cut.left_rows, chunks, cut.tail())
 
 
-def _chunks(iterator: Iterator[pa.RecordBatch], rows_max: int | None = None) -> Iterator[pa.Table]:
-    """Rows that are turned into batches together: as many bytes as are worth it, or as many rows as are due."""
+def write_tails(messages: Iterable[WriterCommitMessage | None], options: WriteOptions) -> None:
+    """What the driver does when all tasks have succeeded: the rows behind the last whole chunk of each."""
     import pyarrow as pa
 
-    if rows_max is not None:
+    with Cluster(options.client) as cluster:
+        for written in messages:
+            if isinstance(written, Written) and written.tail is not None:
+                rows = pa.ipc.open_stream(written.tail).read_all()
+                _write_chunk(cluster, rows, written.chunks, options, written.task)
+
+
+def _write_chunk(cluster: Cluster, rows: pa.Table, number: int, options: WriteOptions, task: WriteTask) -> None:
+    packed = _packed(rows, cluster, options, without_key=task.task + number)
+    is_timed = "timestamp" in rows.column_names
+    ready = {
+        partition: _numbered(batches, task, number, partition, options.batch_bytes, is_timed)
+        for partition, batches in packed.items()
+    }
+    # A request has one batch of each partition: they arrive in order.
+    for turn in range(max(map(len, ready.values()), default=0)):
+        for request in _requests({part: batches[turn] for part, batches in ready.items() if turn < len(batches)}):
+            cluster.produce(request)
+
+
+def _numbered(
+    batches: list[Packed], task: WriteTask, chunk: int, partition: Partition, batch_bytes: int, is_timed: bool
+) -> list[bytes]:
+    """Batches of one partition with producer ids and sequences. Where they are cut follows from `batch_bytes` too."""
+    from chronik.pipeline.columns.encode import Numbered
+
+    numbered: list[bytes] = []
+    for first in range(0, len(batches), BATCHES_REMEMBERED):
+        group = batches[first : first + BATCHES_REMEMBERED]
+        digest = hashlib.blake2b(batch_bytes.to_bytes(8, "big"), digest_size=32)
+        for batch in group:
+            # Rows without a time get that of the attempt: the same rows must have the same digest all the same.
+            digest.update(f"{batch.count}/{batch.compression}/{batch.base_ms if is_timed else ''}/".encode())
+            digest.update(batch.body)
+        producer_id = task.producer_id(chunk, partition, first, digest.digest())
+        sequence = 0
+        for batch in group:
+            numbered.append(batch.batch(Numbered(producer_id, 0, sequence)))
+            sequence += batch.count
+    return numbered
+
+
+class Cut:
+    """Cuts rows into chunks by what is in them: after the row that brings a chunk to `chunk_bytes` or `rows_max`."""
+
+    def __init__(self, chunk_bytes: int, rows_max: int | None = None) -> None:
+        self._chunk_bytes = chunk_bytes
+        self._rows_max = rows_max
+        self._held: list[pa.RecordBatch] = []
+        self._held_bytes = 0
+        self.left_rows = 0  # behind the last cut
+
+    def chunks(self, iterator: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+        """Whole chunks; the rest is the tail."""
+        import pyarrow as pa
+
         for batch in iterator:
-            for first in range(0, batch.num_rows, rows_max):
-                yield pa.Table.from_batches([batch.slice(first, rows_max)])
-        return
-    collected: list[pa.RecordBatch] = []
-    for batch in iterator:
-        collected.append(batch)
-        if sum(each.nbytes for each in collected) >= CHUNK_BYTES:
-            yield pa.Table.from_batches(collected)
-            collected = []
-    if any(each.num_rows for each in collected):
-        yield pa.Table.from_batches(collected)
+            rest = batch
+            while (count := self._room(rest)) is not None:
+                self._hold(rest.slice(0, count))
+                yield pa.Table.from_batches(self._held)
+                self._held, self._held_bytes, self.left_rows = [], 0, 0
+                rest = rest.slice(count)
+            self._hold(rest)
+
+    def _hold(self, rows: pa.RecordBatch) -> None:
+        if rows.num_rows:
+            self._held.append(rows)
+            self._held_bytes += int(row_bytes(rows).sum())
+            self.left_rows += rows.num_rows
+
+    def _room(self, rows: pa.RecordBatch) -> int | None:
+        """How many of these rows fill the chunk; None when all of them do not."""
+        import numpy as np
+
+        sums = self._held_bytes + np.cumsum(row_bytes(rows))
+        by_bytes = int(np.searchsorted(sums, self._chunk_bytes)) + 1
+        by_rows = by_bytes if self._rows_max is None else self._rows_max - self.left_rows
+        count = min(by_bytes, by_rows)
+        return count if count <= rows.num_rows else None
+
+    def tail(self) -> bytes | None:
+        """The rows behind the last cut, as an Arrow stream."""
+        import pyarrow as pa
+
+        if not self._held:
+            return None
+        out = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with pa.ipc.new_stream(out, self._held[0].schema, options=options) as stream:
+            for batch in self._held:
+                stream.write_batch(batch)
+        return bytes(out.getvalue())
+
+
+def row_bytes(rows: pa.RecordBatch) -> Any:
+    """What each row counts, by its key, value and headers."""
+    import numpy as np
+    import pyarrow.compute as pc
+
+    sizes = np.full(rows.num_rows, ROW_BYTES, np.int64)
+    for name in ("key", "value"):
+        if name in rows.schema.names:
+            sizes += pc.fill_null(pc.binary_length(rows.column(name)), 0).to_numpy(zero_copy_only=False)
+    if "headers" in rows.schema.names:
+        headers = rows.column("headers")
+        flat = headers.flatten()
+        lengths = [pc.fill_null(pc.binary_length(flat.field(field)), 0).to_numpy(False) for field in (0, 1)]
+        ends = np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy(False)).astype(np.int64)
+        sums = np.concatenate(([0], np.cumsum(lengths[0].astype(np.int64) + lengths[1] + ROW_BYTES)))
+        sizes += np.diff(sums[np.concatenate(([0], ends))])
+    return sizes
 
 
 def _packed(

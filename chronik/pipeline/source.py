@@ -10,6 +10,7 @@ next. Spark starts a Python process for it with each query, so what it does not 
 
 from __future__ import annotations
 
+import math
 import time
 import uuid
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
@@ -148,6 +149,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
         self._cluster: Cluster | None = None
         self._told: set[str] = set()  # of what is lost
+        self._triggered_at = -math.inf  # when the last micro-batch was planned, by this process's clock
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_cluster": None}  # connections stay in the process that made them
@@ -183,6 +185,8 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._check_same_topics(begun, latest.topic_ids)
         ends = self._ends(begun, latest)
         begins = self._begin(begun, ends)
+        if self._target is None and self._may_wait(begins, ends):
+            return start
         if isinstance(limit, ReadMaxRows):
             ends = rate_limited(begins, ends, limit.max_rows)
         first: Mapping[Partition, int] = begins if begun.is_first else {}
@@ -190,6 +194,18 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             first = begun.first  # Spark compares texts: where nothing is new it must be the same one
         known = {topic: topic_id for topic, topic_id in begun.topic_ids.items() if topic_id is not None}
         return Offsets(ends, {**latest.topic_ids, **known}, first).to_json()
+
+    def _may_wait(self, begins: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
+        """Whether there is too little for a micro-batch, and the last one was not too long ago."""
+        least = self._options.min_offsets_per_trigger
+        new = sum(offset - begins[each] for each, offset in ends.items())
+        if least is None or new == 0:
+            return False
+        now = time.monotonic()
+        if new < least and now - self._triggered_at < self._options.max_trigger_delay_s:
+            return True
+        self._triggered_at = now
+        return False
 
     @brief
     def reportLatestOffset(self) -> dict[str, Any] | None:

@@ -6,7 +6,9 @@ import contextlib
 import fcntl
 import os
 import time
+from collections.abc import Callable
 
+from chronik.shell.entries import sync_directory
 from chronik.shell.errors import StartError
 
 LOCK = ".lock"
@@ -20,7 +22,7 @@ class DataDirLock:
 
     def __init__(self, path: str) -> None:
         try:
-            os.makedirs(path, exist_ok=True)
+            make_directory(os.path.abspath(path))
             self._descriptor = os.open(os.path.join(path, LOCK), os.O_RDWR | os.O_CREAT, 0o644)
         except OSError as problem:
             raise StartError(
@@ -52,6 +54,15 @@ class DataDirLock:
 
     def release(self) -> None:
         os.close(self._descriptor)
+
+
+def make_directory(path: str, sync_names: Callable[[str], None] = sync_directory) -> None:
+    """Have a directory whose name, and those of the directories made for it, survive a power cut. Raises OSError."""
+    if not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        make_directory(parent, sync_names)
+        os.makedirs(path, exist_ok=True)
+        sync_names(parent)
 
 
 def holder_of(path: str) -> int | None:

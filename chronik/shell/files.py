@@ -2,6 +2,7 @@
 
 A file is opened when it is first read or written and closed again when too many are open, so 10,000 partitions need
 no more descriptors than the busiest few. Syncs, and reads that would wait for the disk, run on threads of this door.
+Where the process has no descriptor left, the files used least give up theirs, and what needs one is tried once more.
 """
 
 from __future__ import annotations
@@ -17,15 +18,24 @@ import threading
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
+from chronik.core.errors import SyncFailed
 from chronik.core.ports import File
 from chronik.core.types import Buffer
+from chronik.shell.entries import Entries, sync_directory
 
 OPEN_FILES_MAX = 512
 THREADS = 4
+FREED_AT_ONCE = 8  # descriptors, when there are none left: some calls need two
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
+# A file system, or a kernel, that cannot say what is in memory. Anything else is the problem of that one read.
+NOT_SUPPORTED = (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS)
 # What this process wrote is taken to be in memory still until it has written so much more.
 RECENT_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 8
+
+T = TypeVar("T")
 
 
 class RealFile:
@@ -34,12 +44,12 @@ class RealFile:
     __slots__ = (
         "_absolute",
         "_door",
+        "_has_overhang",
         "_is_retired",
         "_size",
         "_written_at",
         "descriptor",
         "is_closing",
-        "is_new",
         "path",
         "pins",
     )
@@ -51,7 +61,7 @@ class RealFile:
         self._size = -1  # not looked up yet
         self._written_at = -1  # the door's count of written bytes after the last append to this file
         self._is_retired = False
-        self.is_new = False  # made by us and its directory entry not synced yet
+        self._has_overhang = False  # a write failed, and what it left behind the end could not be cut off
         self.descriptor = -1
         self.pins = 0  # threads that use the descriptor right now: it must not be closed under them
         self.is_closing = False  # closed as soon as the last of them is done
@@ -67,16 +77,17 @@ class RealFile:
     def append(self, chunks: Sequence[Buffer]) -> None:
         before = self.size()
         descriptor = self._door.opened(self, create=True)
+        if self._has_overhang:
+            self._cut(descriptor, before)
         wanted = sum(map(len, chunks))
         try:
             written = os.pwritev(descriptor, chunks, before)
             if written < wanted:
                 self._write_rest(descriptor, b"".join(chunks), before, written)
         except OSError:
-            with contextlib.suppress(
-                OSError
-            ):  # the size we remember is what counts; the next append writes over the rest
-                os.ftruncate(descriptor, before)
+            self._has_overhang = True  # until it is cut off; the size we remember is what counts meanwhile
+            with contextlib.suppress(OSError):
+                self._cut(descriptor, before)
             raise
         self._size = before + wanted
         self._door.written_bytes += wanted
@@ -87,15 +98,9 @@ class RealFile:
             written += os.pwrite(descriptor, memoryview(content)[written:], before + written)
 
     def read(self, position: int, length: int) -> bytes:
-        if self.size() == 0 and not os.path.exists(self._absolute):
+        if self.size() == 0 and not is_there(self._absolute):
             return b""
-        content = os.pread(self._door.opened(self), length, position)
-        while len(content) < length and position + len(content) < self.size():
-            more = os.pread(self._door.opened(self), length - len(content), position + len(content))
-            if not more:
-                break
-            content += more
-        return content
+        return read_from(self._door.opened(self), length, position)
 
     def is_in_memory(self, position: int) -> bool:
         if self._written_at < 0:
@@ -113,39 +118,43 @@ class RealFile:
             return self.read(position, length)
         content = bytearray(length)
         try:
-            got = os.preadv(self._door.opened(self), [content], position, os.RWF_NOWAIT)
+            got = self._door.read_now(self._door.opened(self), content, position)
         except BlockingIOError:
             return None
-        except OSError:  # a file system that cannot tell: from now on plain reads
-            self._door.can_ask_for_cached = False
+        except OSError as problem:
+            if problem.errno not in NOT_SUPPORTED:
+                raise
+            self._door.can_ask_for_cached = False  # from now on plain reads
             return self.read(position, length)
         return content if got == length else None
 
     def truncate(self, size: int) -> None:
-        if self.size() != size:
-            os.ftruncate(self._door.opened(self, create=True), size)
-            self._size = size
+        if self.size() != size or self._has_overhang:
+            self._cut(self._door.opened(self, create=True), size)
+
+    def _cut(self, descriptor: int, size: int) -> None:
+        os.ftruncate(descriptor, size)
+        self._size, self._has_overhang = size, False
+
+    def write_again(self, position: int, content: Buffer) -> None:
+        descriptor, view, written = self._door.opened(self), memoryview(content), 0
+        while written < len(view):
+            written += os.pwrite(descriptor, view[written:], position + written)
 
     def sync(self) -> None:
-        if self._size < 0 and not os.path.exists(self._absolute):
+        if self._size < 0 and not is_there(self._absolute):
             return
         sync_content(self._door.opened(self))
         for directory in self.unsynced_directories():
-            sync_directory(directory)
-        self.is_new = False
+            self._door.with_descriptors(partial(self._door.entries.sync, directory))
 
     def sync_pinned(self) -> OSError | None:
         """The file itself, not its directories. Called on a thread, with the descriptor pinned open."""
-        if self.descriptor < 0:
-            return OSError(errno.EBADF, "it could not be opened", self.path)
         return _problem_with(sync_content, self.descriptor)
 
-    def unsynced_directories(self) -> tuple[str, ...]:
-        """Where a new file, and the directory that may have been made for it, are entered by name."""
-        if not self.is_new:
-            return ()
-        directory = os.path.dirname(self._absolute)
-        return directory, os.path.dirname(directory)
+    def unsynced_directories(self) -> list[str]:
+        """Those that must be synced before this file can be found by its name after a power cut."""
+        return self._door.entries.unsynced(os.path.dirname(self._absolute))
 
     def close(self) -> None:
         self._door.closed(self)
@@ -163,13 +172,35 @@ class RealFile:
         try:
             return os.open(self._absolute, os.O_RDWR)
         except FileNotFoundError:
-            os.makedirs(os.path.dirname(self._absolute), exist_ok=True)
+            directory = os.path.dirname(self._absolute)
+            self._door.entries.make(directory)
             descriptor = os.open(self._absolute, os.O_RDWR | os.O_CREAT, 0o644)
-            self.is_new, self._size = True, 0
+            self._door.entries.changed(directory)
+            self._size = 0
             return descriptor
 
 
-def sync_content(descriptor: int) -> None:
+def is_there(path: str) -> bool:
+    """As os.path.exists, which takes whatever keeps it from looking for a no."""
+    try:
+        os.stat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
+
+
+def read_from(descriptor: int, length: int, position: int) -> bytes:
+    """So many bytes; fewer only where the file ends."""
+    content = os.pread(descriptor, length, position)
+    while len(content) < length:
+        more = os.pread(descriptor, length - len(content), position + len(content))
+        if not more:
+            break
+        content += more
+    return content
+
+
+def flush(descriptor: int) -> None:
     """Make the bytes of a file survive a power cut."""
     if sys.platform == "darwin":  # there, fsync leaves them in the drive's own memory
         fcntl.fcntl(descriptor, fcntl.F_FULLFSYNC)
@@ -177,24 +208,29 @@ def sync_content(descriptor: int) -> None:
         os.fdatasync(descriptor)
 
 
-def sync_directory(path: str) -> None:
-    """Make created, renamed and removed names in a directory survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
+def sync_content(descriptor: int) -> None:
+    """As `flush`, of a file that stays as it is when this fails. Raises SyncFailed."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        flush(descriptor)
+    except OSError as problem:
+        raise SyncFailed(problem.errno, problem.strerror) from problem
 
 
 class RealFiles:
     """The files below one directory."""
 
-    def __init__(self, root: str, open_files_max: int = OPEN_FILES_MAX) -> None:
+    def __init__(
+        self,
+        root: str,
+        open_files_max: int = OPEN_FILES_MAX,
+        sync_names: Callable[[str], None] = sync_directory,
+    ) -> None:
         self._root = os.path.abspath(root)
         self._open_files_max = open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()  # least recently used first
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
         self._placing = threading.Lock()  # whoever asks whether a file is still wanted, until it is in its place
+        self.entries = Entries(self._root, sync_names)
         self.written_bytes = 0
         self.can_ask_for_cached = hasattr(os, "RWF_NOWAIT")
 
@@ -212,15 +248,48 @@ class RealFiles:
             return file.descriptor
         if len(self._open) >= self._open_files_max:
             self._close_least_used()
-        file.descriptor = file.open_descriptor(create=create)
+        file.descriptor = self.with_descriptors(partial(file.open_descriptor, create=create))
         self._open[file] = None
         return file.descriptor
 
-    def _close_least_used(self) -> None:
+    def _close_least_used(self) -> bool:
         for file in self._open:
             if file.pins == 0:
                 self.closed(file)
-                return
+                return True
+        return False
+
+    def with_descriptors(self, action: Callable[[], T]) -> T:
+        """Do what needs a descriptor or two. Not on a thread, which must not close what the loop is about to use."""
+        try:
+            return action()
+        except OSError as problem:
+            if not self._can_free(problem):
+                raise
+        return action()
+
+    def _can_free(self, problem: OSError) -> bool:
+        """Whether it was for want of descriptors, and there are some now that were not there before."""
+        if problem.errno not in OUT_OF_DESCRIPTORS:
+            return False
+        freed = 0
+        while freed < FREED_AT_ONCE and self._close_least_used():
+            freed += 1
+        return freed > 0
+
+    def read_now(self, descriptor: int, content: bytearray, position: int) -> int:
+        """Fill `content` from memory. Raises OSError: BlockingIOError where that would have to wait for the disk."""
+        return os.preadv(descriptor, [content], position, os.RWF_NOWAIT)
+
+    async def _on_thread(self, action: Callable[[], T]) -> T:
+        """As `with_descriptors`, for what is done on a thread."""
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(self._threads, action)
+        except OSError as problem:
+            if not self._can_free(problem):
+                raise
+        return await loop.run_in_executor(self._threads, action)
 
     def closed(self, file: RealFile) -> None:
         """Close the file, now or when no thread uses it any more."""
@@ -236,78 +305,110 @@ class RealFiles:
             self.closed(file)
 
     def exists(self, path: str) -> bool:
-        return os.path.exists(self._absolute(path))
+        return is_there(self._absolute(path))
 
     def names(self, path: str) -> list[str]:
         try:
-            return sorted(os.listdir(self._absolute(path)))
+            return sorted(self.with_descriptors(partial(os.listdir, self._absolute(path))))
         except FileNotFoundError:
             return []
 
     def read_all(self, path: str) -> bytes:
-        with open(self._absolute(path), "rb") as source:
-            return source.read()
+        return self.with_descriptors(partial(_read_all, self._absolute(path)))
 
     def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
-        self._replace(path, content, ".tmp", sync)
+        self.with_descriptors(partial(self._replace, path, content, ".tmp", sync))
 
     def _replace(
         self, path: str, content: Buffer, suffix: str, sync: bool, is_wanted: Callable[[], bool] | None = None
     ) -> None:
         absolute = self._absolute(path)
-        os.makedirs(os.path.dirname(absolute), exist_ok=True)
-        beside = absolute + suffix
+        directory, beside = os.path.dirname(absolute), absolute + suffix
+        self.entries.make(directory)
         with open(beside, "wb") as target:
             target.write(content)
             target.flush()
             if sync:
-                sync_content(target.fileno())
+                flush(target.fileno())  # should it fail, all of it is written anew the next time
         with self._placing:
             is_placed = is_wanted is None or is_wanted()
             if is_placed:
                 os.replace(beside, absolute)
+                self.entries.changed(directory)
         if not is_placed:
             os.unlink(beside)
         elif sync:
-            sync_directory(os.path.dirname(absolute))
+            for unsynced in self.entries.unsynced(directory):
+                self.entries.sync(unsynced)
 
     def rename(self, old: str, new: str) -> None:
-        os.rename(self._absolute(old), self._absolute(new))
-        sync_directory(os.path.dirname(self._absolute(new)))
+        before, after = self._absolute(old), self._absolute(new)
+        # Without a descriptor for the syncs it fails before anything has happened.
+        os.close(self.with_descriptors(partial(os.open, os.path.dirname(after), os.O_RDONLY)))
+        os.rename(before, after)
+        self.entries.forget(before)  # in case they are directories
+        self.entries.forget(after)
+        directories = dict.fromkeys((os.path.dirname(before), os.path.dirname(after)))
+        for directory in directories:
+            self.entries.changed(directory)
+        for directory in directories:
+            for unsynced in self.entries.unsynced(directory):
+                self.with_descriptors(partial(self.entries.sync, unsynced))
 
     def remove(self, path: str) -> None:
+        self.with_descriptors(partial(self._remove, path))
+
+    def _remove(self, path: str) -> None:
         absolute = self._absolute(path)
-        if os.path.isdir(absolute):
-            shutil.rmtree(absolute)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                os.unlink(absolute)
+        try:
+            if os.path.isdir(absolute):
+                shutil.rmtree(absolute)
+                self.entries.forget(absolute)
+            else:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(absolute)
+        finally:
+            self.entries.changed(os.path.dirname(absolute))
 
     def disk_bytes(self) -> tuple[int, int]:
         usage = shutil.disk_usage(self._root)
         return usage.total, usage.free
 
     def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
-        return self._sync_pinned([file for file in files if isinstance(file, RealFile)])
+        return self._sync_in_turn([file for file in files if isinstance(file, RealFile)])
+
+    async def _sync_in_turn(self, files: list[RealFile]) -> list[OSError | None]:
+        """So many at a time as can be open at the same time with others."""
+        at_once = max(self._open_files_max // 2, 1)
+        outcomes: list[OSError | None] = []
+        for start in range(0, len(files), at_once):
+            outcomes += await self._sync_pinned(files[start : start + at_once])
+        return outcomes
 
     async def _sync_pinned(self, files: list[RealFile]) -> list[OSError | None]:
+        unopened: dict[RealFile, OSError] = {}
         for file in files:
-            with contextlib.suppress(OSError):  # cannot be opened: the sync of it will say so
+            try:
                 self.opened(file)
-            file.pins += 1
+                file.pins += 1
+            except OSError as problem:
+                unopened[file] = problem
+        opened = [file for file in files if file not in unopened]
         try:
-            return await self._sync_on_threads(files)
+            synced = iter(await self._sync_on_threads(opened))
         finally:
-            for file in files:
+            for file in opened:
                 self._unpin(file)
+        return [unopened[file] if file in unopened else next(synced) for file in files]
 
     async def _sync_on_threads(self, files: list[RealFile]) -> list[OSError | None]:
         loop = asyncio.get_running_loop()
         if len(files) < THREADS:
-            return await loop.run_in_executor(self._threads, _sync_all, files)
+            return await loop.run_in_executor(self._threads, _sync_all, self.entries, files)
         # Several syncs at once share the file system's journal commits.
         parts = [files[start::THREADS] for start in range(THREADS)]
-        done = await asyncio.gather(*(loop.run_in_executor(self._threads, _sync_all, part) for part in parts))
+        syncs = [loop.run_in_executor(self._threads, _sync_all, self.entries, part) for part in parts]
+        done = await asyncio.gather(*syncs)
         outcomes: list[OSError | None] = [None] * len(files)
         for start, part_outcomes in enumerate(done):
             outcomes[start::THREADS] = part_outcomes
@@ -315,12 +416,10 @@ class RealFiles:
 
     def replace_later(self, path: str, content: Buffer, is_wanted: Callable[[], bool] | None = None) -> Awaitable[None]:
         # Not the name that `replace` uses: the two may meet.
-        return asyncio.get_running_loop().run_in_executor(
-            self._threads, self._replace, path, content, ".later.tmp", True, is_wanted
-        )
+        return self._on_thread(partial(self._replace, path, content, ".later.tmp", True, is_wanted))
 
     def remove_later(self, path: str) -> Awaitable[None]:
-        return asyncio.get_running_loop().run_in_executor(self._threads, self.remove, path)
+        return self._on_thread(partial(self._remove, path))
 
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         assert isinstance(file, RealFile)  # every file of this door is one
@@ -331,10 +430,13 @@ class RealFiles:
         file.pins += 1
         try:
             return await asyncio.get_running_loop().run_in_executor(
-                self._threads, os.pread, descriptor, length, position
+                self._threads, read_from, descriptor, length, position
             )
         finally:
             self._unpin(file)
+
+    def run_later(self, work: Callable[[], None]) -> Awaitable[None]:
+        return asyncio.get_running_loop().run_in_executor(self._threads, work)
 
     def close(self) -> None:
         self._threads.shutdown(wait=True)
@@ -343,19 +445,20 @@ class RealFiles:
             self.closed(file)
 
 
-def _sync_all(files: list[RealFile]) -> list[OSError | None]:
+def _sync_all(entries: Entries, files: list[RealFile]) -> list[OSError | None]:
     """Called on a thread, with the descriptors pinned open. A directory with many new files is synced once."""
     outcomes: list[OSError | None] = []
+    unsynced: list[list[str]] = []
     directories: dict[str, OSError | None] = {}
     for file in files:
         outcomes.append(file.sync_pinned())
-        directories.update(dict.fromkeys(file.unsynced_directories()))
+        unsynced.append(file.unsynced_directories())
+        directories.update(dict.fromkeys(unsynced[-1]))
     for directory in directories:
-        directories[directory] = _problem_with(sync_directory, directory)
-    for index, file in enumerate(files):
-        problems = [directories[directory] for directory in file.unsynced_directories()]
+        directories[directory] = _problem_with(entries.sync, directory)
+    for index, needed in enumerate(unsynced):
+        problems = [directories[directory] for directory in needed]
         outcomes[index] = next((problem for problem in (outcomes[index], *problems) if problem is not None), None)
-        file.is_new = file.is_new and outcomes[index] is not None
     return outcomes
 
 
@@ -365,3 +468,8 @@ def _problem_with(sync: Callable[[Any], None], target: Any) -> OSError | None:
     except OSError as problem:
         return problem
     return None
+
+
+def _read_all(path: str) -> bytes:
+    with open(path, "rb") as source:
+        return source.read()

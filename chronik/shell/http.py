@@ -16,10 +16,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
 
     from chronik.node.node import Node
+    from chronik.shell.http_connection import BoundedHttp
 
 log = logging.getLogger(__name__)
 
@@ -27,18 +27,30 @@ BACKLOG = 128
 CLOSE_TIMEOUT_S = 1.0
 
 
+class HttpBounds(NamedTuple):
+    """What callers may take."""
+
+    connections_max: int = 64
+    request_s: float = 10.0  # until a request is there, with all its headers
+    answer_s: float = 60.0  # and until it is answered
+
+
+USUAL_BOUNDS = HttpBounds()
+
+
 class _Loaded(NamedTuple):
     """What serves a connection, and the connections that are served."""
 
-    accept: Callable[[], H11Protocol]
+    accept: Callable[[], BoundedHttp]
     state: ServerState
 
 
 class HttpServer:
     """Serves one node's state until it is closed. Nothing that goes wrong here reaches the node."""
 
-    def __init__(self, node: Node, listening: socket.socket) -> None:
+    def __init__(self, node: Node, listening: socket.socket, bounds: HttpBounds) -> None:
         self._node = node
+        self._bounds = bounds
         self._listening = listening
         self._loop = asyncio.get_running_loop()
         self._starting: asyncio.Task[None] | None = None
@@ -48,9 +60,9 @@ class HttpServer:
         self.address: tuple[str, int] = (bound[0], bound[1])
 
     @classmethod
-    async def open(cls, node: Node, host: str, port: int) -> HttpServer:
+    async def open(cls, node: Node, host: str, port: int, bounds: HttpBounds = USUAL_BOUNDS) -> HttpServer:
         """Listen on this address; port 0 takes a free one. Raises OSError."""
-        server = cls(node, await _listen(host, port))
+        server = cls(node, await _listen(host, port), bounds)
         server._loop.add_reader(server._listening, server._first_caller)
         return server
 
@@ -60,7 +72,7 @@ class HttpServer:
 
     async def _start(self) -> None:
         try:
-            self._loaded = await asyncio.to_thread(_load, self._node, self._loop)
+            self._loaded = await asyncio.to_thread(_load, self._node, self._loop, self._bounds)
             self._server = await self._loop.create_server(self._loaded.accept, sock=self._listening)
         except Exception:
             log.exception("metrics and health are not served")
@@ -93,21 +105,24 @@ async def _listen(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _load(node: Node, loop: asyncio.AbstractEventLoop) -> _Loaded:
+def _load(node: Node, loop: asyncio.AbstractEventLoop, bounds: HttpBounds) -> _Loaded:
     """Takes about a tenth of a second, nearly all of it imports."""
     from uvicorn.config import Config
-    from uvicorn.protocols.http.h11_impl import H11Protocol
     from uvicorn.server import ServerState
 
+    from chronik.console.hosts import HostCheck, own_names
     from chronik.console.routes import build
+    from chronik.shell.http_connection import HEADER_BYTES_MAX, BoundedHttp, HttpRefusals
 
+    app = HostCheck(build(node), own_names(node.config, socket.gethostname()))
     config = Config(
-        build(node), http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
-        proxy_headers=False, server_header=False, date_header=False,
+        app, http="h11", ws="none", lifespan="off", interface="asgi3", log_config=None, access_log=False,
+        proxy_headers=False, server_header=False, date_header=False, h11_max_incomplete_event_size=HEADER_BYTES_MAX,
     )  # fmt: skip
     config.load()
     state = ServerState()
-    return _Loaded(lambda: H11Protocol(config, state, {}, _loop=loop), state)
+    refusals = HttpRefusals()
+    return _Loaded(lambda: BoundedHttp(config, state, loop, bounds, refusals), state)
 
 
 async def _hang_up(state: ServerState) -> None:

@@ -23,9 +23,11 @@ from chronik.shell import company
 from chronik.shell.chance import RealChance
 from chronik.shell.clock import RealClock
 from chronik.shell.data_dir import DataDirLock
+from chronik.shell.descriptors import raise_limit, shared_out
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
+from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
 
@@ -77,7 +79,8 @@ class House:
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._lock = DataDirLock(config.log_dirs)
-        self._files = RealFiles(config.log_dirs)
+        self._descriptors = shared_out(raise_limit())
+        self._files = RealFiles(config.log_dirs, self._descriptors.files)
         self._first_start = FirstStart(self._files)
         self._http: HttpServer | None = None
         self.node: Node | None = None
@@ -109,8 +112,17 @@ class House:
             self._config = config = await company.with_voters(config, self._files)
             await company.refuse_twin(config)
             identity = settle(self._files, config.node_id, chance, config.cluster_id)
+            log.info("%s", self._descriptors)
             self.node = Node(
-                config, identity, self._files, RealClock(), RealNetwork(), chance, os.path.abspath(config.log_dirs)
+                config,
+                identity,
+                self._files,
+                RealClock(),
+                RealNetwork(),
+                chance,
+                os.path.abspath(config.log_dirs),
+                connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
+                request_bytes_max=request_bytes_max(memory_bytes()),
             )
             self.node.look = partial(_look, self.node)
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
@@ -150,12 +162,19 @@ class House:
         where = self._config.http_host_and_port
         if where is None or self.node is None:
             return
-        from chronik.shell.http import HttpServer
+        from chronik.shell.http import HttpBounds, HttpServer
 
         try:
-            self._http = await HttpServer.open(self.node, *where)
+            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max))
         except OSError as problem:
             raise _listen_error(where, problem, "--http") from problem
+
+    @property
+    def _http_connections_max(self) -> int:
+        """The HTTP port's part of the connections that there are descriptors for."""
+        if self._config.http_host_and_port is None:
+            return 0
+        return min(self._config.http_max_connections, max(self._descriptors.connections // 8, 1))
 
     @property
     def http_address(self) -> tuple[str, int] | None:

@@ -13,7 +13,9 @@ from typing import NamedTuple, Protocol
 from chronik.core.errors import Corrupt
 from chronik.core.records.payload import Record, walk
 from chronik.core.types import TopicPartition
+from chronik.sim.hints import LeaderHints, Placed
 from chronik.sim.holders import Holders
+from chronik.sim.starts import Starts
 from chronik.sim.story import Story
 
 
@@ -40,6 +42,9 @@ class Truth(Protocol):
 
     def coordinator(self, group: str) -> Coordinator: ...
 
+    def placed(self, address: tuple[str, int], name: TopicPartition) -> Placed | None:
+        """What the image of the node there has of a partition now; None when it does not run or know it."""
+
     def log_of(self, group: str) -> TopicPartition | None:
         """Where what the coordinator knows of a group is written; None while there is no such log."""
 
@@ -58,6 +63,9 @@ class OneNode:
 
     def coordinator(self, group: str) -> Coordinator:
         return Coordinator("", 0)
+
+    def placed(self, address: tuple[str, int], name: TopicPartition) -> Placed | None:
+        return None
 
     def log_of(self, group: str) -> TopicPartition | None:
         return None
@@ -103,6 +111,8 @@ class Judge:
         self._commits: dict[tuple[str, TopicPartition], int] = {}
         self._given_up: dict[tuple[str, TopicPartition], set[tuple[Committer, int]]] = {}
         self.holders = Holders(story)
+        self.hints = LeaderHints(story)
+        self.starts = Starts(story)
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
     def known(self, name: TopicPartition) -> Known:
@@ -153,6 +163,9 @@ class Judge:
             self._placed(who, name, known, offset, value)
 
     def _placed(self, who: str, name: TopicPartition, known: Known, offset: int, value: bytes) -> None:
+        if known.place.get(value, offset) < self.starts.limit(name):
+            # What was deleted may be unknown to a replica that came after that: a retry is a new record there.
+            known.place[value] = offset
         if known.written.get(value) and known.place.setdefault(value, offset) != offset:
             raise self._story.break_promise(
                 f"{who}: {name} has {_short(value)} of an idempotent producer at {known.place[value]} and at {offset}"
@@ -222,8 +235,8 @@ class Judge:
         watermarks = self.known(name).watermarks
         watermarks[leader_epoch] = max(watermarks.get(leader_epoch, 0), told)
 
-    def complete(self, name: TopicPartition, end_offset: int, read: dict[int, bytes]) -> None:
-        """After everything: whatever was promised or seen is there."""
+    def complete(self, name: TopicPartition, end_offset: int, read: dict[int, bytes], start_offset: int = 0) -> None:
+        """After everything: whatever was promised or seen is there, from where the log begins."""
         known, leader_epoch = self.known(name), self.truth.leader_epoch(name)
         # What only the leader promised (acks=1) need not be safe yet, while a follower is still to fetch it.
         hidden = range(end_offset, self.truth.hidden_end(name))
@@ -238,7 +251,7 @@ class Judge:
             (word, "acknowledged by its leader"),
         ):
             for offset, value in told.items():
-                if read.get(offset) != value:
+                if offset >= start_offset and read.get(offset) != value:
                     raise self._story.break_promise(f"{name} offset {offset} was {words} ({_short(value)}) and is lost")
         if end_offset < known.watermark:
             raise self._story.break_promise(f"{name} ends at {end_offset}, the watermark was {known.watermark}")

@@ -10,7 +10,7 @@ from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.types import TopicPartition
 from chronik.sim.client import Client, create_topics, fetch_one, milliseconds
 from chronik.sim.link import part_of
-from chronik.sim.plans import TopicPlan
+from chronik.sim.plans import UNKEYED, TopicPlan
 
 _NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
@@ -49,7 +49,7 @@ class Churn(Client):
         return self.network.strayed != self._strayed
 
     async def _create(self) -> None:
-        answer = await create_topics(self, {self._name.topic: TopicPlan(1, -1, {})})
+        answer = await create_topics(self, {self._name.topic: TopicPlan(1, -1, UNKEYED)})
         code = answer.topics[0].error_code
         # A controller that lost its office leaves open what it had decided, and the next one is asked again for it.
         is_open = self._tries > 1 or self.is_in_cluster or self._may_come_late()

@@ -49,6 +49,7 @@ OUT_OF_REACH = frozenset((Code.OFFSET_OUT_OF_RANGE,))  # said by a follower that
 
 
 REFUSED = -1
+EARLIEST = -2
 
 
 class TryAgain(Exception):
@@ -186,6 +187,9 @@ class Client:
         """Whether it may be refused for ever."""
         return False
 
+    def make_haste(self) -> None:
+        """Nothing goes wrong any more: what is left to do is done soon."""
+
     async def attempt(self) -> None:
         raise NotImplementedError
 
@@ -216,9 +220,13 @@ class Auditor(Client):
         end_offset = await self.latest(name)
         if end_offset == REFUSED:
             return
-        offset, read = 0, {}
+        # It begins at 0, unless something was to be deleted.
+        offset, read = await earliest(self, name) if self.judge.starts.limit(name) else 0, {}
+        start_offset = offset
         while offset < end_offset:
             part = await fetch_one(self, name, offset, 100_000, wait_ms=0)
+            if part.error_code == Code.OFFSET_OUT_OF_RANGE and offset < self.judge.starts.limit(name):
+                raise TryAgain(f"{name} from {offset} was deleted meanwhile")
             if part.error_code != Code.NONE and self.judge.may_refuse(name):
                 self.story.tell(self.name, f"{name} is refused from {offset} on, as damage is to be")
                 return
@@ -230,7 +238,7 @@ class Auditor(Client):
             seen = self.judge.known(name).seen
             read.update({place: seen[place] for place in range(offset, next_offset)})
             offset = next_offset
-        self.judge.complete(name, end_offset, read)
+        self.judge.complete(name, end_offset, read, start_offset)
 
     async def latest(self, name: TopicPartition) -> int:
         """The end, as consumers see it, or REFUSED for a damaged partition."""
@@ -276,9 +284,11 @@ async def fetch_one(
         fetch_offset=offset,
         partition_max_bytes=max_bytes,
     )
+    address = source or await client.leader_of(name)
+    before = client.judge.truth.placed(address, name)
     answer = await client.ask(
         "fetch",
-        source or await client.leader_of(name),
+        address,
         max_wait=milliseconds(wait_ms),
         min_bytes=1,
         max_bytes=max_bytes,
@@ -286,4 +296,22 @@ async def fetch_one(
         forgotten_topics_data=(),
     )
     client.check(answer.error_code, "fetch")
-    return answer.responses[0].partitions[0]
+    part = answer.responses[0].partitions[0]
+    client.judge.hints.heard(client.name, name, part.current_leader, before, client.judge.truth.placed(address, name))
+    return part
+
+
+async def earliest(client: Client, name: TopicPartition) -> int:
+    """Where a log begins, as its leader says, held against what was deleted. Raises OSError and TryAgain."""
+    topic, partition = part_of("list_offsets", "topics"), part_of("list_offsets", "topics", "partitions")
+    place = await client.place_of(name)
+    gone = client.judge.starts.gone(name, place.leader_epoch)
+    wanted = partition(partition_index=name.partition, current_leader_epoch=place.leader_epoch, timestamp=EARLIEST)
+    asked: Any = (topic(name=name.topic, partitions=(wanted,)),)
+    answer = await client.ask(
+        "list_offsets", await client.leader_of(name), replica_id=-1, isolation_level=0, topics=asked
+    )
+    part = answer.topics[0].partitions[0]
+    client.check(part.error_code, f"the earliest offset of {name}")
+    client.judge.starts.begins(client.name, name, part.offset, gone)
+    return int(part.offset)

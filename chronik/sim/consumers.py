@@ -9,7 +9,7 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.client import OUT_OF_REACH, Auditor, TryAgain, fetch_one, milliseconds
+from chronik.sim.client import OUT_OF_REACH, Auditor, TryAgain, earliest, fetch_one, milliseconds
 from chronik.sim.group_client import GroupClient
 from chronik.sim.link import part_of
 from chronik.sim.routes import Address, Place
@@ -34,7 +34,7 @@ class Reader(Auditor):
         while True:
             is_last = self.is_over()
             for name in self.names:
-                if positions[name] == GIVEN_UP:
+                if positions.setdefault(name, 0) == GIVEN_UP:
                     continue
                 end_offset = await self.latest(name)
                 await self._read(name, positions)
@@ -52,12 +52,17 @@ class Reader(Auditor):
         place = await self.place_of(name)
         follower = self._follower(place)
         known = self.judge.known(name).watermark_within(place.leader_epoch) if follower is None else 0  # followers lag
-        wait_ms = self.chance.one_of((0, 100, 500))
+        wait_ms, gone = self.chance.one_of((0, 100, 500)), self.judge.starts.gone(name, place.leader_epoch)
         part = await fetch_one(self, name, offset, max_bytes, wait_ms, follower)
         if part.error_code != Code.NONE and self.judge.may_refuse(name):
             positions[name] = GIVEN_UP
             return
+        if part.error_code == Code.OFFSET_OUT_OF_RANGE and offset < self.judge.starts.limit(name):
+            positions[name] = max(positions[name], await earliest(self, name))
+            return
         self.check(part.error_code, f"reading {name} from {offset}", OUT_OF_REACH if follower else frozenset())
+        if follower is None and part.records:
+            self.judge.starts.gave(self.name, name, offset, gone)
         records, told, epoch = part.records or b"", part.high_watermark, place.leader_epoch
         next_offset = self.judge.read(self.name, name, offset, records, told, known, epoch)
         positions[name] = max(positions[name], next_offset)
@@ -74,6 +79,7 @@ class Member(GroupClient):
 
     member_id = ""
     rejoin_codes = _REJOIN
+    _partition_count = 0  # that it knew when it joined
 
     async def attempt(self) -> None:
         while not await self.is_all_committed():
@@ -104,7 +110,7 @@ class Member(GroupClient):
         if answer.error_code == Code.UNKNOWN_MEMBER_ID:
             self.member_id = ""
         self.check(answer.error_code, "joining", _REJOIN)
-        self.member_id, generation = answer.member_id, answer.generation_id
+        self.member_id, generation, self._partition_count = answer.member_id, answer.generation_id, len(self.names)
         self.story.tell(
             self.name,
             f"joined generation {generation}" + " as leader" * (answer.leader == self.member_id),
@@ -143,6 +149,6 @@ class Member(GroupClient):
                 "heartbeat", group_id=self.group, generation_id=generation, member_id=self.member_id
             )
             self.check(answer.error_code, "heartbeat", _REJOIN)
-            if await self.is_all_committed():
-                return
+            if await self.is_all_committed() or len(self.names) > self._partition_count:
+                return  # there is nothing left; or there are more partitions, which its leader has to share out
             await asyncio.sleep(self.chance.between(0.1, 0.6))

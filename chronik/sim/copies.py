@@ -3,12 +3,15 @@
 - One node leads in a leader epoch.
 - A node's watermark never goes back while its process lives, and lies within its log.
 - The watermark of a leader has not passed any replica that is in sync: each has all below it, safely.
+- Whoever the metadata counts as eligible to lead (KIP-966), or as the last in sync while nobody leads, has all that is
+  below the watermark: it may be elected at any moment, and nothing safe may be lost then.
 - What is below any node's watermark is the same wherever it is below the watermark, for ever.
 - What two nodes wrote in the same leader epoch at the same offset is the same, safe or not (Raft's log matching).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from chronik.core.records.batch import BatchHeader
@@ -48,6 +51,8 @@ class Copies:
         self._safe_end: dict[Key, int] = {}
         self._watermarks: dict[Key, int] = {}  # the highest that any node had, for ever
         self._excused: dict[tuple[Key, int], bool] = {}  # copies that went with their disk and have not caught up yet
+        self._eligible: dict[Key, tuple[int, ...]] = {}  # as the newest image has it
+        self._dropped: set[tuple[Key, int]] = set()
         self._written: dict[tuple[Key, int, int], tuple[int, int]] = {}  # crc and node by epoch and base offset
 
     def last_seen(self, key: Key, node_id: int) -> Sight | None:
@@ -57,14 +62,26 @@ class Copies:
         """What the nodes that live have of a partition."""
         return self._seen.get(key, {})
 
+    def partitions(self) -> Iterable[dict[int, Sight]]:
+        """The same of every partition."""
+        return self._seen.values()
+
     def process_ended(self, node_id: int) -> None:
         """The next process of this node begins with what is on its disk."""
         for sights in self._seen.values():
             sights.pop(node_id, None)
 
-    def begins_anew(self, key: Key, node_id: int) -> None:
-        """This copy knows nothing any more."""
+    def begins_anew(self, key: Key, node_id: int, *, is_let_go: bool = False) -> None:
+        """This copy knows nothing any more. If it was let go before, a leader that counts it has not heard of that yet,
+        and calls nothing more safe by it: it is not looked at as in sync until it has caught up."""
         self._seen.get(key, {}).pop(node_id, None)
+        if is_let_go:
+            self._excused[key, node_id] = True
+
+    def dropped(self, key: Key, node_id: int) -> None:
+        """The metadata took this copy from its node. One that it has later begins anew, in a later leader epoch."""
+        self._seen.get(key, {}).pop(node_id, None)
+        self._dropped.add((key, node_id))
 
     def lost_disk(self, node_id: int) -> None:
         """It begins anew with nothing. Whoever still counts it as in sync has not heard of it, and must ask it nothing
@@ -96,12 +113,35 @@ class Copies:
         if (key, node_id) in self._excused and sight.safe_end >= self._watermarks[key]:
             del self._excused[key, node_id]
         self._check_in_sync(name, key, sights)
+        if key in self._eligible:
+            self._check_eligible(name, key)
+
+    def may_lead(self, name: str, key: Key, node_ids: tuple[int, ...]) -> None:
+        """The newest image counts on these: each may be the next leader without being in sync with one now."""
+        self._eligible[key] = node_ids
+        self._check_eligible(name, key)
+
+    def _check_eligible(self, name: str, key: Key) -> None:
+        watermark, sights = self._watermarks.get(key, 0), self._seen.get(key, {})
+        for node_id in self._eligible.get(key, ()):
+            sight = sights.get(node_id)
+            if sight is not None and sight.safe_end < watermark and (key, node_id) not in self._excused:
+                raise self._story.break_promise(
+                    f"node{node_id} is an eligible leader of {name} and has it safely to {sight.safe_end} only,"
+                    f" where the watermark was {watermark}"
+                )
 
     def _check_in_sync(self, name: str, key: Key, sights: dict[int, Sight]) -> None:
+        # One that a later leader has taken over from, dead or cut off, does not hear who is counted now: a damaged copy
+        # that the later one has let go begins anew with nothing.
+        newest = max(sight.leader_epoch for sight in sights.values())
         for leader, led in sights.items():
-            for follower in led.counted if led.is_leader else ():
+            for follower in led.counted if led.is_leader and led.leader_epoch == newest else ():
                 sight = sights.get(follower)
-                if sight is not None and sight.safe_end < led.watermark and (key, follower) not in self._excused:
+                if sight is None or sight.safe_end >= led.watermark or (key, follower) in self._excused:
+                    continue
+                # A leader that has not heard that it is none any more counts on a copy that was taken away since.
+                if not ((key, follower) in self._dropped and sight.leader_epoch > led.leader_epoch):
                     raise self._story.break_promise(
                         f"node{leader}: the watermark of {name} is {led.watermark}, and node{follower},"
                         f" which is in sync, has it safely to {sight.safe_end} only"

@@ -13,6 +13,7 @@ from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import SYNCED, decode
 from chronik.sim.chance import SimChance
 from chronik.sim.host import Host
+from chronik.sim.memory_files import MemoryFiles
 
 if TYPE_CHECKING:
     from chronik.sim.world import World
@@ -83,7 +84,9 @@ class DiskFaults:
 
     def _synced_bytes(self, host: Host, name: TopicPartition, path: str) -> int:
         """How much of the file can be damaged so that it is known for damage: below the recovery checkpoint."""
-        file = host.disk.open(path)
+        looked_at = MemoryFiles()  # not through the node's door, which may be in trouble
+        looked_at.contents = host.disk.contents
+        file = looked_at.open(path)
         if not path.endswith(".log"):
             return file.size()
         content = host.disk.contents.get(SYNCED)

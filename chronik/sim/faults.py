@@ -6,7 +6,9 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from chronik.sim.coverage import register
 from chronik.sim.disk_faults import DiskFaults
+from chronik.sim.door_faults import DoorFaults
 from chronik.sim.host import Host
 from chronik.sim.voters import VoterChanges
 from chronik.sim.wire_faults import WireFaults
@@ -34,6 +36,8 @@ ANY_DURABILITY = {
 ONCE = {"wipe": 3}
 SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 5, "lost_page": 2}
 AMONG_NODES = {"kill_leader": 12, "pause_leader": 5, "isolate": 12, "split": 12, "rolling": 5}
+OF_LEADERS = ("kill_leader", "pause_leader")  # that hit one that others depend on
+register(*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES, *ONCE)
 
 
 class Faults:
@@ -47,6 +51,7 @@ class Faults:
         self._wiped: Host | None = None  # it lost its disk
         self.counts: dict[str, int] = {}
         disks, wires = DiskFaults(world, self._chance), WireFaults(world, self._chance)
+        self._doors = DoorFaults(world, self.counts)
         self.kinds: dict[str, Callable[[Host], None]] = {}
         for kind in (*ANY_DURABILITY, *SYNCED_ONLY, *AMONG_NODES, *ONCE):
             place = next(place for place in (self, disks, wires) if hasattr(place, kind))
@@ -63,6 +68,7 @@ class Faults:
         kinds = {kind: weight for kind, weight in weights.items() if self._chance.happens(0.6)} or weights
         gap_s = self._chance.between(0.3, 2.5)
         until = self._loop.time() + seconds
+        self._loop.create_task(self._doors.run())
         while True:
             await asyncio.sleep(self._chance.between(0.1, 2 * gap_s))
             if self._loop.time() >= until:
@@ -71,7 +77,11 @@ class Faults:
                 continue  # one more now, and what was safe may be nowhere: nobody promises to survive that
             kind = self._chance.weighted(kinds)
             self.counts[kind] = self.counts.get(kind, 0) + 1
-            self.kinds[kind](self._chance.one_of(self._world.hosts))
+            host = self._chance.one_of(self._world.hosts)
+            if kind in OF_LEADERS:
+                host = self._leader(host)
+            self._world.coverage.met(kind, host)
+            self.kinds[kind](host)
             if kind in ONCE:
                 kinds[kind] = 0
 
@@ -80,6 +90,7 @@ class Faults:
         self._is_over = True
         self._world.story.tell("faults", "are over")
         self._world.wires.heal()
+        self._doors.end()
         for host in self._world.hosts:
             host.disk.failures.clear()
             host.disk.room_bytes = None
@@ -99,7 +110,7 @@ class Faults:
         host.kill()
 
     def kill_leader(self, host: Host) -> None:
-        self._leader(host).kill()
+        host.kill()
 
     def stop(self, host: Host) -> None:
         host.stop(lambda: self._later(0.1, 2.0, host.start))
@@ -110,7 +121,12 @@ class Faults:
 
     def wipe(self, host: Host) -> None:
         is_calm = all(other.is_up and not other.disk.is_troubled for other in self._world.hosts)
-        is_calm = is_calm and "sync_error" not in self.counts and "write_error" not in self.counts  # their kills come
+        is_calm = (
+            is_calm
+            and "sync_error" not in self.counts
+            and "write_error" not in self.counts
+            and "broken" not in self.counts
+        )  # their kills come
         votes = [client for client in self._world.clients if isinstance(client, VoterChanges)]
         is_calm = is_calm and not any(client.is_under_way for client in votes)
         if is_calm and self._world.inspector.is_calm():
@@ -124,7 +140,7 @@ class Faults:
         self._later(0.1, 9.0, host.resume)
 
     def pause_leader(self, host: Host) -> None:
-        self.pause(self._leader(host))
+        self.pause(host)
 
     def clock(self, host: Host) -> None:
         host.clock.skew_ms = round(self._chance.between(-SKEW_MAX_MS, SKEW_MAX_MS))

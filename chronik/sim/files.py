@@ -1,7 +1,8 @@
 """The Files door of a simulated node: a disk that takes its time, forgets in a power cut, and fails when told to.
 
 A power cut leaves of each file what was synced and a prefix of what was appended since; of a file put in place without
-a sync either the old or some beginning of the new; and a file removed since the last sync of its directory may be back.
+a sync either the old or some beginning of the new; and names as they were when their directory was synced, or as they
+are (`names`). In a phase of trouble any call may fail, also after it has done its work (`trouble`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ import errno
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass
 
+from chronik.core.errors import SyncFailed, shortage_of
 from chronik.core.ports import File
 from chronik.core.types import Buffer
 from chronik.sim.chance import SimChance
 from chronik.sim.memory_files import Content, MemoryFile, MemoryFiles
+from chronik.sim.names import Names
 
 PAGE_BYTES = 512  # what is written or not as a whole
 
@@ -28,14 +31,41 @@ class DiskMood:
     uncached: float = 0.1  # how often a read has to wait for the disk
 
 
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """What calls of the door meet: how often they fail, and how."""
+
+    calls: frozenset[str]  # read, write, sync, make, names, rename, remove, list
+    code: int
+    often: float
+
+
 class SimFile(MemoryFile):
     """A file of a `SimDisk`."""
 
     _door: SimDisk
 
     def append(self, chunks: Sequence[Buffer]) -> None:
-        super().append(chunks)
-        self._door.fresh.add(self.path)
+        door, is_new = self._door, self.path not in self._door.contents
+        if is_new:
+            door.meet("make", self.path)
+        try:
+            super().append(chunks)
+        except OSError as problem:
+            door.cut_short(self.path, chunks, problem)
+            raise
+        content = door.contents[self.path]
+        content.overhang = b""
+        if is_new:
+            door.entries.made(self.path, content)
+        door.fresh.add(self.path)
+
+    def truncate(self, size: int) -> None:
+        super().truncate(size)
+        content = self._content()
+        if content is not None and content.overhang:
+            self._door.before_write(self.path, 0)
+            content.overhang = b""
 
     def is_in_memory(self, position: int) -> bool:
         return self.path in self._door.fresh
@@ -55,10 +85,10 @@ class SimDisk(MemoryFiles):
         self._chance = chance
         self.mood = DiskMood()
         self.fresh: set[str] = set()  # written by the process that runs now
-        self._poisoned: set[str] = set()  # a sync failed: later ones report success and do nothing
-        self._ghosts: dict[str, bytes] = {}  # removed, and that has not been synced yet
+        self.entries = Names()
+        self._door_chance = chance.other("doors")
+        self.trouble: Trouble | None = None  # what any call may meet, for a while
         self.is_liar = False  # says that it synced and did not: no node can stand that, and the judge must see it
-        self.torn_across: set[str] = set()  # directories where a segment lost bytes and a later one has some
 
     # --- the door
 
@@ -72,39 +102,91 @@ class SimDisk(MemoryFiles):
         """Sync the first `size` bytes, which is what had been written when the sync began. Raises OSError."""
         try:
             self.before_sync(path)
-        except OSError:
-            # The kernel forgets that these pages were to be written: whoever tries again is told all is well.
-            self._poisoned.add(path)
+        except OSError as problem:
+            # The kernel forgets that these pages were to be written: whoever tries again is told all is well, also by
+            # another process. Unless the file could not even be opened.
+            if path in self.contents and shortage_of(problem) is None:
+                self._poison(self.contents[path], size)
             raise
         content = self.contents.get(path)
-        if content is None or path in self._poisoned or self.is_liar:
+        if content is None or self.is_liar:
             return
-        if content.durable is None:
-            self._directory_synced(path)
+        if content.poisoned is not None and content.poisoned[0] < size:
+            return
         content.durable, content.cut_bytes = bytes(content.written[:size]), None
+        self._sync_names(path)
+
+    @staticmethod
+    def _poison(content: Content, size: int) -> None:
+        durable, written = content.durable or b"", content.written
+        same = len(durable) if written.startswith(durable) else content.cut_bytes or 0
+        content.poison(same, size)
 
     def replace(self, path: str, content: Buffer, sync: bool = True) -> None:
-        super().replace(path, content, sync)
-        self._poisoned.discard(path)
+        self.meet("make", path)  # of the file beside it, and of its directory
         if sync:
-            self._directory_synced(path)
+            self.before_sync(path)
+        self.meet("rename", path)
+        super().replace(path, content, sync)
+        made = self.contents[path]
+        if not sync:
+            made.durable = None
+        self.entries.made(path, made)
+        if sync:
+            self._sync_names(path)
 
     def rename(self, old: str, new: str) -> None:
-        if not self.exists(old):
-            raise FileNotFoundError(errno.ENOENT, "No such file or directory", old)
+        self.meet("rename", old)
+        is_file = old in self.contents
         super().rename(old, new)
-        self._directory_synced(new)
+        if is_file:
+            self.entries.renamed(old, new, self.contents[new])
+            self._sync_names(new)
+        else:
+            self.entries.directory_renamed(old, new)
 
     def remove(self, path: str) -> None:
-        for name, content in self.contents.items():
-            if (name == path or name.startswith(path + "/")) and content.durable is not None:
-                self._ghosts[name] = content.durable
+        self.meet("remove", path)
+        for name in self.contents:
+            if name == path or name.startswith(path + "/"):
+                self.entries.removed(name)
         super().remove(path)
 
-    def _directory_synced(self, path: str) -> None:
-        directory = path.rpartition("/")[0]
-        for ghost in [ghost for ghost in self._ghosts if ghost.rpartition("/")[0] == directory]:
-            del self._ghosts[ghost]
+    def names(self, path: str) -> list[str]:
+        self.meet("list", path)
+        return super().names(path)
+
+    def before_read(self, path: str) -> None:
+        super().before_read(path)
+        self.meet("read", path)
+
+    def before_write(self, path: str, size: int) -> None:
+        self.meet("write", path)
+        super().before_write(path, size)
+
+    def before_sync(self, path: str) -> None:
+        super().before_sync(path)
+        self.meet("sync", path)
+
+    def _sync_names(self, path: str) -> None:
+        self.meet("names", path)
+        self.entries.synced(path)
+
+    def meet(self, what: str, path: str) -> None:
+        """Raises OSError in a phase of trouble, now and then."""
+        trouble = self.trouble
+        if trouble is not None and what in trouble.calls and self._door_chance.happens(trouble.often):
+            is_sync = what in ("sync", "names")
+            kind = SyncFailed if is_sync and trouble.code == errno.EIO else OSError
+            raise kind(trouble.code, f"{errno.errorcode[trouble.code]} ({what})", path)
+
+    def cut_short(self, path: str, chunks: Sequence[Buffer], problem: OSError) -> None:
+        """A disk that is full takes some of it. It is cut back, and if that fails too the next append writes over it;
+        but another process finds it."""
+        content = self.contents.get(path)
+        if content is not None and problem.errno == errno.ENOSPC and self._door_chance.happens(0.3):
+            added = b"".join(bytes(chunk) for chunk in chunks)
+            content.overhang = added[: self._door_chance.below(len(added))]
 
     def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:
         return self._sync_slowly([(file.path, file.size()) for file in files])
@@ -133,43 +215,38 @@ class SimDisk(MemoryFiles):
     @property
     def is_troubled(self) -> bool:
         """Whether it is full or broken right now."""
-        return self.room_bytes is not None or bool(self.failures)
+        return self.room_bytes is not None or bool(self.failures) or self.trouble is not None
 
     def process_died(self) -> None:
-        """The machine goes on, and with it everything that was written."""
+        """The machine goes on, and with it everything that was written, and what a failed sync has left."""
         self.fresh.clear()
-        self._poisoned.clear()
+        for content in self.contents.values():
+            if content.overhang:
+                content.written += content.overhang
+                content.overhang = b""
 
     def power_cut(self, keeps: float = 0.5) -> str:
         """What was not synced is lost or torn; each file keeps some of it by chance. Returns what happened."""
         lost = torn = 0
-        shortened: set[str] = set()
-        for path in sorted(self.contents):
-            content = self.contents[path]
+        named, before = self.entries.left(lambda: self._door_chance.happens(keeps)), set(self.contents)
+        self.contents = {}
+        for path in sorted(named):
+            content = named[path]
             left = self._left_of(content, keeps)
-            directory = path.rpartition("/")[0]
-            if path.endswith(".log"):
-                if left and directory in shortened:
-                    self.torn_across.add(directory)
-                if len(left) < len(content.written):
-                    shortened.add(directory)
             lost += len(content.written) - len(left)
             torn += left != content.durable
-            if content.durable is None and not left and not self._chance.happens(keeps):
-                del self.contents[path]
-                continue
             survivor = self.contents[path] = Content(left)
             survivor.durable = left
-        back = [path for path in sorted(self._ghosts) if path not in self.contents and self._chance.happens(keeps)]
-        for path in back:
-            survivor = self.contents[path] = Content(self._ghosts[path])
-            survivor.durable = self._ghosts[path]
-        self._ghosts.clear()
+            self.entries.put(path, survivor)
         self.process_died()
-        return f"{lost} unsynced bytes lost, {torn} files torn" + (f", {', '.join(back)} back" if back else "")
+        back, gone = sorted(set(self.contents) - before), sorted(before - set(self.contents))
+        told = f"{lost} unsynced bytes lost, {torn} files torn"
+        return told + (f", {', '.join(back)} back" if back else "") + (f", {', '.join(gone)} gone" if gone else "")
 
     def _left_of(self, content: Content, keeps: float) -> bytes:
         durable, written = content.durable or b"", bytes(content.written)
+        if content.poisoned is not None:
+            written = written[: content.poisoned[0]]
         if written == durable or not self._chance.happens(keeps):
             return durable
         if written.startswith(durable):
@@ -181,8 +258,7 @@ class SimDisk(MemoryFiles):
     def wipe(self) -> None:
         """Somebody put in a new one."""
         self.contents.clear()
-        self._ghosts.clear()
-        self.torn_across.clear()
+        self.entries.clear()
         self.process_died()
 
     def lose_page(self, path: str) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Client, fetch_one
+from chronik.sim.client import Client, earliest, fetch_one
 from chronik.sim.link import part_of
 
 NOBODY, NO_EPOCH = None, -1  # who looks commits up without being a member
@@ -47,6 +47,9 @@ class GroupClient(Client):
             known, offset = self.judge.known(name).watermark_within(epoch), max(positions[name], 0)
             part = await fetch_one(self, name, offset, 5_000, wait_ms=50)
             if part.error_code != Code.NONE and self.judge.may_refuse(name):
+                continue
+            if part.error_code == Code.OFFSET_OUT_OF_RANGE and offset < self.judge.starts.limit(name):
+                positions[name] = await earliest(self, name)
                 continue
             self.check(part.error_code, f"reading {name}")
             records, told = part.records or b"", part.high_watermark

@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Corrupt, Refused
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC
-from chronik.core.types import TopicPartition
 from chronik.node.identity import settle
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
@@ -45,7 +43,6 @@ class Host:
         self._chance = chance
         self._loop = loop
         self._wires = wires
-        self._judge = judge
         self._story = story
         self._config = NodeConfig.from_settings(
             {"node.id": str(node_id), "listeners": f"PLAINTEXT://{self.name}:{PORT}", "http.address": "", **settings}
@@ -138,12 +135,6 @@ class Host:
         self._wires.host_lost_power(self.name)
         self.gone()
         self._story.tell(self.name, f"has no power: {self.disk.power_cut(keeps)}")
-        # A segment was closed and the next begun before either was synced. Recovery cannot tell this from damage to
-        # what was safe, so it refuses.
-        groups = [TopicPartition(OFFSETS_TOPIC, n) for n in range(self._config.offsets_topic_num_partitions)]
-        for name in (*self._judge.partitions, *groups):
-            if str(name) in self.disk.torn_across:
-                self._judge.damaged(name, self.node_id)
 
     def lose_disk(self) -> None:
         """The machine comes back with an empty disk."""

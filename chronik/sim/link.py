@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import struct
 import typing
 from collections import deque
@@ -11,18 +10,19 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_reader, entity_writer
+from kio.serial import entity_reader
 
 from chronik.sim.network import SimNetwork
 from chronik.sim.story import Story
 from chronik.wire.framing import response_head
 from chronik.wire.versions import APIS
+from chronik.wire.writer import encode_into
 
 REQUEST_S = 8.0
 
 # The versions these clients speak: flexible ones that still name topics by their names.
 VERSIONS = {
-    "produce": 9,
+    "produce": 11,  # from 10 on a refusal names the leader (KIP-951)
     "fetch": 12,
     "list_offsets": 7,
     "offset_commit": 9,
@@ -37,10 +37,19 @@ VERSIONS = {
     "consumer_group_describe": 0,
     "create_topics": 7,
     "delete_topics": 5,
+    "delete_records": 2,
     "init_producer_id": 4,
+    "alter_partition_reassignments": 1,
+    "elect_leaders": 2,
+    "create_partitions": 3,
+    "incremental_alter_configs": 1,
+    "describe_configs": 4,
     "add_raft_voter": 0,
     "remove_raft_voter": 0,
 }
+# What only the hostile ones send is sent in its newest version.
+VERSIONS |= {api.name: api.highest for api in APIS.values() if api.name not in VERSIONS}
+_SIZE_AND_HEADER = struct.Struct(">ihhih")
 _KEYS = {api.name: api.key for api in APIS.values()}
 
 
@@ -76,7 +85,8 @@ def part_of(name: str, *path: str) -> Any:
 class Link(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, who: str, story: Story) -> None:
+    def __init__(self, who: str, story: Story, address: tuple[str, int]) -> None:
+        self.address = address
         self._who = who
         self._story = story
         self._transport: asyncio.BaseTransport | None = None
@@ -87,7 +97,7 @@ class Link(asyncio.Protocol):
     @classmethod
     async def open(cls, who: str, story: Story, network: SimNetwork, address: tuple[str, int]) -> Link:
         """Raises OSError."""
-        link = cls(who, story)
+        link = cls(who, story, address)
         await network.connect(*address, link)
         return link
 
@@ -113,15 +123,16 @@ class Link(asyncio.Protocol):
         key, version, correlation_id = _KEYS[name], VERSIONS[name], self._next_id
         self._next_id += 1
         kind = request_type(name)
-        body = io.BytesIO()
         client_id = self._who.encode()
-        body.write(struct.pack(">hhih", key, version, correlation_id, len(client_id)) + client_id + b"\x00")
-        entity_writer(kind)(body, kind(**fields))
+        frame = bytearray(_SIZE_AND_HEADER.size)
+        frame += client_id
+        frame.append(0)
+        encode_into(frame, kind(**fields))
+        _SIZE_AND_HEADER.pack_into(frame, 0, len(frame) - 4, key, version, correlation_id, len(client_id))
         answer = asyncio.get_running_loop().create_future()
         if is_answered:
             self._asked.append(Asked(name, correlation_id, answer))
-        frame = body.getvalue()
-        self._transport.write(struct.pack(">i", len(frame)) + frame)
+        self._transport.write(frame)
         return answer
 
     async def ask(self, name: str, **fields: Any) -> Any:

@@ -13,12 +13,31 @@ from chronik.core.types import Buffer
 class Content:
     """The bytes of one file: all that was written, and what a power cut would leave."""
 
-    __slots__ = ("cut_bytes", "durable", "written")
+    __slots__ = ("cut_bytes", "durable", "overhang", "poisoned", "written")
 
     def __init__(self, written: bytes = b"") -> None:
         self.written = bytearray(written)
         self.cut_bytes: int | None = None  # the least that was left of it by truncations since the last sync
         self.durable: bytes | None = None  # None: not even the name is on disk yet
+        self.overhang = b""  # left behind its end by a write that failed; the process that wrote does not see it
+        # From where to where a failed sync left bytes that the system takes for written, and that are not.
+        self.poisoned: tuple[int, int] | None = None
+
+    def poison(self, start: int, end: int) -> None:
+        """A sync of these bytes failed."""
+        if self.poisoned is not None:
+            start, end = min(start, self.poisoned[0]), max(end, self.poisoned[1])
+        self.poisoned = (start, end) if start < end else None
+
+    def heal(self, start: int, end: int) -> None:
+        """These bytes were written again, or cut off."""
+        if self.poisoned is not None:
+            first, last = self.poisoned
+            if start <= first:
+                first = max(first, end)
+            elif end >= last:
+                last = min(last, start)
+            self.poisoned = (first, last) if first < last else None
 
 
 class MemoryFile:
@@ -63,7 +82,15 @@ class MemoryFile:
         content = self._content()
         if content is not None and size < len(content.written):
             del content.written[size:]
+            content.heal(size, 2**63)
             content.cut_bytes = size if content.cut_bytes is None else min(size, content.cut_bytes)
+
+    def write_again(self, position: int, content: Buffer) -> None:
+        self._door.before_write(self.path, 0)
+        held = self._content()
+        assert held is not None
+        assert held.written[position : position + len(content)] == content  # nothing else may come in its place
+        held.heal(position, position + len(content))
 
     def sync(self) -> None:
         self._door.before_sync(self.path)
@@ -167,6 +194,8 @@ class MemoryFiles:
         after.durable = bytes(content) if sync else (before.durable if before is not None else None)
 
     def rename(self, old: str, new: str) -> None:
+        if not self.exists(old):
+            raise FileNotFoundError(errno.ENOENT, "No such file or directory", old)
         for path in [path for path in self.contents if path == old or path.startswith(old + "/")]:
             self.contents[new + path[len(old) :]] = self.contents.pop(path)
 
@@ -210,3 +239,9 @@ class MemoryFiles:
 
     def read_later(self, file: File, position: int, length: int) -> Awaitable[bytes]:
         return self._read(file, position, length)
+
+    def run_later(self, work: Callable[[], None]) -> Awaitable[None]:
+        return self._run(work)
+
+    async def _run(self, work: Callable[[], None]) -> None:
+        work()

@@ -58,13 +58,15 @@ class Wires:
         self.moods: dict[tuple[str, str], WireMood] = {}
         self.connections: list[tuple[SimTransport, SimTransport]] = []
         self.dark: set[str] = set()  # hosts without power: nobody there even refuses
+        self.context = contextvars.Context()  # what travels is nobody's deed
         self._made = 0
         self.strayed = 0  # how often something was given up by its sender that will still arrive
 
     def mood(self, source: str, target: str) -> WireMood:
-        if (source, target) not in self.moods:
-            self.moods[source, target] = WireMood()
-        return self.moods[source, target]
+        mood = self.moods.get((source, target))
+        if mood is None:
+            mood = self.moods[source, target] = WireMood()
+        return mood
 
     def heal(self) -> None:
         """All wires are good again, and what they held back goes on."""
@@ -130,6 +132,7 @@ class SimTransport(asyncio.Transport):
         self.peer = peer
         self.protocol = protocol
         self.context = context  # that of the process this end belongs to
+        self._way = f"{host}>{peer}".encode()
         self.other: SimTransport = self
         self.number = 0
         self.is_gone = False  # nothing is sent or heard here any more
@@ -153,9 +156,14 @@ class SimTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         if self.is_gone or self._is_closing:
             return
-        for start in range(0, len(data), SEGMENT_BYTES):
-            self._on_the_way.append(bytes(data[start : start + SEGMENT_BYTES]))
-        self._on_the_way_bytes += len(data)
+        size = len(data)
+        if size <= SEGMENT_BYTES:
+            if size:
+                self._on_the_way.append(bytes(data))
+        else:
+            for start in range(0, size, SEGMENT_BYTES):
+                self._on_the_way.append(bytes(data[start : start + SEGMENT_BYTES]))
+        self._on_the_way_bytes += size
         if self._on_the_way_bytes > HIGH_WATER_BYTES and not self._is_writing_paused:
             self._is_writing_paused = True
             self.protocol.pause_writing()
@@ -202,8 +210,10 @@ class SimTransport(asyncio.Transport):
 
     def pump(self) -> None:
         """See that the next piece on the way has a time of arrival, unless the wire is cut."""
+        if self._arrival is not None or not self._on_the_way or self.has_vanished:
+            return
         mood = self._wires.mood(self.host, self.peer)
-        if self._arrival is not None or not self._on_the_way or mood.is_cut or self.has_vanished:
+        if mood.is_cut:
             return
         chance = self._wires.chance
         delay_s = chance.between(*mood.delay_s) + len(self._on_the_way[0]) / mood.bytes_per_s
@@ -216,7 +226,7 @@ class SimTransport(asyncio.Transport):
                     return
         delay_s += self._late_s
         self._late_s = 0.0
-        self._arrival = self._wires.loop.call_later(delay_s, self._arrive, context=contextvars.Context())
+        self._arrival = self._wires.loop.call_later(delay_s, self._arrive, context=self._wires.context)
 
     def _arrive(self) -> None:
         self._arrival = None
@@ -224,7 +234,7 @@ class SimTransport(asyncio.Transport):
             return
         piece = self._on_the_way.popleft()
         self._on_the_way_bytes -= len(piece)
-        self._wires.story.count(b"%s>%s %d %d" % (self.host.encode(), self.peer.encode(), self.number, len(piece)))
+        self._wires.story.count(b"%s %d %d" % (self._way, self.number, len(piece)))
         other = self.other
         if other.has_vanished:
             # The host is down: silence. It is up again: it knows nothing of this connection.

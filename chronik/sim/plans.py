@@ -11,6 +11,7 @@ CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 SIZES = {1: 10, 3: 9, 5: 1}  # how often a world has so many nodes
 ALONE_S = 12.0  # of load and faults, in simulated time
 TOGETHER_S = 8.0  # several nodes do more in less time
+UNKEYED = {"cleanup.policy": "delete"}  # a topic that takes records without a key, whatever the default is
 
 
 class TopicPlan(NamedTuple):
@@ -19,6 +20,10 @@ class TopicPlan(NamedTuple):
     partition_count: int
     replica_count: int
     configs: dict[str, str]
+
+
+def with_settings(plan: TopicPlan, settings: dict[str, str]) -> TopicPlan:
+    return plan._replace(configs=plan.configs | settings)
 
 
 def host_name(node_id: int) -> str:

@@ -10,10 +10,12 @@ from chronik.core.errors import Code
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
 from chronik.sim.client import Client, TryAgain, milliseconds
+from chronik.sim.hints import Placed
 from chronik.sim.link import Link, part_of
 
 IN_FLIGHT_MAX = 5
 TIMEOUT_MS = 5000
+HASTE = 0.1  # of the pauses that are left when nothing goes wrong any more
 _SEQUENCE_LOST = frozenset((Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID))
 
 
@@ -30,6 +32,7 @@ class Producer(Client):
     _leader_epoch = 0  # of the leader that it sends to
     _done = 0  # batches that need not be sent again
     _made: list[list[bytes]]
+    _placed: dict[asyncio.Future[Any], Placed | None]  # what the node that was asked knew then
 
     def values(self, number: int) -> list[bytes]:
         """The values of a batch: who sent them and which they are, so that each is the only one of its kind."""
@@ -42,16 +45,31 @@ class Producer(Client):
         values: list[bytes] = made[number]
         return values
 
+    def make_haste(self) -> None:
+        """Nothing goes wrong any more: what is left is sent without leisure, for that would find nothing."""
+        self.pace_s *= HASTE
+
     def send(self, link: Link, number: int, batch: bytes) -> asyncio.Future[Any]:
         topic, partition = part_of("produce", "topic_data"), part_of("produce", "topic_data", "partition_data")
         part = partition(index=self.partition.partition, records=batch)
-        return link.send(
+        answer = link.send(
             "produce",
             is_answered=self.acks != 0,
             acks=self.acks,
             timeout=milliseconds(TIMEOUT_MS),
             topic_data=(topic(name=self.partition.topic, partition_data=(part,)),),
         )
+        self.__dict__.setdefault("_placed", {})[answer] = self.judge.truth.placed(link.address, self.partition)
+        return answer
+
+    async def wait_for_answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
+        """What became of the batch; the leader that it names is held against the truth. Raises OSError."""
+        told = await link.wait_for(answer)
+        part, before = told.responses[0].partition_responses[0], self._placed.pop(answer)
+        after = self.judge.truth.placed(link.address, self.partition)
+        self.judge.hints.heard(self.name, self.partition, part.current_leader, before, after)
+        self.judge.hints.endpoints(self.name, told.node_endpoints)
+        return part
 
     async def target(self) -> Link:
         """The connection to the leader, or to wherever this producer believes it to be. Raises OSError and TryAgain."""
@@ -82,7 +100,7 @@ class Producer(Client):
             link = await self.target()
             answer = self.send(link, self._done, bytes(batch))
             if self.acks != 0:
-                part = (await link.wait_for(answer)).responses[0].partition_responses[0]
+                part = await self.wait_for_answer(link, answer)
                 self.check_unless_damaged(part.error_code, f"produce to {self.partition}")
                 self.acknowledged(self._done, part)
             self._done += 1
@@ -110,7 +128,7 @@ class IdempotentProducer(Producer):
                 if self.chance.happens(0.7):
                     await asyncio.sleep(self.chance.between(0, 2 * self.pace_s))
             number, answer = in_flight.popleft()
-            part = (await link.wait_for(answer)).responses[0].partition_responses[0]
+            part = await self.wait_for_answer(link, answer)
             if part.error_code in _SEQUENCE_LOST:
                 self._sequence_lost(number, part.error_code, is_first=number == first)
             self.check_unless_damaged(part.error_code, f"produce to {self.partition}")

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chronik.sim.client import Client
+from chronik.sim.coverage import Table
 from chronik.sim.faults import Faults
 from chronik.sim.loop import SimProcess, SpinError
 from chronik.sim.replay import check_replay
@@ -34,6 +35,7 @@ class Outcome:
     simulated_seconds: float
     promised: int  # records acknowledged for ever
     faults: dict[str, int]
+    met: Table  # which fault met which state how often
     broken: str | None
     story: list[str]
 
@@ -71,6 +73,7 @@ def run_world(world: World) -> Outcome:
         world.loop.time(),
         promised,
         dict(faults.counts),
+        world.coverage.table,
         story.broken,
         story.last(),
     )
@@ -104,9 +107,14 @@ async def _history(world: World, faults: Faults) -> None:
     tasks = {client: world.set_to_work(client) for client in working}
     await faults.run(world.seconds)
     faults.heal()
+    for client in working:
+        client.make_haste()
     await _finished(world, tasks, FINISH_S)
     await _finish(world, world.auditors(1), FINISH_S)
     await wait_until_whole(world, FINISH_S)
+    world.cleaned.check_copies(world)
+    await world.idle_time.pass_by(world)
+    world.cleaned.check_copies(world)
     for host in world.hosts:
         if host.node is not None:
             check_replay(host.node, host.disk, world.story)

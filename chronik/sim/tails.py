@@ -33,11 +33,14 @@ class Standing(NamedTuple):
 class Tail:
     """How far the log of one process has been read, and what of that is not safe yet."""
 
-    def __init__(self, disk: MemoryFiles, directory: str) -> None:
+    def __init__(self, disk: MemoryFiles, directory: str, start_offset: int = 0) -> None:
         self._disk = disk
         self._directory = directory
-        bases = [path for path in disk.paths(".log") if path.rpartition("/")[0] == directory]
-        self._safe = Place("", 0, int(bases[0][-24:-4]) if bases else 0)  # behind the last batch that is safe
+        bases = [int(path[-24:-4]) for path in disk.paths(".log") if path.rpartition("/")[0] == directory]
+        # A power cut brings some of the segments back that were deleted, and others not: they are below the start.
+        below = [base for base in bases if base <= start_offset]
+        first = below[-1] if below else bases[0] if bases else 0
+        self._safe = Place("", 0, first)  # behind the last batch that is safe
         self._unsafe: deque[Standing] = deque()
 
     @property
@@ -65,8 +68,10 @@ class Tail:
             yield standing.header, self._is_durable(standing.after)
 
     def _is_durable(self, end: Place) -> bool:
-        durable = self._disk.contents[end.path].durable
-        return durable is not None and len(durable) >= end.position
+        content = self._disk.contents.get(end.path)
+        if content is None:
+            return True  # retention has taken it: nothing is left to be lost
+        return content.durable is not None and len(content.durable) >= end.position
 
     def _stands(self, standing: Standing, end_offset: int) -> bool:
         """Whether it is still there, and not another in its place."""

@@ -1,4 +1,5 @@
-"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice.
+"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice. A node that
+has none from the beginning is lent one.
 
 Two voters of three cannot bear the loss of a disk, and nobody promises that: so no vote is taken while a node is down,
 and no disk is lost while votes change (`Faults.wipe`).
@@ -19,14 +20,16 @@ TIMEOUT_MS = 3000
 
 
 class VoterChanges(Client):
-    """A round is one node's vote, gone and back. What a lost answer leaves open is settled by asking again."""
+    """A round is one node's vote, gone and back, or there and gone. What a lost answer leaves open is settled by asking
+    again."""
 
     is_over: Callable[[], bool]
     is_calm: Callable[[], bool]  # every node is up and has all that it should have
     node_ids: Sequence[int]
+    voter_ids: Sequence[int]  # of those, the nodes that vote when no round is under way
     rounds = 0
     _node_id = 0  # whose vote it is now; 0: nobody's yet
-    _is_gone = False
+    _is_half_done = False
 
     @property
     def is_under_way(self) -> bool:
@@ -39,12 +42,13 @@ class VoterChanges(Client):
                 if not self.is_calm():
                     continue
                 self._node_id = self.chance.one_of(self.node_ids)
-            if not self._is_gone:
-                await self._remove()
-                self._is_gone = True
+            first, second = (self._remove, self._add) if self._node_id in self.voter_ids else (self._add, self._remove)
+            if not self._is_half_done:
+                await first()
+                self._is_half_done = True
                 await asyncio.sleep(self.chance.between(0, 2.0))
-            await self._add()
-            self._node_id, self._is_gone = 0, False
+            await second()
+            self._node_id, self._is_half_done = 0, False
             self.rounds += 1
 
     async def _remove(self) -> None:
@@ -64,8 +68,8 @@ class VoterChanges(Client):
             voter_directory_id=None,
             listeners=(listener(name="INTERNAL", host=host_name(self._node_id), port=PORT),),
         )
-        self._check(answer, Code.DUPLICATE_VOTER, "giving a vote back")
-        self.story.tell(self.name, f"gave node{self._node_id} its vote back")
+        self._check(answer, Code.DUPLICATE_VOTER, "giving a vote")
+        self.story.tell(self.name, f"gave node{self._node_id} a vote")
 
     def _check(self, answer: Any, done_already: Code, what: str) -> None:
         if answer.error_code != done_already:

@@ -41,6 +41,9 @@ def missing(world: World) -> str | None:
     for node_id in images:
         if not image.is_active(node_id):
             return f"node{node_id} is fenced"
+    for topic_name, count in world.orders.counts.items():
+        if len(image.topics[topic_name].partitions) < count:
+            return f"{topic_name} has fewer than {count} partitions"
     for topic in image.topics.values():
         for number in range(len(topic.partitions)):
             problem = _missing_of(world, image, TopicPartition(topic.name, number))
@@ -57,6 +60,9 @@ def _missing_of(world: World, image: MetadataImage, name: TopicPartition) -> str
         return None
     if placed.leader < 0:
         return f"nobody leads {name}"
+    problem = world.orders.problem_with(name, placed.replicas, is_moving=placed.is_moving)
+    if problem is not None:
+        return problem
     absent = [node_id for node_id in placed.replicas if node_id not in placed.in_sync and node_id not in damaged]
     if absent:
         return f"{name} is not in sync on {absent}"
@@ -66,6 +72,10 @@ def _missing_of(world: World, image: MetadataImage, name: TopicPartition) -> str
         for node_id, sight in sorted(sights.items())
         if node_id not in damaged
     }
+    gone = world.judge.starts.gone(name, placed.leader_epoch)
+    starts = {node_id: sight.start_offset for node_id, sight in sorted(sights.items()) if node_id not in damaged}
+    if min(starts.values(), default=gone) < gone:
+        return f"{name} was deleted up to {gone}, and begins at {starts}"
     if len({*ends.values()}) > 1:
         return f"{name} ends, and is safe, at {ends}"
     return None

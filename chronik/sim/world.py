@@ -8,25 +8,45 @@ from contextvars import Context
 from typing import Any, TypeVar
 
 from chronik.core.types import TopicPartition
+from chronik.sim import administrator, mixture
+from chronik.sim.administrator import Administrator, ConfigAuditor
 from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
 from chronik.sim.churn import Churn
+from chronik.sim.cleaned import Cleaned
+from chronik.sim.cleaned_clients import cleaned_auditors, cleaned_clients
 from chronik.sim.client import Admin, Auditor, Client
 from chronik.sim.clock import SimClock
 from chronik.sim.consumer_members import ConsumerMember
 from chronik.sim.consumers import Member, Reader
+from chronik.sim.coverage import Coverage
 from chronik.sim.group_client import GroupAuditor
 from chronik.sim.host import Host
+from chronik.sim.hostile import NOT_FOR_CLIENTS, HostileClient, HostilePeer
+from chronik.sim.idle_time import IdleTime
 from chronik.sim.inspector import Inspector
+from chronik.sim.link import VERSIONS
 from chronik.sim.loop import PROCESS, SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
-from chronik.sim.plans import ALONE_S, SIZES, TOGETHER_S, node_settings, snapshot_records, topic_plans
+from chronik.sim.orders import Orders
+from chronik.sim.plans import (
+    ALONE_S,
+    SIZES,
+    TOGETHER_S,
+    UNKEYED,
+    node_settings,
+    snapshot_records,
+    topic_plans,
+    with_settings,
+)
 from chronik.sim.producers import IdempotentProducer, Producer
 from chronik.sim.story import Story, Violation
 from chronik.sim.voters import VoterChanges
 
 CLASSIC_GROUP, CONSUMER_GROUP = "group", "consumer-group"  # coordinated apart
 WITH_CONSUMER_GROUP = 0.5  # of all worlds
+WITH_HOSTILE_PEER = 0.25  # of those with several nodes
+WITH_HOSTILE_CLIENT = 0.2
 
 ClientT = TypeVar("ClientT", bound=Client)
 
@@ -56,36 +76,55 @@ class World:
         node_count: int | None = None,
         *,
         is_whole_story_kept: bool = False,
+        administrator_share: float = administrator.WITH_ADMINISTRATOR,
     ) -> None:
         self.seed = seed
         self.loop = SimLoop()
         self.story = Story(self.loop.time, is_whole=is_whole_story_kept)
         self.chance = SimChance(seed, "world")
         drawn = self.chance.weighted(SIZES)  # drawn in any case: what follows does not depend on who has a say in it
-        self.node_count = node_count or drawn
-        self.seconds = seconds or (ALONE_S if self.node_count == 1 else TOGETHER_S)
+        self.node_count = node_count or mixture.size(self.chance.other("size"), drawn)
+        self.cleaned = Cleaned(self.chance.other("keyed"), self.node_count, self.story)
+        self.idle_time = IdleTime(self.chance.other("time"), self.node_count)
+        self.seconds = seconds or max(ALONE_S if self.node_count == 1 else TOGETHER_S, self.cleaned.seconds)
         self.judge = Judge(self.story, self.node_count)
         self.wires = Wires(self.loop, self.chance.other("wires"), self.story)
         self.is_synced = not self.chance.happens(0.15)
         settings = node_settings(self.chance.other("settings"), self.node_count, is_synced=self.is_synced)
+        settings |= self.cleaned.settings
+        self.voter_ids = mixture.voter_ids(self.chance.other("observers"), self.node_count)
+        if self.node_count > 1:
+            settings["controller.quorum.voters"] = mixture.voters_setting(self.voter_ids)
+        self.are_files_different = mixture.are_files_different(self.chance.other("files"), self.node_count)
         self.hosts = [self._host(node_id, settings) for node_id in range(1, self.node_count + 1)]
-        self.inspector = Inspector(self.hosts, self.judge, self.story)
+        self.inspector = Inspector(self.hosts, self.judge, self.story, self.voter_ids)
         self.judge.truth = self.inspector
         self.topics = topic_plans(self.chance.other("topics"), self.node_count)
+        self.has_administrator = administrator.is_there(self.chance, administrator_share)
+        self.orders = Orders(self.story)
+        if self.are_files_different or self.has_administrator:
+            # Records without a key must be welcome, whatever a node's file or the administrator says.
+            self.topics = {topic: with_settings(plan, UNKEYED) for topic, plan in self.topics.items()}
+        if self.has_administrator:
+            self.topics[administrator.KEYED] = administrator.KEYED_PLAN
         self.names = [
             TopicPartition(topic, partition)
             for topic, plan in self.topics.items()
             for partition in range(plan.partition_count)
         ]
+        self.topics |= self.cleaned.plans  # not among the names: what is dense is looked for there
         self.groups = [CLASSIC_GROUP]
         self.clients: list[Client] = []
         self.producers: list[Producer] = []
         self.processes: list[SimProcess] = []
         self.loop.before_time_passes = self.inspector.look
+        self.coverage = Coverage(self)
 
     def _host(self, node_id: int, settings: dict[str, str]) -> Host:
         chance = self.chance.other(f"node{node_id}")
         records = snapshot_records(self.chance.other("snapshots"))
+        if self.are_files_different:
+            settings = settings | mixture.own_settings(self.chance.other(f"file of node{node_id}"))
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
 
     # --- clients
@@ -129,7 +168,11 @@ class World:
             "large": chance.one_of((0.0, 0.0, 0.1)),
         }
         for number, name in enumerate(self.names):
-            traits.update(partition=name, is_replicated=self.topics[name.topic].replica_count > 1)
+            if name.topic == administrator.KEYED:  # written by the administrator alone
+                continue
+            may_be_moved = self.has_administrator and self.node_count > 1
+            is_replicated = self.topics[name.topic].replica_count > 1 or may_be_moved
+            traits.update(partition=name, is_replicated=is_replicated)
             idempotent = self.client(IdempotentProducer, f"idem{number}", is_lost=self._is_lost(), **traits)
             acks = chance.one_of((-1, -1, 1, 0))
             plain = self.client(Producer, f"plain{number}", acks=acks, is_lost=self._is_lost(), **traits)
@@ -144,8 +187,41 @@ class World:
         if self.node_count > 1 and chance.other("voters").happens(0.3):
             node_ids = [host.node_id for host in self.hosts]
             traits = {"is_over": self.is_written, "is_calm": self.inspector.is_calm, "node_ids": node_ids}
+            traits["voter_ids"] = self.voter_ids
             others.append(self.client(VoterChanges, "voters", **traits))
-        return [*self.producers, *others]
+        if self.has_administrator:
+            others.append(self._administrator(chance.other("administrator").other("appetite")))
+        cleaned_producers, cleaned_readers = cleaned_clients(self, 2 * batches)
+        self.producers += cleaned_producers
+        return [*self.producers, *others, *cleaned_readers, *self._hostile()]
+
+    def _hostile(self) -> list[Client]:
+        """In some worlds, until the last fault: what they disturb must heal like anything else."""
+        hostile: list[Client] = []
+        until_s = self.loop.time() + self.seconds
+        peer, client = self.chance.other("hostile peer"), self.chance.other("hostile client")
+        if self.node_count > 1 and peer.happens(WITH_HOSTILE_PEER):
+            traits: dict[str, Any] = {"until_s": until_s, "pace_s": peer.one_of((0.02, 0.2, 1.0))}
+            hostile.append(self.client(HostilePeer, "hostile-peer", node_ids=self.voter_ids, **traits))
+        if client.happens(WITH_HOSTILE_CLIENT):
+            kinds = [name for name in sorted(VERSIONS) if name not in NOT_FOR_CLIENTS]
+            traits = {"until_s": until_s, "pace_s": client.one_of((0.02, 0.2, 1.0))}
+            hostile.append(self.client(HostileClient, "hostile-client", topics=[*self.topics], kinds=kinds, **traits))
+        return hostile
+
+    def _administrator(self, chance: SimChance) -> Administrator:
+        return self.client(
+            Administrator,
+            "ruler",
+            is_over=self.is_written,
+            placed=self.inspector.newest_place,
+            names=self.names,
+            node_ids=[host.node_id for host in self.hosts],
+            orders=self.orders,
+            kinds=administrator.kinds_of(chance, self.node_count),
+            pace_s=chance.one_of((0.1, 0.4, 1.0)),
+            counts={},
+        )
 
     def _members(self, classic_count: int, chance: SimChance) -> list[Client]:
         """Of a classic group, and in some worlds of one of KIP-848 as well."""
@@ -172,6 +248,13 @@ class World:
     def auditors(self, number: int) -> list[Client]:
         """Those who look at everything, after everything."""
         return [
+            self.client(
+                ConfigAuditor,
+                f"config{number}",
+                orders=self.orders,
+                all_addresses=[host.address for host in self.hosts],
+            ),
             self.client(Auditor, f"audit{number}", names=list(self.names)),
+            *cleaned_auditors(self, number),
             *(self.client(GroupAuditor, f"{group}{number}", group=group, names=self.names) for group in self.groups),
         ]

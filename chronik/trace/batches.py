@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from chronik.core.log.log import Appended
+from chronik.core.log.appended import Appended
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import Buffer
 from chronik.trace.events import ProduceAnswered

@@ -60,11 +60,39 @@ FAMILIES = (
     ),
     _counter("chronik_fetched_bytes_total", "fetched_bytes", "Bytes of record batches given to consumers."),
     _gauge("chronik_connections", "connections_open", "Client connections open now."),
+    _gauge(
+        "chronik_connections_max",
+        "connections_max",
+        "As many may be open: max.connections, or what the process has file descriptors for.",
+    ),
     _counter("chronik_connections_accepted_total", "connections_accepted", "Client connections ever accepted."),
     _counter(
         "chronik_connections_malformed_total",
         "connections_malformed",
         "Connections ended because what came was no Kafka request.",
+    ),
+    _gauge("chronik_connections_of_nodes", "connections_of_nodes", "Of those open now, connections of other nodes."),
+    _counter(
+        "chronik_connections_refused_total",
+        "connections_refused",
+        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors.",
+    ),
+    _counter(
+        "chronik_connections_idle_total",
+        "connections_idle",
+        "Connections closed because nothing came or went for connections.max.idle.ms.",
+    ),
+    _counter(
+        "chronik_connections_given_up_total",
+        "connections_given_up",
+        "Connections closed because a request did not become whole in time, or held memory that others waited for.",
+    ),
+    _gauge("chronik_request_bytes", "request_bytes", "Memory of clients' requests that are not answered yet."),
+    _gauge("chronik_request_limit_bytes", "request_bytes_max", "As much as that may be (queued.max.request.bytes)."),
+    _gauge(
+        "chronik_connections_waiting_for_memory",
+        "connections_waiting_for_memory",
+        "Connections that are not read from until requests of others have been answered.",
     ),
     Family(
         "chronik_group_commit_seconds",

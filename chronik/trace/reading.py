@@ -60,8 +60,16 @@ class Reading:
     duplicate_batches: int
     fetched_bytes: int
     connections_open: int
+    connections_max: int
     connections_accepted: int
     connections_malformed: int
+    connections_of_nodes: int
+    connections_refused: int
+    connections_idle: int
+    connections_given_up: int
+    request_bytes: int
+    request_bytes_max: int
+    connections_waiting_for_memory: int
     commits: Timed
     waiting_producers: int
     waiting_fetches: int

@@ -5,13 +5,11 @@ And the other way round, for what we ask other nodes: a request to a frame, and 
 
 from __future__ import annotations
 
-import io
 import struct
 from functools import cache
 from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
-from kio.serial import entity_writer
 
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
@@ -19,6 +17,7 @@ from chronik.wire.framing import response_head
 from chronik.wire.lift import convert
 from chronik.wire.reader import decode, skip_tags
 from chronik.wire.versions import API_VERSIONS, APIS
+from chronik.wire.writer import encode_into
 
 CORRELATION_BYTES = 4
 
@@ -43,11 +42,9 @@ def decode_request(api_key: int, version: int, frame: Buffer, position: int, tar
 def encode_response(api_key: int, version: int, correlation_id: int, response: Any) -> bytes:
     """A frame with the handler's response in the version the client asked for."""
     response_type = _response_type(api_key, version)
-    out = io.BytesIO()
-    out.write(b"\x00\x00\x00\x00")
-    out.write(response_head(api_key, version, correlation_id))
-    entity_writer(response_type)(out, convert(response, response_type))
-    frame = out.getbuffer()
+    frame = bytearray(4)
+    frame += response_head(api_key, version, correlation_id)
+    encode_into(frame, convert(response, response_type))
     frame[0:4] = (len(frame) - 4).to_bytes(4, "big")
     return bytes(frame)
 
@@ -56,13 +53,11 @@ def encode_request(api_key: int, version: int, correlation_id: int, client_id: s
     """A frame with a request, of whatever version it is written in, in the version the other side knows."""
     request_type = _request_type(api_key, version)
     name = client_id.encode()
-    out = io.BytesIO()
-    out.write(bytes(_SIZE_AND_HEADER.size))
-    out.write(name)
+    frame = bytearray(_SIZE_AND_HEADER.size)
+    frame += name
     if APIS[api_key].is_flexible(version):
-        out.write(b"\x00")
-    entity_writer(request_type)(out, convert(message, request_type))
-    frame = out.getbuffer()
+        frame.append(0)
+    encode_into(frame, convert(message, request_type))
     _SIZE_AND_HEADER.pack_into(frame, 0, len(frame) - 4, api_key, version, correlation_id, len(name))
     return bytes(frame)
 

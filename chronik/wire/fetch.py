@@ -30,6 +30,7 @@ ENDPOINTS_FROM = 16
 
 CLUSTER_ID_TAG, REPLICA_STATE_TAG = 0, 1
 DIVERGING_TAG, LEADER_TAG, SNAPSHOT_TAG = 0, 1, 2
+HORIZON_TAG = 100  # of our own, between nodes: Kafka has nothing of the kind
 ENDPOINTS_TAG = 0
 
 _INT16 = struct.Struct(">h")
@@ -45,6 +46,7 @@ _ANSWER_5 = struct.Struct(">ihqqq")
 _REPLICA_STATE = struct.Struct(">iq")
 _DIVERGING = struct.Struct(">iqb")
 _SNAPSHOT = struct.Struct(">qib")
+HORIZON = struct.Struct(">q")
 EMPTY_TEXT = 1  # the size of a compact string of no characters
 _EMPTY = b""
 _NONE = b"\xff\xff\xff\xff"
@@ -87,7 +89,7 @@ class EpochEnd(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What one partition gives. The last three are told from version 12, to whom they are of use."""
+    """What one partition gives. The last four are told from version 12, to whom they are of use."""
 
     topic: str | bytes
     partition: int
@@ -100,6 +102,7 @@ class FetchAnswer(NamedTuple):
     diverging: EpochEnd | None = None
     leader: Leader | None = None
     snapshot: EpochEnd | None = None
+    tombstone_horizon: int = 0  # below it, tombstones may be missing; told to followers, and only where there is one
 
 
 def parse(frame: Buffer, position: int, version: int) -> FetchRequest:
@@ -335,6 +338,7 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
         diverging,
         leader,
         snapshot,
+        tombstone_horizon,
     ) = answer
     if version >= 5:
         out += _ANSWER_5.pack(partition, error_code, high_watermark, last_stable_offset, start_offset)
@@ -344,7 +348,7 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
         out.append(0)  # aborted transactions: null, there are none
         out += _NONE if preferred < 0 else _INT32.pack(preferred)
         write_uvarint(out, len(records) + 1)
-        return bool(diverging or leader or snapshot)
+        return bool(diverging or leader or snapshot or tombstone_horizon)
     out += _NONE
     if version >= RACKS_FROM:
         out += _INT32.pack(preferred)
@@ -355,10 +359,13 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
 def _write_tags(out: bytearray, answer: FetchAnswer) -> None:
     """What only followers and lost consumers are told."""
     diverging, leader, snapshot = answer.diverging, answer.leader, answer.snapshot
-    out.append((diverging is not None) + (leader is not None) + (snapshot is not None))
+    horizon = answer.tombstone_horizon
+    out.append((diverging is not None) + (leader is not None) + (snapshot is not None) + (horizon > 0))
     if diverging is not None:
         out += bytes((DIVERGING_TAG, _DIVERGING.size)) + _DIVERGING.pack(diverging.epoch, diverging.end_offset, 0)
     if leader is not None:
         write_leader(out, LEADER_TAG, leader)
     if snapshot is not None:
         out += bytes((SNAPSHOT_TAG, _SNAPSHOT.size)) + _SNAPSHOT.pack(snapshot.end_offset, snapshot.epoch, 0)
+    if horizon > 0:
+        out += bytes((HORIZON_TAG, HORIZON.size)) + HORIZON.pack(horizon)

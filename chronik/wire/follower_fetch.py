@@ -11,6 +11,8 @@ from chronik.wire.errors import Malformed
 from chronik.wire.fetch import (
     CLUSTER_ID_TAG,
     DIVERGING_TAG,
+    HORIZON,
+    HORIZON_TAG,
     LEADER_TAG,
     REPLICA_STATE_TAG,
     SNAPSHOT_TAG,
@@ -53,6 +55,7 @@ class FetchedPartition(NamedTuple):
     leader: Leader | None
     snapshot: EpochEnd | None
     records: memoryview
+    tombstone_horizon: int = 0  # below it, tombstones may be missing in the leader's log
 
 
 class Fetched(NamedTuple):
@@ -168,6 +171,7 @@ def _read_partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[
     diverging: EpochEnd | None = None
     leader: Leader | None = None
     snapshot: EpochEnd | None = None
+    tombstone_horizon = 0
     count, position = read_uvarint(frame, position)
     for _ in range(count):
         tag, position = read_uvarint(frame, position)
@@ -182,6 +186,8 @@ def _read_partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[
         elif tag == SNAPSHOT_TAG:
             end_offset, epoch = _SNAPSHOT.unpack_from(field)
             snapshot = EpochEnd(epoch, end_offset)
+        elif tag == HORIZON_TAG:
+            (tombstone_horizon,) = HORIZON.unpack_from(field)
         position += size
     fetched = FetchedPartition(
         topic_id,
@@ -194,6 +200,7 @@ def _read_partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[
         leader,
         snapshot,
         records,
+        tombstone_horizon,
     )
     return fetched, position
 

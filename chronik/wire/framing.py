@@ -1,7 +1,7 @@
 """Requests in a stream of bytes: a size, then a header, then the message.
 
-`Inbox` hands the transport memory to read into: small requests share one buffer, a large one gets memory of its
-own size and is read into place. What it gives out is writable, so the log can stamp a batch where it lies.
+`Inbox` hands the transport memory to read into: all connections share one scratch buffer, a large request gets memory
+of its own and is read into place. What it gives out is writable, so the log can stamp a batch where it lies.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from chronik.wire.versions import API_VERSIONS, APIS
 
 SIZE_BYTES = 4
 SHARED_BYTES = 64 * 1024
-# A large request gets memory as its bytes come in, this much first and then several times what is there: whoever
-# promises 100 MB and sends nothing has cost next to nothing.
+# A large request gets memory of its own when this much of it is there, twice the scratch buffer first and then several
+# times what is there: a client that promises 100 MB and sends nothing has cost nothing.
+LARGE_FROM_BYTES = SHARED_BYTES // 2
 LARGE_BYTES = 2 * SHARED_BYTES
 LARGE_GROWTH = 4
+HUGE_GROWTH = 2  # of requests of more than a megabyte: what is taken in advance counts then
 
 spares = Spares()  # of all connections
 
@@ -79,26 +81,47 @@ def response_head(api_key: int, version: int, correlation_id: int) -> bytes:
 
 
 class Inbox:
-    """What has been read of a connection and not yet been taken as whole requests."""
+    """What has been read of a connection and not yet been taken as whole requests.
 
-    __slots__ = ("_filled", "_frame_bytes_max", "_large", "_large_filled", "_large_size", "_limit_name", "_shared")
+    All connections of a node read into one scratch buffer: get_buffer and buffer_updated come as a pair, with nothing
+    in between. What is left of a request there is taken out again, so a connection has memory only for bytes that came.
+    """
 
-    def __init__(self, frame_bytes_max: int, limit_name: str = "socket.request.max.bytes") -> None:
+    __slots__ = (
+        "_frame_bytes_max",
+        "_large",
+        "_large_filled",
+        "_large_size",
+        "_limit_name",
+        "_rest",
+        "_scratch",
+        "unfinished_bytes",
+    )
+
+    def __init__(
+        self,
+        frame_bytes_max: int,
+        limit_name: str = "socket.request.max.bytes",
+        scratch: bytearray | None = None,
+    ) -> None:
         self._frame_bytes_max = frame_bytes_max
         self._limit_name = limit_name
-        self._shared = bytearray()  # taken at the first byte: an idle connection costs no buffer
-        self._filled = 0
-        self._large: bytearray | None = None  # a request too large for the shared buffer, in memory of its own
+        self._scratch = bytearray(SHARED_BYTES) if scratch is None else scratch
+        self._rest = b""  # of the scratch buffer: the beginning of a request
+        self._large: bytearray | None = None  # a request too large for the scratch buffer, in memory of its own
         self._large_filled = 0
         self._large_size = 0  # of the whole request
+        self.unfinished_bytes = 0  # memory taken for a request that is not whole yet
 
     def space(self) -> memoryview:
-        """Where the transport may write next."""
+        """Where the transport may write next; `filled` has to follow before another inbox is asked."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled : self._large_size]
-        if not self._shared:
-            self._shared = bytearray(SHARED_BYTES)
-        return memoryview(self._shared)[self._filled :]
+        rest = self._rest
+        if rest:
+            self._scratch[: len(rest)] = rest
+            return memoryview(self._scratch)[len(rest) :]
+        return memoryview(self._scratch)
 
     def filled(self, count: int) -> Iterator[memoryview]:
         """`count` bytes have come in: the requests that are whole now. Raises Malformed for an impossible size."""
@@ -106,37 +129,39 @@ class Inbox:
             self._large_filled += count
             if self._large_filled == self._large_size:
                 memory, self._large = self._large, None
+                self.unfinished_bytes = 0
                 spares.give(memory)
                 frame = memoryview(memory)[: self._large_size]
                 del memory  # a view is all that keeps it from being used again
                 yield frame
             elif self._large_filled == len(self._large):
-                self._large = self._begun(self._large, self._large_filled * LARGE_GROWTH)
+                growth = LARGE_GROWTH if self._large_filled < SPARE_BYTES else HUGE_GROWTH
+                self._large = self._begun(self._large, self._large_filled * growth)
+                self.unfinished_bytes = len(self._large)
             return
-        self._filled += count
-        yield from self._take_small()
+        yield from self._take_small(len(self._rest) + count)
 
-    def _take_small(self) -> Iterator[memoryview]:
-        shared, end = self._shared, self._filled
+    def _take_small(self, end: int) -> Iterator[memoryview]:
+        scratch = self._scratch
         position = 0
         while end - position >= SIZE_BYTES:
-            (size,) = _SIZE.unpack_from(shared, position)
+            (size,) = _SIZE.unpack_from(scratch, position)
             if size < 0 or size > self._frame_bytes_max:
                 raise Malformed(f"a frame of {size} bytes; the limit ({self._limit_name}) is {self._frame_bytes_max}")
             start = position + SIZE_BYTES
             if end - start < size:
-                if size > SHARED_BYTES - SIZE_BYTES:
+                if size > SHARED_BYTES - SIZE_BYTES and end - start >= LARGE_FROM_BYTES:
                     self._large_size, self._large_filled = size, end - start
-                    self._large = self._begun(memoryview(shared)[start:end], LARGE_BYTES)
-                    position = end
+                    self._large = self._begun(memoryview(scratch)[start:end], LARGE_BYTES)
+                    self.unfinished_bytes, self._rest = len(self._large), b""
+                    return
                 break
-            # A copy, because the shared buffer is written over while a batch of this request may still be waiting.
-            yield memoryview(bytearray(shared[start : start + size]))
+            # A copy, because the scratch buffer is written over while a batch of this request may still be waiting.
+            yield memoryview(bytearray(scratch[start : start + size]))
             position = start + size
-        rest = end - position
-        if position and rest:
-            shared[:rest] = shared[position:end]
-        self._filled = rest
+        if position != end or self._rest:
+            self._rest = bytes(scratch[position:end])
+            self.unfinished_bytes = end - position
 
     def _begun(self, so_far: Buffer, room_bytes: int) -> bytearray:
         """Memory for a large request, with what has come of it."""

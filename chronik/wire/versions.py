@@ -53,6 +53,7 @@ _ALL = (
     _api(21, "delete_records", 0, 2, 2),
     _api(22, "init_producer_id", 0, 5, 2),
     _api(23, "offset_for_leader_epoch", 2, 4, 4),
+    _api(29, "describe_acls", 1, 3, 2),
     _api(32, "describe_configs", 1, 4, 4),
     _api(33, "alter_configs", 0, 2, 2),
     _api(35, "describe_log_dirs", 1, 5, 2),
@@ -77,6 +78,7 @@ _ALL = (
     _api(67, "allocate_producer_ids", 0, 0, 0),
     _api(68, "consumer_group_heartbeat", 0, 1, 0),
     _api(69, "consumer_group_describe", 0, 1, 0),
+    _api(74, "list_config_resources", 0, 1, 0),
     _api(75, "describe_topic_partitions", 0, 0, 0),
     _api(80, "add_raft_voter", 0, 1, 0),
     _api(81, "remove_raft_voter", 0, 0, 0),
@@ -90,3 +92,16 @@ LOOK = 31_000
 PRIVATE_APIS: dict[int, ApiVersion] = {LOOK: _api(LOOK, "look", 0, 0, 99)}
 EVERY_API: dict[int, ApiVersion] = {**APIS, **PRIVATE_APIS}
 NODE_SOFTWARE = "chronik"  # what a node calls itself: its requests are answered where they arrive, never sent on
+_NODE_NAME = "node-"
+
+
+def node_name(node_id: int) -> str:
+    """The client id with which a node asks others."""
+    return f"{_NODE_NAME}{node_id}"
+
+
+def node_id_of(client_id: str) -> int:
+    """Which node has this client id; -1: none."""
+    digits = client_id.removeprefix(_NODE_NAME)
+    is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
+    return int(digits) if is_number and client_id.startswith(_NODE_NAME) else -1

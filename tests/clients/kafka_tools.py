@@ -11,6 +11,7 @@ from tests.clients.jvm import jars_of, java_command
 TOOL_SECONDS_MAX = 60.0
 
 CLASSES = {
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-configs": "kafka.admin.ConfigCommand",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",

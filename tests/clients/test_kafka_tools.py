@@ -119,6 +119,22 @@ def test_kafka_configs_describes_and_alters_topics(tool: Tool, make_topic: MakeT
         tool("kafka-configs", *alter, "--add-config", "retention.ms=soon")
 
 
+def test_kafka_configs_takes_the_settings_of_tiers_and_levels(tool: Tool, make_topic: MakeTopic) -> None:
+    # As MirrorMaker sends them along: one that is unknown would cost the topic all its settings.
+    topic = make_topic()
+    defaults = "compression.gzip.level=-1,compression.lz4.level=9,compression.zstd.level=3,local.retention.ms=-2"
+    tool("kafka-configs", "--alter", "--topic", topic, "--add-config", f"{defaults},remote.storage.enable=false")
+    described = tool("kafka-configs", "--describe", "--topic", topic)
+    assert all(f"{each} sensitive=false" in described for each in defaults.split(","))
+    with pytest.raises(RuntimeError, match="tiered storage is not there"):
+        tool("kafka-configs", "--alter", "--topic", topic, "--add-config", "remote.storage.enable=true")
+
+
+def test_kafka_acls_is_told_that_there_is_no_authorizer(tool: Tool) -> None:
+    with pytest.raises(RuntimeError, match="SecurityDisabledException: No Authorizer is configured"):
+        tool("kafka-acls", "--list")
+
+
 def test_kafka_configs_describes_the_broker(tool: Tool, bootstrap: str) -> None:
     versions = tool("kafka-broker-api-versions")
     [(address, node_id)] = re.findall(r"^(\S+) \(id: (\d+)", versions, re.MULTILINE)

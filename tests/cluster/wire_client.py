@@ -21,7 +21,7 @@ from kio.serial import entity_reader, entity_writer
 
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
-from chronik.wire.versions import APIS
+from chronik.wire.versions import API_VERSIONS, APIS
 
 TIMEOUT_S = 30.0
 LATEST = -1
@@ -32,7 +32,8 @@ Address = tuple[str, int]
 class WireClient:
     """One connection to one node. Requests are answered in the order they are sent."""
 
-    def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S) -> None:
+    def __init__(self, host: str, port: int, timeout_s: float = TIMEOUT_S, client_id: bytes = CLIENT_ID) -> None:
+        self._client_id = client_id
         self._socket = socket.create_connection((host, port), timeout=timeout_s)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._sent = 0
@@ -54,7 +55,7 @@ class WireClient:
     def send(self, request: Any) -> None:
         api_key, version = int(request.__api_key__), int(request.__version__)
         out = io.BytesIO()
-        out.write(struct.pack(">hhih", api_key, version, self._sent, len(CLIENT_ID)) + CLIENT_ID)
+        out.write(struct.pack(">hhih", api_key, version, self._sent, len(self._client_id)) + self._client_id)
         if APIS[api_key].is_flexible(version):
             out.write(b"\x00")
         entity_writer(type(request))(out, request)
@@ -67,7 +68,7 @@ class WireClient:
         api_key, version = int(request.__api_key__), int(request.__version__)
         (size,) = struct.unpack(">i", self._read(4))
         content = self._read(size)
-        head_bytes = 5 if APIS[api_key].is_flexible(version) else 4
+        head_bytes = 5 if APIS[api_key].is_flexible(version) and api_key != API_VERSIONS else 4
         answer, _ = entity_reader(load_response_schema(api_key, version))(content, head_bytes)
         return answer
 

@@ -19,8 +19,9 @@ CONFIG = {"min.insync.replicas": "1", "max.message.bytes": "1048588", "cleanup.p
 class Bystander:
     """Produces one message at a time with acks=all, and consumes them in a group, until it leaves."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
         self._bootstrap = bootstrap
+        self._replicas = replicas
         self._leaving = threading.Event()
         self._threads = [threading.Thread(target=self._produce), threading.Thread(target=self._consume)]
         self.latencies_s: list[float] = []
@@ -30,7 +31,7 @@ class Bystander:
 
     def __enter__(self) -> Bystander:
         admin = AdminClient({"bootstrap.servers": self._bootstrap})
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1, config=CONFIG)])[TOPIC].result(TIMEOUT_S)
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, self._replicas, config=CONFIG)])[TOPIC].result(TIMEOUT_S)
         for thread in self._threads:
             thread.start()
         return self

@@ -14,11 +14,12 @@ from chronik.wire.versions import APIS
 from tests.fuzz import oracle, requests
 from tests.fuzz.oracle import WrongAnswer
 from tests.fuzz.requests import Frame
-from tests.fuzz.vocabulary import Vocabulary
+from tests.fuzz.vocabulary import NODES, Vocabulary
 
 ANSWER_S = 30.0  # for what never waits: far above anything seen, so that it means 'never'
 PATIENCE_S = 0.2  # for what may wait as long as it was told to: then we leave
 LEARNED = 12
+SIGNED = 0.3  # of all conversations
 MAY_WAIT = frozenset(api.key for api in APIS.values() if api.name in ("fetch", "join_group", "sync_group"))
 
 
@@ -29,6 +30,7 @@ class Learned:
         self.topic_ids: list[uuid.UUID] = []
         self.member_ids: list[str] = []
         self.sent: Counter[tuple[int, int]] = Counter()
+        self.signed = 0  # conversations in the name of a node
         self.answered = 0
         self.hung_up = 0
         self.left = 0
@@ -43,21 +45,24 @@ class Learned:
 
 
 class Conversation:
-    """A number of requests on one connection. Which ones follows from the seed."""
+    """A number of requests on one connection, some of them in the name of a node. Which ones follows from the seed."""
 
-    def __init__(self, seed: str, learned: Learned) -> None:
+    def __init__(self, seed: str, learned: Learned, cluster_id: str) -> None:
         self.dice = random.Random(seed)
         self._learned = learned
         self._pending: deque[Frame] = deque()
         self.tail = b""
         self._closes_early = self.dice.random() < 0.1
-        self.frames = self._make_frames(Vocabulary(self.dice, learned.topic_ids, learned.member_ids))
+        signed_as = self.dice.choice((*NODES, 99)) if self.dice.random() < SIGNED else None
+        learned.signed += signed_as is not None
+        words = Vocabulary(self.dice, learned.topic_ids, learned.member_ids, signed_as, cluster_id)
+        self.frames = self._make_frames(words)
 
     def _make_frames(self, words: Vocabulary) -> list[Frame]:
         dice = self.dice
         first_id = dice.choice((0, 1, 2**31 - 50, -(2**31)))
         count = dice.randrange(1, 16)
-        frames = [requests.structured(words, first_id + number, 0.0) for number in range(count)]
+        frames = [requests.structured(words, first_id + 1 + number, 0.0) for number in range(count)]
         match dice.randrange(8):
             case 0 | 1:
                 frames[-1] = requests.mutated(words, frames[-1].correlation_id)
@@ -70,6 +75,8 @@ class Conversation:
             case 6:  # cut off in the middle of a request
                 cut = frames.pop()
                 self.tail = cut.content[: dice.randrange(len(cut.content))]
+        if words.signed_as is not None:
+            frames.insert(0, requests.introduction(words.signed_as, first_id))
         return frames
 
     async def hold(self, host: str, port: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from kio.index import load_request_schema
 
 from chronik.wire.reader import shape_of
-from chronik.wire.versions import API_VERSIONS, APIS
+from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE
 from tests.fuzz.vocabulary import Vocabulary
 
 SPOKEN = [(api.key, version) for api in APIS.values() for version in range(api.supported, api.highest + 1)]
@@ -112,7 +112,7 @@ class RequestWriter:
         match kind:
             case "int8" | "int16" | "int32" | "int64" | "timedelta_i32" | "timedelta_i64":
                 size = {"int8": 1, "int16": 2, "int32": 4, "int64": 8, "timedelta_i32": 4, "timedelta_i64": 8}[kind]
-                return words.number(name, kind).to_bytes(size, "big", signed=True)
+                return words.number(name, kind, holder).to_bytes(size, "big", signed=True)
             case "uint16":
                 return (words.number(name, "int16") % 2**16).to_bytes(2, "big")
             case "bool":
@@ -179,8 +179,18 @@ def structured(vocabulary: Vocabulary, correlation_id: int, lies: float) -> Fram
     writer = RequestWriter(vocabulary, lies)
     body = writer.message(load_request_schema(api_key, version))
     tags = b"\x00" if dice.random() < 0.95 else b"\x01\x05\x03abc"
-    head = header(api_key, version, correlation_id, dice.choice((b"fuzz", b"", None, b"fuzz" * 1000)), tags)
+    client_id = dice.choice((b"fuzz", b"", None, b"fuzz" * 1000))
+    if vocabulary.signed_as is not None:
+        client_id = b"node-%d" % vocabulary.signed_as
+    head = header(api_key, version, correlation_id, client_id, tags)
     return Frame(api_key, version, correlation_id, sized(head + body), writer.is_sound)
+
+
+def introduction(node_id: int, correlation_id: int) -> Frame:
+    """What a node says first."""
+    software = b"".join(uvarint(len(text) + 1) + text for text in (NODE_SOFTWARE.encode(), b"1.0"))
+    head = header(API_VERSIONS, 4, correlation_id, b"node-%d" % node_id)
+    return Frame(API_VERSIONS, 4, correlation_id, sized(head + software + b"\x00"), True)
 
 
 def mutated(vocabulary: Vocabulary, correlation_id: int) -> Frame:

@@ -57,14 +57,14 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "num_partitions": (1, 2, 3, -1, 0, 100_000_000),
     "count": (1, 2, 3, 4, 0, -1, 100_000_000),
     "replication_factor": (1, -1, 0, 3),
-    "broker_ids": (1, 1, 2, -1),
-    "replicas": (1, 1, 2, -1),
-    "new_isr": (1, 1, 2, -1),
+    "broker_ids": (1, 2, 3, -1),
+    "replicas": (1, 2, 3, -1),
+    "new_isr": (1, 2, 3, -1),
     "election_type": (0, 1, 2, -1),
     "replica_epoch": (0, 1, 2, 2**31 - 1),
     "leader_epoch": (0, 1, 2, 2**31 - 1, -1),
-    "leader_id": (1, 2, -1),
-    "voter_id": (1, 2, -1),
+    "leader_id": (1, 2, 3, -1),
+    "voter_id": (1, 2, 3, -1),
     "resource_type": (2, 2, 4, 8, 32, 0, 1, 127),
     "config_operation": (0, 1, 2, 3, 4, -1),
     "max_wait": (0, 0, 1, 20, 2**31 - 1, -1),
@@ -88,20 +88,34 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
     "producer_epoch": (-1, 0, 1),
     "committed_offset": (0, 5, -1, 2**63 - 1),
 }
-# Who signs as the node itself is believed, as in Kafka without access control: the fuzzer is another node, and new.
-_NEVER_THE_NODE: dict[str, tuple[int, ...]] = {
-    "broker_id": (0, 2, 3, -1, 2**31 - 1),
-    "broker_epoch": (0, -1, 10**9, 2**63 - 1, -(2**63)),
-}
+NODES = (1, 2, 3)
+# What is signed with a node's broker epoch is believed, and so is what registers or removes a node or its vote, as in
+# Kafka without access control: of these the fuzzer knows only what there is not.
+_NEVER_A_NODE = (0, 77, -1, 2**31 - 1)
+_NEVER_RIGHT: dict[str, tuple[int, ...]] = {"broker_epoch": (0, -1, 10**9, 2**63 - 1, -(2**63))}
+_STRIKES = frozenset({"BrokerRegistrationRequest", "UnregisterBrokerRequest", "RemoveRaftVoterRequest"})
+# The fields in which a node names itself.
+_SENDERS = frozenset({"replica_id", "leader_id", "broker_id"})
+_QUORUM = frozenset({"TopicData", "TopicSnapshot"})
 _TOPIC_FIELDS = frozenset({"name", "topic", "topic_name", "topic_names", "subscribed_topic_names"})
 _GROUP_FIELDS = frozenset({"group_id", "group_ids", "groups", "groups_names", "key", "coordinator_keys"})
 
 
 class Vocabulary:
-    """Draws values with the dice it is given. `topic_ids` and `member_ids` are what the node made up."""
+    """Draws values with the dice it is given. `topic_ids` and `member_ids` are what the node made up. `signed_as` is
+    the node in whose name it speaks, if any, and `cluster_id` what it takes for that of the cluster."""
 
-    def __init__(self, dice: random.Random, topic_ids: list[uuid.UUID], member_ids: list[str]) -> None:
+    def __init__(
+        self,
+        dice: random.Random,
+        topic_ids: list[uuid.UUID],
+        member_ids: list[str],
+        signed_as: int | None = None,
+        cluster_id: str = "",
+    ) -> None:
         self.dice = dice
+        self.signed_as = signed_as
+        self._cluster_id = cluster_id
         self._topic_ids = topic_ids
         self._member_ids = member_ids
 
@@ -110,6 +124,10 @@ class Vocabulary:
         dice = self.dice
         if dice.random() < 0.08:
             return self._any_text()
+        if field == "cluster_id" and dice.random() < 0.8:
+            return self._cluster_id
+        if self.signed_as is not None and holder in _QUORUM and dice.random() < 0.9:
+            return "__cluster_metadata"
         if field == "name" and "Config" in holder:
             return dice.choice(TOPIC_CONFIGS)
         if field in _TOPIC_FIELDS:
@@ -127,11 +145,17 @@ class Vocabulary:
         alphabet = dice.choice(("ab", "\x00\n\t ", "äöü€", "𝄞\ufffd", "%s{}\\'\"", "0123456789"))
         return "".join(dice.choices(alphabet, k=dice.choice((0, 1, 3, 20, 300))))
 
-    def number(self, field: str, kind: str) -> int:
+    def number(self, field: str, kind: str, holder: str = "") -> int:
         dice = self.dice
         bits = INT_BITS[kind]
-        if field in _NEVER_THE_NODE:
-            return dice.choice(_NEVER_THE_NODE[field])
+        if field in _NEVER_RIGHT:
+            return dice.choice(_NEVER_RIGHT[field])
+        if holder in _STRIKES and field in ("broker_id", "voter_id"):
+            return dice.choice(_NEVER_A_NODE)
+        if self.signed_as is not None and field in _SENDERS and dice.random() < 0.8:
+            return self.signed_as
+        if field == "broker_id":
+            return dice.choice((*NODES, *_NEVER_A_NODE))
         if field in _NUMBERS and dice.random() < 0.9:
             value = dice.choice(_NUMBERS[field])
             return max(-(2 ** (bits - 1)), min(value, 2 ** (bits - 1) - 1))

@@ -23,6 +23,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Refused
 from chronik.core.log.segment import SMALL_BYTES
+from chronik.core.ports import Unread
 from chronik.core.records.payload import walk
 from chronik.node.node import Node
 from chronik.shell.errors import StartError
@@ -156,6 +157,7 @@ def _read(opened: Node, topic: str, seen: Seen) -> None:
             assert plan is not None, f"nothing at {offset} of {replica.high_watermark}"
             content = opened.replicas.read_cached(plan)
             assert content is not None
+            assert not isinstance(content, Unread)
             if opened.replicas.check_read(replica, plan, content):
                 return
             for record in walk(bytes(content)):

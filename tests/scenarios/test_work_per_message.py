@@ -129,8 +129,8 @@ def test_the_event_loop_does_not_wait_for_the_disk_to_take_checkpoints() -> None
         await Housekeeping(cast(Any, node), house.checkpoints, house.clock).once()
 
         assert house.metrics.faults == 0
-        assert Checkpoints(files).synced == {TopicPartition("orders", 0): 1}
         assert [what for what in files.in_the_loop if not what.startswith("read")] == []
+        assert Checkpoints(files).synced == {TopicPartition("orders", 0): 1}
 
     watched()
 

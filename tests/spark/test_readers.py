@@ -148,6 +148,26 @@ def test_a_topic_created_again_is_never_taken_for_the_old_one(chronik_node: Runn
         stream.latestOffset(begun, ReadAllAvailable())
 
 
+def test_a_micro_batch_waits_for_enough_or_for_long_enough(chronik_node: RunningNode) -> None:
+    here, topic = chronik_node.bootstrap, new_topic(chronik_node.bootstrap)
+    send(here, topic, simple(3))
+    said = {"startingOffsets": "earliest", "minOffsetsPerTrigger": "10"}
+    patient = stream_reader(here, topic, **said)
+    eager = stream_reader(here, topic, **said, maxTriggerDelay="0s")
+
+    first = patient.latestOffset(patient.initialOffset(), ReadAllAvailable())
+    send(here, topic, simple(9, first=3))
+    too_few = patient.latestOffset(first, ReadAllAvailable())
+    send(here, topic, simple(1, first=12))
+    enough = patient.latestOffset(first, ReadAllAvailable())
+
+    assert first[topic]["offsets"] == {"0": 3}, "the first one does not wait"
+    assert too_few == first
+    assert enough[topic]["offsets"] == {"0": 13}
+    assert eager.latestOffset(first, ReadAllAvailable())[topic]["offsets"] == {"0": 13}
+    assert eager.latestOffset(enough, ReadAllAvailable()) == enough
+
+
 def test_a_topic_that_is_gone_ends_a_stream(chronik_node: RunningNode) -> None:
     topic = new_topic(chronik_node.bootstrap)
     stream = stream_reader(chronik_node.bootstrap, topic)

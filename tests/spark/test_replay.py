@@ -25,7 +25,7 @@ from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.jobs.replay import Outcome, Settings, run
 from chronik.pipeline.problems import CannotRun, plain_errors
 from chronik.pipeline.progress import Bar
-from chronik.pipeline.sink import Numbers, write_rows
+from chronik.pipeline.sink import WriteTask, write_rows, write_tails
 from chronik.pipeline.topics.options import write_options
 from chronik.pipeline.values.forms import Form, Kind, read_form
 
@@ -139,7 +139,8 @@ def test_a_rate_is_kept_by_the_sink(chronik_node: RunningNode) -> None:
     rows = [pa.record_batch({"value": [str(number) for number in range(300)]})]
 
     begin = time.monotonic()
-    written = write_rows(iter(rows), said, Numbers("rate", 0, 0))
+    written = write_rows(iter(rows), said, WriteTask("rate", 0, 0))
+    write_tails([written], said)
 
     assert written.rows == 300
     assert 1.5 <= time.monotonic() - begin < 20

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import datetime
+import itertools
+import random
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,8 +23,8 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import pyarrow as pa
 
 from chronik.core.records.batch import COMPRESSION_NAMES
-from chronik.pipeline.sink import BATCHES_REMEMBERED, Numbers, write_rows
-from chronik.pipeline.topics.client import Failed, Partition
+from chronik.pipeline.sink import ROW_BYTES, Cut, WriteTask, row_bytes, write_rows, write_tails
+from chronik.pipeline.topics.client import Failed
 from chronik.pipeline.topics.options import WriteOptions, write_options
 
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
@@ -81,55 +85,159 @@ def test_a_million_rows_go_out_and_come_back(spark: SparkSession, chronik_node: 
     assert (row.rows, row.total, row.longest) == (count, count * (count - 1) // 2, 50)
 
 
+def numbered(count: int) -> pa.RecordBatch:
+    return pa.record_batch({"value": [f"{number:050d}" for number in range(count)]})
+
+
+def written(rows: Iterable[pa.RecordBatch], said: WriteOptions, task: WriteTask, chunk_bytes: int = 10_000) -> None:
+    """A task that succeeds, and the commit of the driver."""
+    write_tails([write_rows(iter(rows), said, task, chunk_bytes)], said)
+
+
 @pytest.mark.parametrize("codec", COMPRESSION_NAMES)
 def test_a_task_that_runs_again_writes_nothing_twice(chronik_node: RunningNode, codec: str) -> None:
     topic = new_topic(chronik_node.bootstrap)
-    said = to_topic(chronik_node.bootstrap, topic, batchBytes="1024", **{"kafka.compression.type": codec})
-    rows = [pa.record_batch({"value": [f"{number:050d}" for number in range(500)]})]
+    more = {"batchBytes": "1024", "kafka.compression.type": codec}
+    said = write_options(to_topic(chronik_node.bootstrap, topic, **more))
 
     for _ in range(2):
-        write_rows(iter(rows), write_options(said), Numbers("query", 0, 7))
+        written([numbered(500)], said, WriteTask("query", 0, 7))
     again = received(chronik_node.bootstrap, topic, 500)
-    write_rows(iter(rows), write_options(said), Numbers("query", 0, 8))
+    written([numbered(500)], said, WriteTask("query", 0, 8))
 
     assert [int(each.value()) for each in again] == list(range(500))
     assert len(received(chronik_node.bootstrap, topic, 1000)) == 1000
 
 
-def test_a_task_that_died_halfway_is_finished_by_its_next_attempt(chronik_node: RunningNode) -> None:
+def test_a_task_whose_input_failed_is_finished_by_its_next_attempt(chronik_node: RunningNode) -> None:
+    # Spark ends the rows of a task in the same way when its input has failed, wherever that was.
     topic = new_topic(chronik_node.bootstrap)
     said = write_options(to_topic(chronik_node.bootstrap, topic, batchBytes="1024"))
-    rows = [pa.record_batch({"value": [f"{number:050d}" for number in range(500)]})]
-    half = [rows[0].slice(0, 17 * 14)]  # whole batches: 17 rows fill one
+    rows = numbered(500)
 
-    write_rows(iter(half), said, Numbers("query", 0, 0))
-    write_rows(iter(rows), said, Numbers("query", 0, 0))
+    for until in (1, 238, 400):
+        write_rows(iter([rows.slice(0, until)]), said, WriteTask("query", 0, 0), 10_000)
+    begun = received(chronik_node.bootstrap, topic, 303)
+    written([rows.slice(0, 3), rows.slice(3)], said, WriteTask("query", 0, 0))
 
+    assert 303 <= len(begun) <= 400, "whole chunks, and no more"
     assert [int(each.value()) for each in received(chronik_node.bootstrap, topic, 500)] == list(range(500))
 
 
-def test_a_task_of_an_earlier_micro_batch_is_shut_out(chronik_node: RunningNode) -> None:
+def test_rows_in_another_order_are_never_taken_for_those_that_were_written(chronik_node: RunningNode) -> None:
     topic = new_topic(chronik_node.bootstrap)
-    said = write_options(to_topic(chronik_node.bootstrap, topic))
-    rows = [pa.record_batch({"value": ["v"]})]
-    write_rows(iter(rows), said, Numbers("query", 0, 5))
+    said = write_options(to_topic(chronik_node.bootstrap, topic, batchBytes="1024"))
+    rows = numbered(500)
 
-    with pytest.raises(Failed, match="INVALID_PRODUCER_EPOCH"):
-        write_rows(iter(rows), said, Numbers("query", 0, 4))
+    write_rows(iter([rows.slice(0, 400)]), said, WriteTask("query", 0, 0), 10_000)
+    written([rows.take(pa.array(range(499, -1, -1)))], said, WriteTask("query", 0, 0))
+
+    found = [int(each.value()) for each in received(chronik_node.bootstrap, topic, 803)]
+    assert set(found) == set(range(500))
 
 
-def test_numbers_follow_from_what_is_written_and_from_nothing_else() -> None:
-    def taken(numbers: Numbers) -> list[tuple[int, int, int]]:
-        batches = [numbers.take(Partition("t", 0), 10) for _ in range(BATCHES_REMEMBERED + 1)]
-        return [(each.producer_id, each.producer_epoch, each.base_sequence) for each in batches]
+@dataclass
+class Story:
+    """A task's attempts by chance: cut off, begun anew, beside one another, with their rows in any order."""
 
-    first = taken(Numbers("query", 3, 40_000))
+    chance: random.Random
 
-    assert first == taken(Numbers("query", 3, 40_000))
-    assert [each[1:] for each in first] == [(7232, 0), (7232, 10), (7232, 20), (7232, 30), (7232, 40), (7232, 0)]
-    assert len({each[0] for each in first}) == 2
-    others = [Numbers("query", 4, 40_000), Numbers("other", 3, 40_000), Numbers("query", 3, 7232)]
-    assert all(taken(other)[0][0] != first[0][0] for other in others)
+    def attempts(self, rows: pa.RecordBatch, *, is_shuffled: bool) -> Iterator[tuple[list[pa.RecordBatch], bool]]:
+        """The rows of each attempt in pieces, and whether Spark takes it for done; of the last one it does."""
+        for _ in range(self.chance.randrange(4)):
+            until = self.chance.randrange(rows.num_rows + 1)
+            yield self._pieces(self._ordered(rows, is_shuffled).slice(0, until)), False
+        whole = self._ordered(rows, is_shuffled)
+        for _ in range(self.chance.randrange(3)):  # run again after the driver had died, or speculated
+            yield self._pieces(self._ordered(rows, is_shuffled)), self.chance.random() < 0.5
+        yield self._pieces(whole), True
+
+    def _ordered(self, rows: pa.RecordBatch, is_shuffled: bool) -> pa.RecordBatch:
+        order = list(range(rows.num_rows))
+        if is_shuffled:
+            self.chance.shuffle(order)
+        return rows.take(pa.array(order, pa.int64()))
+
+    def _pieces(self, rows: pa.RecordBatch) -> list[pa.RecordBatch]:
+        cuts = sorted(self.chance.randrange(rows.num_rows + 1) for _ in range(self.chance.randrange(5)))
+        edges = [0, *cuts, rows.num_rows]
+        return [rows.slice(low, high - low) for low, high in itertools.pairwise(edges)]
+
+
+@pytest.mark.parametrize("is_shuffled", [False, True], ids=["same-order", "shuffled"])
+def test_whatever_happens_to_tasks_no_row_is_lost_and_in_the_same_order_none_is_doubled(
+    chronik_node: RunningNode, is_shuffled: bool
+) -> None:
+    for seed in range(25):
+        chance = random.Random(seed)
+        topic = new_topic(chronik_node.bootstrap, 2)
+        more = {"batchBytes": "1024", "kafka.compression.type": chance.choice(COMPRESSION_NAMES)}
+        said = write_options(to_topic(chronik_node.bootstrap, topic, **more))
+        values = [f"{number}/{'x' * chance.randrange(200)}" for number in range(chance.randrange(1, 300))]
+        keys = [None if chance.random() < 0.3 else f"{chance.randrange(20)}" for _ in values]
+        rows = pa.record_batch({"key": pa.array(keys, pa.string()), "value": values})
+        task = WriteTask("query", chance.randrange(3), seed)
+
+        for pieces, is_done in Story(chance).attempts(rows, is_shuffled=is_shuffled):
+            told = write_rows(iter(pieces), said, task, 5_000)
+            if is_done:
+                write_tails([told], said)
+
+        found = sorted(each.value().decode() for each in received(chronik_node.bootstrap, topic, len(values)))
+        assert set(found) == set(values), seed
+        assert is_shuffled or found == sorted(values), seed
+
+
+def test_chunks_are_cut_by_what_is_in_the_rows_however_they_come() -> None:
+    headers = pa.array(
+        [[("a", b"123")], None, [], [("bb", None)]], pa.list_(pa.struct({"key": pa.string(), "value": pa.binary()}))
+    )
+    rows = pa.record_batch({"key": ["k", None, "kk", ""], "value": ["v" * 10, "", None, "v"], "headers": headers})
+
+    assert list(row_bytes(rows) - ROW_BYTES) == [1 + 10 + 4 + ROW_BYTES, 0, 2, 1 + 2 + ROW_BYTES]
+
+    rows = numbered(100)
+    size = ROW_BYTES + 50
+    for step in (1, 7, 100):
+        cut = Cut(size * 9 + 1)
+        pieces = [rows.slice(first, step) for first in range(0, 100, step)]
+        assert [chunk.num_rows for chunk in cut.chunks(iter(pieces))] == [10] * 10
+        assert (cut.left_rows, cut.tail()) == (0, None)
+        few = Cut(size * 1000, rows_max=30)
+        assert [chunk.num_rows for chunk in few.chunks(iter(pieces))] == [30] * 3
+        assert few.left_rows == 10
+        assert pa.ipc.open_stream(few.tail()).read_all().column("value")[0].as_py() == f"{90:050d}"
+
+
+def test_an_input_that_fails_once_neither_loses_rows_nor_stops_the_query(
+    chronik_node: RunningNode, spark: SparkSession, tmp_path: Path
+) -> None:
+    """Upstream of the sink a row fails in the first attempt: the second one is whole."""
+    topic = new_topic(chronik_node.bootstrap)
+    marker = str(tmp_path / "failed")
+
+    def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pathlib import Path as Where
+
+        for batch in batches:
+            if 7_500 in batch.column("id").to_pylist() and not Where(marker).exists():
+                Where(marker).touch()
+                raise ValueError("not this time")
+            yield pa.record_batch({"value": pa.array([f"{each:0400d}" for each in batch.column("id").to_pylist()])})
+
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "1000")
+    try:
+        frame = spark.range(0, 10_000, 1, 1).mapInArrow(fail_once, "value string")
+        try:
+            write(frame, to_topic(chronik_node.bootstrap, topic, writerId="once"))
+        except Exception:  # where a session gives a task one attempt only, the user runs it again
+            write(frame, to_topic(chronik_node.bootstrap, topic, writerId="once"))
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+    assert (tmp_path / "failed").exists()
+    found = [int(each.value()) for each in received(chronik_node.bootstrap, topic, 10_000)]
+    assert found == list(range(10_000))
 
 
 def test_a_micro_batch_that_is_run_again_is_written_once(
@@ -188,4 +296,4 @@ def test_a_topic_that_is_not_there_is_not_made(chronik_node: RunningNode) -> Non
     said: WriteOptions = write_options(to_topic(chronik_node.bootstrap, "nowhere"))
 
     with pytest.raises(Failed, match="there is no topic 'nowhere'"):
-        write_rows(iter([pa.record_batch({"value": ["v"]})]), said, Numbers("query", 0, 0))
+        written([pa.record_batch({"value": ["v"]})], said, WriteTask("query", 0, 0))

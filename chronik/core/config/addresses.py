@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from chronik.core.config.definitions import BadConfig
+import ipaddress
+from collections.abc import Mapping
+from functools import lru_cache
+
+from chronik.core.config.definitions import Allowed, BadConfig
 
 VOTERS = "controller.quorum.voters"
 BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
@@ -65,3 +69,28 @@ def parse_voters(text: str) -> dict[int, tuple[str, int]]:
     if len(dict.fromkeys(addresses)) < len(addresses):
         raise BadConfig(VOTERS, f"Invalid value '{text}' for {VOTERS}: two nodes have the same address")
     return dict(sorted(voters.items()))
+
+
+@lru_cache(maxsize=4)
+def parse_overrides(text: str) -> Mapping[str, int]:
+    """`10.0.0.1:5,::1:100` by address, as a connection shows it. Raises ValueError."""
+    overrides: dict[str, int] = {}
+    for item in filter(None, (part.strip() for part in text.split(","))):
+        address, separator, count = item.rpartition(":")
+        if not separator or not count.isascii() or not count.isdigit():
+            raise ValueError(f"'{item}' is not ADDRESS:NUMBER")
+        overrides[str(ipaddress.ip_address(address.removeprefix("[").removesuffix("]")))] = int(count)
+    return overrides
+
+
+def are_overrides() -> Allowed:
+    """Addresses, not names as Kafka takes them too: a name would have to be looked up, and may change."""
+
+    def accepts(text: str) -> bool:
+        try:
+            parse_overrides(text)
+        except ValueError:
+            return False
+        return True
+
+    return Allowed(accepts, "ADDRESS:NUMBER,... with IP addresses")

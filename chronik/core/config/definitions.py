@@ -90,6 +90,11 @@ def some_of(*values: str) -> Allowed:
     )
 
 
+def any_of(*values: str) -> Allowed:
+    """As `some_of`, or none of them."""
+    return Allowed(lambda items: all(item in values for item in items), f"a list of {', '.join(values)}, or empty")
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Setting:
     """One setting under Kafka's name."""

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from chronik.core.config.definitions import ConfigType, Setting, Source
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 
 
 class ShownSynonym(NamedTuple):
@@ -49,17 +50,29 @@ def describe_node(node: NodeConfig) -> list[ShownConfig]:
     for known in NODE_SETTINGS.values():
         value = known.show(getattr(node, known.attribute))
         shown.append(_shown(known, value, _chain(node, (known.name,)), is_read_only=not known.is_dynamic))
-    return shown
+    altered = {name for layer in (node.own, node.cluster_wide) for name in layer if name in WITHOUT_EFFECT}
+    return shown + [_without_effect(node, name) for name in sorted(altered)]
 
 
 def describe_cluster_wide(node: NodeConfig) -> list[ShownConfig]:
     """What AlterConfigs set for all nodes: the broker resource without a name."""
     shown: list[ShownConfig] = []
     for name, text in sorted(node.cluster_wide.items()):
+        if name in WITHOUT_EFFECT:
+            shown.append(_without_effect(node, name, (node.cluster_wide, Source.DYNAMIC_CLUSTER)))
+            continue
         known = NODE_SETTINGS[name]
         value = known.show(known.parse(text))
         shown.append(_shown(known, value, (ShownSynonym(name, value, Source.DYNAMIC_CLUSTER),), is_read_only=False))
     return shown
+
+
+def _without_effect(node: NodeConfig, name: str, *layers: tuple[Mapping[str, str], Source]) -> ShownConfig:
+    """A setting of Kafka's that was altered here and changes nothing."""
+    layers = layers or ((node.own, Source.DYNAMIC_BROKER), (node.cluster_wide, Source.DYNAMIC_CLUSTER))
+    chain = tuple(ShownSynonym(name, layer[name], source) for layer, source in layers if name in layer)
+    documentation = "A setting of Kafka's that has no effect here."
+    return ShownConfig(name, chain[0].value, chain[0].source, False, chain, ConfigType.STRING, documentation)
 
 
 def _shown(known: Setting, value: str | None, chain: tuple[ShownSynonym, ...], is_read_only: bool) -> ShownConfig:

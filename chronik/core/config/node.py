@@ -1,4 +1,5 @@
-"""A node's settings. Names are Kafka's with underscores where Kafka has them; ours are `durability` and `http.address`.
+"""A node's settings. Names are Kafka's with underscores where Kafka has them; ours are `durability`,
+`http.*` and `chronik.*`.
 
 `NodeConfig.from_settings` reads what a file or the command line says; `with_dynamic` lays on top what AlterConfigs
 set while the cluster runs. The three layers are kept, because DescribeConfigs tells where each value comes from.
@@ -16,8 +17,10 @@ from chronik.core.config.addresses import (
     LOCAL_HOSTS,
     VOTERS,
     all_listeners,
+    are_overrides,
     client_listener,
     host_and_port,
+    parse_overrides,
     parse_voters,
 )
 from chronik.core.config.definitions import (
@@ -34,6 +37,7 @@ from chronik.core.config.definitions import (
     STRING,
     BadConfig,
     Setting,
+    any_of,
     at_least,
     between,
     one_of,
@@ -43,24 +47,11 @@ from chronik.core.config.definitions import (
     some_of,
     unknown_key,
 )
-from chronik.core.config.topic import COMPRESSION_TYPES, TOPIC_SETTINGS
+from chronik.core.config.topic import COMPRESSION_TYPES, GZIP_LEVELS, LZ4_LEVELS, TOPIC_SETTINGS, ZSTD_LEVELS
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 
 # Names that mean the same.
 ALIASES = {"broker.id": "node.id", "log.dir": "log.dirs"}
-
-# In a Kafka broker's server.properties, and without meaning here: passed over, so that such a file can be used.
-PASSED_OVER = frozenset(
-    (
-        "background.threads", "broker.id.generation.enable", "controlled.shutdown.enable", "controller.listener.names",
-        "group.coordinator.threads",
-        "group.share.enable", "inter.broker.listener.name", "listener.security.protocol.map", "log.cleaner.enable",
-        "log.cleaner.threads", "num.io.threads", "num.network.threads", "num.recovery.threads.per.data.dir",
-        "num.replica.fetchers", "process.roles", "security.inter.broker.protocol",
-        "share.coordinator.state.topic.min.isr", "share.coordinator.state.topic.replication.factor",
-        "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "transaction.state.log.min.isr",
-        "transaction.state.log.replication.factor", "zookeeper.connect",
-    )
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +66,12 @@ class NodeConfig:
     )
     log_dirs: str = setting(STRING, "chronik-data", "The data directory.")
     http_address: str = setting(STRING, "127.0.0.1:9644", "Where metrics and health are served; empty for nowhere.")
+    http_max_connections: int = setting(INT, 64, "Connections to the HTTP port at the same time.", at_least(1))
+    http_allowed_hosts: tuple[str, ...] = setting(
+        LIST,
+        (),
+        "Further names that callers of the HTTP port may use as Host; * for any. Its own and addresses are allowed.",
+    )
     broker_rack: str | None = setting(STRING, None, "The rack of this node: replicas are spread over racks.")
     inter_broker_protocol_version: str = setting(
         STRING, "4.1-IV1", "The Kafka version whose protocol this node speaks.", one_of("4.1-IV1")
@@ -130,7 +127,30 @@ class NodeConfig:
     # Connections
     socket_request_max_bytes: int = setting(INT, 100 * 1024**2, "The largest request that is read.", at_least(1))
     connections_max_idle_ms: int = setting(LONG, 600_000, "An idle connection is closed after this time; -1 for never.")
-    max_connections: int = setting(INT, INT_MAX, "Connections at the same time.", at_least(0), dynamic=True)
+    max_connections: int = setting(
+        INT,
+        INT_MAX,
+        "Connections of clients at the same time; never more than there are file descriptors for.",
+        at_least(0),
+        dynamic=True,
+    )
+    max_connections_per_ip: int = setting(
+        INT, INT_MAX, "Connections of clients at the same time from one address.", at_least(0), dynamic=True
+    )
+    max_connections_per_ip_overrides: str = setting(
+        STRING, "", "ADDRESS:NUMBER,... that stand before max.connections.per.ip.", are_overrides(), dynamic=True
+    )
+    chronik_unfinished_request_timeout_ms: int = setting(
+        LONG, 30_000, "A connection is closed when a request has begun and less than 1 kB of it came in this time.",
+        at_least(1),
+    )  # fmt: skip
+    queued_max_request_bytes: int = setting(
+        LONG,
+        -1,
+        "Bytes of clients' requests that were read and not answered yet; -1 for an eighth of the memory, at least"
+        " socket.request.max.bytes and at most 1 GiB.",
+        at_least(-1),
+    )
     queued_max_requests: int = setting(
         INT, 500, "Requests of one connection under way before it is read no further.", at_least(1)
     )
@@ -173,7 +193,7 @@ class NodeConfig:
     )
     group_min_session_timeout_ms: int = setting(INT, 6_000, "The shortest session timeout of a member.", at_least(0))
     group_max_session_timeout_ms: int = setting(INT, 1_800_000, "The longest session timeout of a member.", at_least(0))
-    group_max_size: int = setting(INT, INT_MAX, "The most members of a group.", at_least(1))
+    group_max_size: int = setting(INT, 10_000, "The most members of a group.", at_least(1))
     group_consumer_assignors: tuple[str, ...] = setting(
         LIST, ("uniform", "range"), "Server-side assignors; the first is the default.", some_of("uniform", "range")
     )
@@ -187,7 +207,7 @@ class NodeConfig:
     )
     group_consumer_min_session_timeout_ms: int = setting(INT, 45_000, "Least session timeout.", at_least(1))
     group_consumer_max_session_timeout_ms: int = setting(INT, 60_000, "Largest session timeout.", at_least(1))
-    group_consumer_max_size: int = setting(INT, INT_MAX, "The most members of a consumer group.", at_least(1))
+    group_consumer_max_size: int = setting(INT, 10_000, "The most members of a consumer group.", at_least(1))
     offset_metadata_max_bytes: int = setting(INT, 4_096, "The longest note on a committed offset.")
     offsets_commit_timeout_ms: int = setting(
         INT, 5_000, "How long a group's request waits for the log of its coordinator to be safe.", at_least(1)
@@ -206,6 +226,9 @@ class NodeConfig:
     compression_type: str = setting(
         STRING, "producer", "Default of compression.type.", one_of(*COMPRESSION_TYPES), dynamic=True
     )
+    compression_gzip_level: int = setting(INT, -1, "Default of compression.gzip.level.", GZIP_LEVELS, dynamic=True)
+    compression_lz4_level: int = setting(INT, 9, "Default of compression.lz4.level.", LZ4_LEVELS, dynamic=True)
+    compression_zstd_level: int = setting(INT, 3, "Default of compression.zstd.level.", ZSTD_LEVELS, dynamic=True)
     log_cleaner_delete_retention_ms: int = setting(
         LONG, DAY_MS, "Default of delete.retention.ms.", at_least(0), dynamic=True
     )
@@ -219,7 +242,7 @@ class NodeConfig:
         LONG, 0, "Default of min.compaction.lag.ms.", at_least(0), dynamic=True
     )
     log_cleanup_policy: tuple[str, ...] = setting(
-        LIST, ("delete",), "Default of cleanup.policy.", some_of("compact", "delete"), dynamic=True
+        LIST, ("delete",), "Default of cleanup.policy.", any_of("compact", "delete"), dynamic=True
     )
     log_flush_interval_messages: int = setting(LONG, LONG_MAX, "Default of flush.messages.", at_least(1), dynamic=True)
     log_flush_interval_ms: int | None = setting(LONG, None, "Default of flush.ms.", dynamic=True)
@@ -230,6 +253,8 @@ class NodeConfig:
     log_index_size_max_bytes: int = setting(
         INT, 10 * 1024**2, "Default of segment.index.bytes.", at_least(4), dynamic=True
     )
+    log_local_retention_bytes: int = setting(LONG, -2, "Default of local.retention.bytes.", at_least(-2), dynamic=True)
+    log_local_retention_ms: int = setting(LONG, -2, "Default of local.retention.ms.", at_least(-2), dynamic=True)
     log_message_timestamp_after_max_ms: int = setting(
         LONG, HOUR_MS, "Default of message.timestamp.after.max.ms.", at_least(0), dynamic=True
     )
@@ -273,7 +298,7 @@ class NodeConfig:
         given: dict[str, str] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
-            if name not in NODE_SETTINGS and name not in PASSED_OVER:
+            if name not in NODE_SETTINGS and name not in WITHOUT_EFFECT:
                 raise unknown_key(key, [*NODE_SETTINGS, *ALIASES], "node")
             if name in NODE_SETTINGS:
                 given[name] = text
@@ -282,7 +307,8 @@ class NodeConfig:
     def with_dynamic(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
         """This node, as it was started, with what AlterConfigs set for all nodes and, before that, for this one.
         Raises BadConfig."""
-        values = _parsed({**self.given, **cluster_wide, **own})
+        layers = {**self.given, **cluster_wide, **own}
+        values = _parsed({key: text for key, text in layers.items() if key not in WITHOUT_EFFECT})
         return dataclasses.replace(self, **values, cluster_wide=dict(cluster_wide), own=dict(own))
 
     def overruled(self) -> dict[str, tuple[str, str]]:
@@ -315,6 +341,11 @@ class NodeConfig:
             return client_listener("advertised.listeners", self.advertised_listeners)
         host, port = self.address
         return ("localhost" if host in ("", "0.0.0.0", "::") else host), port
+
+    @property
+    def connection_overrides(self) -> Mapping[str, int]:
+        """How many connections each of these addresses may have."""
+        return parse_overrides(self.max_connections_per_ip_overrides)
 
     @property
     def voters(self) -> dict[int, tuple[str, int]]:
@@ -352,6 +383,12 @@ class NodeConfig:
             low_value, high_value = (getattr(self, NODE_SETTINGS[name].attribute) for name in (low, high))
             if low_value > high_value:
                 raise BadConfig(low, f"{low} ({low_value}) must not be larger than {high} ({high_value})")
+        if 0 <= self.queued_max_request_bytes < self.socket_request_max_bytes:
+            raise BadConfig(
+                "queued.max.request.bytes",
+                f"queued.max.request.bytes ({self.queued_max_request_bytes}) must be at least socket.request.max.bytes"
+                f" ({self.socket_request_max_bytes}), or -1",
+            )
         if not self.log_dirs or "," in self.log_dirs:
             raise BadConfig("log.dirs", f"Invalid value '{self.log_dirs}' for log.dirs: must be one directory")
         _ = self.address, self.advertised_address, self.http_host_and_port, self.bootstrap_servers
@@ -381,7 +418,7 @@ class NodeConfig:
 
 def passed_over(values: Mapping[str, str]) -> list[str]:
     """Keys of a Kafka broker that have no meaning here: worth a line in the log, no reason to stop."""
-    return sorted(key for key in values if key in PASSED_OVER)
+    return sorted(key for key in values if key in WITHOUT_EFFECT)
 
 
 def _parsed(texts: Mapping[str, str]) -> dict[str, Any]:

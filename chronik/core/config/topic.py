@@ -16,15 +16,16 @@ from chronik.core.config.definitions import (
     LONG,
     LONG_MAX,
     STRING,
+    Allowed,
     BadConfig,
     Synonym,
+    any_of,
     at_least,
     between,
     one_of,
     parse_known,
     setting,
     settings_of,
-    some_of,
 )
 
 if TYPE_CHECKING:
@@ -34,6 +35,9 @@ UNLIMITED = -1
 FOREVER_MS = LONG_MAX
 MINUTE_MS = 60_000
 
+GZIP_LEVELS = Allowed(lambda level: level == -1 or 1 <= level <= 9, "between 1 and 9, or -1")
+LZ4_LEVELS, ZSTD_LEVELS = between(1, 17), between(-131_072, 22)
+NO_REMOTE_TIER = Allowed(lambda is_enabled: not is_enabled, "false: tiered storage is not there (docs/gaps.md)")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
 
 
@@ -53,12 +57,25 @@ class TopicConfig:
         synonyms=_named("chronik.trace"),
     )  # fmt: skip
     cleanup_policy: tuple[str, ...] = setting(
-        LIST, ("delete",), "What happens to old segments: deleted, or compacted to the last record of each key.",
-        some_of("compact", "delete"), synonyms=_named("log.cleanup.policy"),
+        LIST, ("delete",),
+        "What happens to old segments: deleted, or compacted to the last record of each key; empty for neither.",
+        any_of("compact", "delete"), synonyms=_named("log.cleanup.policy"),
+    )  # fmt: skip
+    compression_gzip_level: int = setting(
+        INT, -1, "The level of gzip. Without effect: batches are stored as the producer compressed them.",
+        GZIP_LEVELS, synonyms=_named("compression.gzip.level"),
+    )  # fmt: skip
+    compression_lz4_level: int = setting(
+        INT, 9, "The level of lz4. Without effect, as compression.gzip.level.",
+        LZ4_LEVELS, synonyms=_named("compression.lz4.level"),
     )  # fmt: skip
     compression_type: str = setting(
         STRING, "producer", "How batches are compressed. They are stored as the producer compressed them.",
         one_of(*COMPRESSION_TYPES), synonyms=_named("compression.type"),
+    )  # fmt: skip
+    compression_zstd_level: int = setting(
+        INT, 3, "The level of zstd. Without effect, as compression.gzip.level.",
+        ZSTD_LEVELS, synonyms=_named("compression.zstd.level"),
     )  # fmt: skip
     delete_retention_ms: int = setting(
         LONG, DAY_MS, "How long a compacted topic keeps the mark of a deleted key.",
@@ -79,6 +96,14 @@ class TopicConfig:
     index_interval_bytes: int = setting(
         INT, 4096, "Bytes of log between two entries of the offset index.",
         at_least(0), synonyms=_named("log.index.interval.bytes"),
+    )  # fmt: skip
+    local_retention_bytes: int = setting(
+        LONG, -2, "Bytes that stay here of a log with a remote tier. Without effect: there is no remote tier.",
+        at_least(-2), synonyms=_named("log.local.retention.bytes"),
+    )  # fmt: skip
+    local_retention_ms: int = setting(
+        LONG, -2, "How long records stay here of a log with a remote tier. Without effect: there is no remote tier.",
+        at_least(-2), synonyms=_named("log.local.retention.ms"),
     )  # fmt: skip
     max_compaction_lag_ms: int = setting(
         LONG, LONG_MAX, "The longest a record of a compacted topic may stay uncompacted.",
@@ -116,6 +141,15 @@ class TopicConfig:
         BOOLEAN, False, "Whether to take a segment's disk space when it is made.",
         synonyms=_named("log.preallocate"),
     )  # fmt: skip
+    remote_log_copy_disable: bool = setting(
+        BOOLEAN, False, "Whether segments are no longer copied to the remote tier. Without effect: there is none."
+    )
+    remote_log_delete_on_disable: bool = setting(
+        BOOLEAN, False, "Whether what the remote tier has goes when it is switched off. Without effect: there is none."
+    )
+    remote_storage_enable: bool = setting(
+        BOOLEAN, False, "Whether the log has a remote tier. There is none, so only false is taken.", NO_REMOTE_TIER
+    )
     retention_bytes: int = setting(
         LONG, UNLIMITED, "How large a partition may grow before its oldest segments go; -1 for no limit.",
         synonyms=_named("log.retention.bytes"),
@@ -155,6 +189,12 @@ class TopicConfig:
         return self.is_compacted or self.chronik_gaps
 
     @property
+    def may_be_compacted(self) -> bool:
+        """Whether its logs may be compacted now: not before the metadata says, to all nodes and for good, that they may
+        have gaps. What a node has in its file, or what is the default today, says so to nobody else."""
+        return self.is_compacted and self.chronik_gaps
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 
@@ -168,6 +208,8 @@ class TopicConfig:
         values = {known.attribute: node.topic_default(known.name) for known in TOPIC_SETTINGS.values()}
         for key, text in overrides.items():
             values[key.replace(".", "_")] = parse_known(TOPIC_SETTINGS, key, text, "topic")
+        if "cleanup.policy" in overrides and "compact" in values["cleanup_policy"]:
+            values["chronik_gaps"] = True
         return cls(**values)
 
     def checked(self) -> TopicConfig:

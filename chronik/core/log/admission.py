@@ -1,6 +1,7 @@
 """What a topic's settings say about a producer's batch, before the log looks at who sent it.
 
-All of it can be read off the batch header but one thing: a compacted topic wants a key in every record.
+All of it can be read off the batch header but one thing: a compacted topic wants a key in every record. That may take
+long, so it is asked for apart (`check_keys`), before the batch is appended.
 """
 
 from __future__ import annotations
@@ -8,11 +9,12 @@ from __future__ import annotations
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.records.batch import CONTROL_BIT, LENGTH_FIELD_END, TIMESTAMP_TYPE_BIT, BatchHeader
-from chronik.core.records.payload import walk
+from chronik.core.records.payload import skim, unpacked
+from chronik.core.records.steps import RECORDS_A_STEP, Steps
 from chronik.core.types import NO_TIMESTAMP, Buffer
 
 
-def admit(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
+def admit(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
     """Refuse what the settings of the topic do not allow."""
     size = header.length + LENGTH_FIELD_END
     if size > config.max_message_bytes:
@@ -30,8 +32,6 @@ def admit(batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int) 
         raise Refused(Code.INVALID_RECORD, "a transactional batch without a producer id")
     if not config.is_timed_by_log:
         _check_time(header, config, now_ms)
-    if config.is_compacted:
-        _check_keys(batch)
 
 
 def _check_time(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
@@ -47,10 +47,14 @@ def _check_time(header: BatchHeader, config: TopicConfig, now_ms: int) -> None:
         raise Refused(Code.INVALID_TIMESTAMP, f"time {header.base_timestamp} is too far behind {now_ms}: {limit}")
 
 
-def _check_keys(batch: Buffer) -> None:
+def check_keys(batch: Buffer, header: BatchHeader) -> Steps[None]:
+    """Refuse a batch for a compacted topic that has a record without a key, or that cannot be taken apart."""
     try:
-        has_keys = all(record.key is not None for record in walk(batch))
+        records = yield from unpacked(batch, header)
+        for number, record in enumerate(skim(records, header), 1):
+            if record.key_bytes < 0:
+                raise Refused(Code.INVALID_RECORD, "a compacted topic takes no record without a key")
+            if number % RECORDS_A_STEP == 0:
+                yield None
     except Corrupt as problem:
         raise Refused(Code.INVALID_RECORD, problem.what) from problem
-    if not has_keys:
-        raise Refused(Code.INVALID_RECORD, "a compacted topic takes no record without a key")

@@ -3,8 +3,12 @@
 Closed segments are written anew without the records that a later one with the same key replaces. Offsets stay as they
 are, so gaps appear; batches that lose nothing are copied as they stand. A tombstone (a null value) replaces what came
 before it and goes itself `delete.retention.ms` after it was first met here; until then its batch carries that moment,
-as in Kafka (KIP-534). Kept in any case: records without a key, transactions, and, emptied, the last batch of each
-producer and of each file: from the one its sequence is known, from the other where the file ends.
+as in Kafka (KIP-534). How far tombstones are gone is remembered (`horizon`). Kept in any case: records without a key,
+transactions, and, emptied, the last batch of each producer and of each file: from the one its sequence is known, from
+the other where the file ends.
+
+Batches are taken apart in steps, whatever their producers put into them, and of keys no more is kept than a digest, of
+so many at a time: what lies behind them is for the next time.
 
     <base>.log.cleaned   being written; worth nothing after a crash
     <base>.log.swap      whole and synced; it takes the place of the segments it was made from, also after a crash
@@ -13,22 +17,27 @@ producer and of each file: from the one its sequence is known, from the other wh
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from functools import partial
+from hashlib import blake2b
+from typing import Any, NamedTuple
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Corrupt, Interrupted
 from chronik.core.log.index import RELATIVE_OFFSET_MAX
 from chronik.core.log.retention import last_time_ms
 from chronik.core.log.scan import SCAN_BYTES, headers, read_batch
 from chronik.core.log.segment import Segment
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import DELETE_HORIZON_BIT, TIMESTAMP_TYPE_BIT, BatchHeader
-from chronik.core.records.payload import Record, assemble, pack, walk, write_record
+from chronik.core.records.payload import Skimmed, assemble, pack, skim, unpacked, write_varint
+from chronik.core.records.steps import RECORDS_A_STEP, Steps, Work
 from chronik.core.types import Buffer
 
 CLEANED_SUFFIX = ".log.cleaned"
 SWAP_SUFFIX = ".log.swap"
 KEYS_MAX = 2_000_000
+DIGEST_BYTES = 32  # a key of so many bytes or more is known by its digest
 # How much is done in one step. A record, or 1,000 bytes of batch, counts as 1; it takes some microseconds.
 WORK_A_STEP = 1000
 
@@ -38,6 +47,8 @@ class Rewritten(NamedTuple):
 
     segments: list[Segment]
     path: str
+    clean_offset: int  # below it, all keys were known that later records of these segments have
+    tombstones_gone_below: int  # 0 if all are there
 
 
 def cleanable(
@@ -65,32 +76,35 @@ def clean(
     kept_offsets: frozenset[int],
     config: TopicConfig,
     now_ms: int,
-) -> Generator[Rewritten | File | None, None, None]:
-    """Write these segments anew, in small steps: None means that there is more to do, a file is to be synced first."""
+    tombstones_needed_from: int,
+    keys_max: int = KEYS_MAX,
+) -> Generator[Rewritten | File | Work[Any] | None, None, None]:
+    """Write these segments anew, in small steps: None means that there is more to do, a file is to be synced first, and
+    a `Work` can be done on a thread. Tombstones from `tombstones_needed_from` on stay, however old: a follower is on
+    its way to them. So do those whose keys were too many to know: what they replace stays too."""
     latest: dict[bytes, int] = {}
     known: list[Segment] = []
+    known_offset = clean_offset
     for segment in segments:
-        if len(latest) > KEYS_MAX:
+        if len(latest) > keys_max:
             break  # the rest is for the next time
-        if segment.end_offset > clean_offset:
-            done = 0
-            for header, batch, _ in _batches([segment]):
-                _note_keys(header, batch, latest)
-                done += _work(header)
-                if done >= WORK_A_STEP:
-                    done = 0
-                    yield None
         known.append(segment)
+        if segment.end_offset > clean_offset:
+            known_offset = yield from _note_segment(segment, clean_offset, latest, keys_max)
     horizon_ms = now_ms + config.delete_retention_ms
+    tombstones_end = min(tombstones_needed_from, known_offset)
     for group in _groups(known, config.segment_bytes):
         path = group[0].path + CLEANED_SUFFIX
         try:
             files.remove(path)
             target = files.open(path)
-            done = 0
+            done, gone_below = 0, 0
             for header, batch, is_last in _batches(group):
                 is_kept = is_last or header.last_offset in kept_offsets
-                rewritten = rewrite(header, batch, latest, is_kept, now_ms, horizon_ms)
+                drops_tombstones = _is_past_horizon(header, now_ms) and header.next_offset <= tombstones_end
+                if drops_tombstones:
+                    gone_below = header.next_offset
+                rewritten = yield from rewrite(header, batch, latest, is_kept, drops_tombstones, horizon_ms)
                 if rewritten is not None:
                     target.append((rewritten,))
                 done += _work(header)
@@ -99,9 +113,26 @@ def clean(
                     yield None
             yield target
             target.close()
-            yield Rewritten(group, path)
+            yield Rewritten(group, path, known_offset, gone_below)
         finally:
-            files.remove(path)  # nothing to remove when it was swapped in
+            with suppress(OSError):  # worth nothing, and removed the next time
+                files.remove(path)  # nothing to remove when it was swapped in
+
+
+def _note_segment(segment: Segment, clean_offset: int, latest: dict[bytes, int], keys_max: int) -> Steps[int]:
+    """Note which record is the latest of each key, until they are too many. Returns the offset up to which that is."""
+    done = 0
+    for header, batch, _ in _batches([segment]):
+        if header.last_offset < clean_offset:
+            continue
+        if len(latest) > keys_max:
+            return header.base_offset
+        yield from _note_keys(header, batch, latest)
+        done += _work(header)
+        if done >= WORK_A_STEP:
+            done = 0
+            yield None
+    return segment.end_offset
 
 
 def _work(header: BatchHeader) -> int:
@@ -135,57 +166,113 @@ def _groups(segments: list[Segment], segment_bytes: int) -> list[list[Segment]]:
     return groups
 
 
-def _records(header: BatchHeader, batch: bytes) -> list[Record] | None:
-    """The records that compaction may judge; None for a batch that stays as it is."""
-    if header.is_control or header.is_transactional:
-        return None  # which of them count is for the transaction to say
+def _is_judged(header: BatchHeader) -> bool:
+    """Whether compaction may judge its records. Which ones of a transaction count is for that to say."""
+    return not (header.is_control or header.is_transactional)
+
+
+def _known_as(key: bytes) -> bytes:
+    return key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
+
+
+def _note_keys(header: BatchHeader, batch: bytes, latest: dict[bytes, int]) -> Steps[None]:
+    if not _is_judged(header):
+        return
+    noted: dict[bytes, int] = {}  # counts only if all of it makes sense: else the batch stays as it is
     try:
-        return list(walk(batch))
+        records = yield from unpacked(batch, header)
+        for number, record in enumerate(skim(records, header), 1):
+            key = record.key_in(records)
+            if key is not None:
+                noted[_known_as(key)] = record.offset
+            if number % RECORDS_A_STEP == 0:
+                yield None
     except Corrupt:  # the checksum holds: it is what a producer sent, and nothing here can say what it means
-        return None
+        return
+    latest.update(noted)
 
 
-def _note_keys(header: BatchHeader, batch: bytes, latest: dict[bytes, int]) -> None:
-    for record in _records(header, batch) or ():
-        if record.key is not None:
-            latest[record.key] = record.offset
+class _Judgement(NamedTuple):
+    """What compaction makes of a batch."""
+
+    stays: bytearray  # for each record, 1 or 0
+    starts_horizon: bool  # a tombstone stays that was not met before
+    max_timestamp: int  # of those that stay
+
+
+def _judge(records: Buffer, header: BatchHeader, latest: dict[bytes, int], drops_tombstones: bool) -> Steps[_Judgement]:
+    stays = bytearray()
+    has_tombstone, max_timestamp = False, header.max_timestamp
+    newest: int | None = None
+    for number, record in enumerate(skim(records, header), 1):
+        is_kept, key = 1, record.key_in(records)
+        if key is not None:
+            is_tombstone = record.value_bytes < 0
+            is_replaced = latest.get(_known_as(key), -1) > record.offset
+            is_kept = 0 if is_replaced or (is_tombstone and drops_tombstones) else 1
+            has_tombstone = has_tombstone or bool(is_kept and is_tombstone)
+        stays.append(is_kept)
+        if is_kept and (newest is None or record.timestamp > newest):
+            newest = record.timestamp
+        if number % RECORDS_A_STEP == 0:
+            yield None
+    has_horizon = bool(header.attributes & DELETE_HORIZON_BIT)
+    if newest is not None and not header.attributes & TIMESTAMP_TYPE_BIT:
+        max_timestamp = newest
+    return _Judgement(stays, has_tombstone and not has_horizon, max_timestamp)
+
+
+def _is_past_horizon(header: BatchHeader, now_ms: int) -> bool:
+    return bool(header.attributes & DELETE_HORIZON_BIT) and now_ms >= header.base_timestamp
 
 
 def rewrite(
-    header: BatchHeader, batch: bytes, latest: dict[bytes, int], is_kept: bool, now_ms: int, horizon_ms: int
-) -> Buffer | None:
+    header: BatchHeader, batch: bytes, latest: dict[bytes, int], is_kept: bool, drops_tombstones: bool, horizon_ms: int
+) -> Steps[Buffer | None]:
     """The batch without what was replaced: the same bytes, fewer records, none but the header, or nothing at all."""
-    records = _records(header, batch)
-    if records is None:
+    if not _is_judged(header):
         return batch
-    has_horizon = bool(header.attributes & DELETE_HORIZON_BIT)
-    is_past_horizon = has_horizon and now_ms >= header.base_timestamp
-    stays = [
-        record
-        for record in records
-        if record.key is None
-        or (latest.get(record.key, -1) <= record.offset and not (record.value is None and is_past_horizon))
-    ]
-    starts_horizon = not has_horizon and any(r.value is None and r.key is not None for r in stays)
-    if len(stays) == len(records) and not starts_horizon:
-        return batch if records or is_kept else None
-    if not stays and not is_kept:
+    try:
+        records = yield from unpacked(batch, header)
+        judgement = yield from _judge(records, header, latest, drops_tombstones)
+    except Corrupt:  # as it was sent; nothing here can say what it means
+        return batch
+    count = judgement.stays.count(1)
+    if count == len(judgement.stays) and not judgement.starts_horizon:
+        return batch if count or is_kept else None
+    if not count and not is_kept:
         return None
-    attributes = header.attributes | (DELETE_HORIZON_BIT if starts_horizon else 0)
-    base_timestamp = horizon_ms if starts_horizon else header.base_timestamp
-    is_timed_by_log = bool(header.attributes & TIMESTAMP_TYPE_BIT)
-    body = bytearray()
-    for record in stays:
-        write_record(body, record, record.timestamp - base_timestamp, record.offset - header.base_offset)
     changed = header._replace(
-        attributes=attributes,
-        base_timestamp=base_timestamp,
-        max_timestamp=header.max_timestamp
-        if is_timed_by_log or not stays
-        else max(record.timestamp for record in stays),
-        record_count=len(stays),
+        attributes=header.attributes | (DELETE_HORIZON_BIT if judgement.starts_horizon else 0),
+        base_timestamp=horizon_ms if judgement.starts_horizon else header.base_timestamp,
+        max_timestamp=judgement.max_timestamp,
+        record_count=count,
     )
-    return assemble(pack(bytes(body), header.compression), changed)
+    body = yield from _written(records, header, judgement.stays, changed.base_timestamp)
+    packing = Work(partial(pack, body, header.compression))
+    if len(body) > WORK_A_STEP * 1000:
+        yield packing
+    return assemble(packing.result(), changed)
+
+
+def _written(records: Buffer, header: BatchHeader, stays: bytearray, base_timestamp: int) -> Steps[bytes]:
+    """The records that stay, with their times counted from `base_timestamp`. Keys, values and headers are copied."""
+    body = bytearray()
+    for number, record in enumerate(skim(records, header), 1):
+        if stays[number - 1]:
+            _write(body, records, record, record.timestamp - base_timestamp, record.offset - header.base_offset)
+        if number % RECORDS_A_STEP == 0:
+            yield None
+    return bytes(body)
+
+
+def _write(out: bytearray, records: Buffer, record: Skimmed, timestamp_delta: int, offset_delta: int) -> None:
+    head = bytearray(1)
+    write_varint(head, timestamp_delta)
+    write_varint(head, offset_delta)
+    write_varint(out, len(head) + record.end - record.body)
+    out += head
+    out += records[record.body : record.end]
 
 
 def swap_in(files: Files, segments: list[Segment], rewritten: Rewritten, now_ms: int) -> Segment:
@@ -197,15 +284,15 @@ def swap_in(files: Files, segments: list[Segment], rewritten: Rewritten, now_ms:
     swap_path = old[0].path + SWAP_SUFFIX
     for segment in old:
         segment.file.retire()
-    files.rename(rewritten.path, swap_path)
     try:
+        files.rename(rewritten.path, swap_path)
         _put_in_place(files, directory, swap_path, base_offset, [segment.base_offset for segment in old])
-    except OSError as problem:  # half of it is done: the next process does the other half
-        raise Corrupt(swap_path, f"compaction was interrupted: {problem}") from problem
-    new = Segment.inherit(files, directory, base_offset, end_offset, interval_bytes, now_ms)
-    size = new.size
-    new.forget()
-    new.relearn(0, size)
+        new = Segment.inherit(files, directory, base_offset, end_offset, interval_bytes, now_ms)
+        size = new.size
+        new.forget()
+        new.relearn(0, size)
+    except OSError as problem:  # half of it is done
+        raise Interrupted(f"{swap_path}: compaction", problem) from problem
     new.end_offset = end_offset
     segments[first : first + len(old)] = [new]
     return new

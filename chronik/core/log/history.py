@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
-from chronik.core.log.producers import BATCHES_KEPT, Producer, Producers, Written
+from chronik.core.log.producers import BATCHES_KEPT, Duplicate, Next, Producer, Producers, Written
 from chronik.core.log.scan import SCAN_BYTES, Found, headers, read_batch
 from chronik.core.log.segment import Segment
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader
 from chronik.core.records.control import read_marker
-from chronik.core.types import Buffer
+from chronik.core.types import NO_EPOCH, Buffer
 
 SNAPSHOTS_KEPT = 2  # the one in use, and one to fall back on
 RECALL_BYTES = 8 * 1024 * 1024
@@ -67,11 +67,12 @@ class Snapshots:
         self.offsets = tuple(offsets[-SNAPSHOTS_KEPT:])
         return file
 
-    def load(self, end_offset: int) -> tuple[Producers, int, list[str]]:
-        """The latest sound state at or below `end_offset`, the offset it is of, and what was damaged."""
+    def load(self, first_offset: int, end_offset: int) -> tuple[Producers, int, list[str]]:
+        """The latest sound state at or below `end_offset`, the offset it is of, and what was damaged. One of before the
+        first batch that there is would refuse what follows on batches that retention has taken: rather none."""
         damaged: list[str] = []
         self.drop_above(end_offset)
-        for offset in reversed(self.offsets):
+        for offset in reversed([kept for kept in self.offsets if kept >= first_offset]):
             producers = snapshot.decode(self._files.read_all(self.path(offset)))
             if producers is not None:
                 return producers, offset, damaged
@@ -107,10 +108,22 @@ def take_in(producers: Producers, header: BatchHeader, batch: Buffer) -> None:
         producers.end_transaction(header, marker.coordinator_epoch)
 
 
+def outcome_of(segments: Sequence[Segment], producers: Producers, header: BatchHeader) -> Next | Duplicate:
+    """What the producers' state says of this batch. What a snapshot forgot is looked up first."""
+    try:
+        return producers.check(header)
+    except Refused as refusal:
+        producer = producers.get(header.producer_id)
+        if refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER or producer is None or producer.is_recalled:
+            raise
+        recall(segments, producer)
+        return producers.check(header)
+
+
 def recall(segments: Sequence[Segment], producer: Producer) -> None:
     """Fill a producer's memory with the batches before the one its snapshot kept, as far as they are not far back."""
-    producer.is_recalled = True
     if not producer.batches:
+        producer.is_recalled = True
         return
     known_from, room_bytes = producer.batches[0].base_offset, RECALL_BYTES
     for segment in reversed(segments):
@@ -128,6 +141,7 @@ def recall(segments: Sequence[Segment], producer: Producer) -> None:
         room_bytes -= end - start
         if len(producer.batches) == BATCHES_KEPT or room_bytes <= 0:
             break
+    producer.is_recalled = True  # not before: what cannot be read now is recalled the next time
 
 
 def _batch_start(segment: Segment, position: int) -> int:
@@ -219,8 +233,12 @@ def _agree(epochs: Epochs, segments: Sequence[Segment], start_offset: int, has_g
     if not filled:
         return True
     last = filled[-1].locate(filled[-1].end_offset - 1)
+    if last is not None and start_offset >= filled[-1].end_offset and epochs.latest == NO_EPOCH:
+        return True  # everything was deleted, and with it the epochs
     if last is None or last.header.leader_epoch != epochs.latest:
         return False
+    if start_offset >= filled[-1].end_offset:
+        return True  # everything was deleted: the last epoch is all there is to know
     entries = epochs.entries
     if entries and entries[0].start_offset > start_offset and not has_gaps:
         return False

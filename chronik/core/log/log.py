@@ -10,35 +10,31 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Generator
 from contextlib import closing
-from typing import NamedTuple
+from typing import Any
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.admission import admit
-from chronik.core.log.compaction import Rewritten, clean, cleanable, finish_swaps, swap_in
+from chronik.core.log.appended import Appended
+from chronik.core.log.compaction import KEYS_MAX, Rewritten, clean, cleanable, finish_swaps, swap_in
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
-from chronik.core.log.history import Snapshots, load_epochs, recall, replay, take_in
-from chronik.core.log.producers import Duplicate, Next, Producers
+from chronik.core.log.history import Snapshots, load_epochs, outcome_of, replay, take_in
+from chronik.core.log.horizon import HORIZON_NAME, NOTHING_GONE, TombstoneHorizon
+from chronik.core.log.producers import Duplicate, Producers
 from chronik.core.log.recovery import NOTHING_TO_REPORT, RecoveryReport, Scanned, rescan
+from chronik.core.log.recovery_point import RecoveryPoint
 from chronik.core.log.retention import expired
 from chronik.core.log.scan import sound_batches
 from chronik.core.log.segment import SMALL_BYTES, Segment, Slice
-from chronik.core.log.times import TimedOffset, newest_record, record_at_time
+from chronik.core.log.slice_check import check_slice
+from chronik.core.log.times import Seen, TimedOffset, newest_record, record_at_time, sought
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader, stamp, stamp_append_time
+from chronik.core.records.steps import Steps, Work
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
 UNKNOWN_END = 2**63 - 1
-
-
-class Appended(NamedTuple):
-    """Where a batch stands now, or stood already when it is not new."""
-
-    base_offset: int
-    last_offset: int
-    log_append_time_ms: int = NO_TIMESTAMP
-    is_new: bool = True
 
 
 class Log:
@@ -57,8 +53,10 @@ class Log:
         "directory",
         "end_offset",
         "epochs",
+        "horizon",
         "producers",
         "recovery",
+        "recovery_point",
         "start_offset",
         "synced_offset",
     )
@@ -71,6 +69,7 @@ class Log:
         self.synced_offset = 0
         self.cuts = 0  # how often its end was cut off: a sync that began before says nothing of what stands there now
         self.epochs = Epochs()
+        self.horizon = TombstoneHorizon(files, directory)
         self.producers = Producers()
         self.recovery: RecoveryReport = NOTHING_TO_REPORT
         self._files = files
@@ -79,6 +78,7 @@ class Log:
         self._epochs_safe_at = 0  # their checkpoint is on disk once everything below this offset is
         self._clean_offset = 0  # below it every key has one record; not kept over restarts
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
+        self.recovery_point = RecoveryPoint()
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
         self._to_sync: list[tuple[int, File]] = []
 
@@ -98,23 +98,20 @@ class Log:
     ) -> Log:
         """The log in this directory as the last process left it; `log.recovery` says what had to be mended."""
         log = cls(files, directory, config)
+        log.recovery_point = RecoveryPoint(synced_offset)
         names = files.names(directory)
         if finish_swaps(files, directory, names):
             names = files.names(directory)
         bases = [int(name[:-4]) for name in names if name.endswith(".log")]
-        ends = [*bases[1:], UNKNOWN_END]
-        interval_bytes = config.index_interval_bytes
         log._segments = [
-            Segment.inherit(files, directory, base_offset, end_offset, interval_bytes, now_ms)
-            for base_offset, end_offset in zip(bases, ends, strict=False)
+            Segment.inherit(files, directory, base_offset, end_offset, config.index_interval_bytes, now_ms)
+            for base_offset, end_offset in zip(bases, [*bases[1:], UNKNOWN_END], strict=False)
         ]
         if log._segments:
             log._load(names, was_clean, synced_offset, log_start_offset)
-        if max(synced_offset, log_start_offset) > log.end_offset:
-            safe_offset = max(synced_offset, log_start_offset)
-            raise Corrupt(
-                directory, f"the log ends at offset {log.end_offset}, yet offsets below {safe_offset} were safe"
-            )
+        safe_offset = max(synced_offset, log_start_offset)
+        if safe_offset > log.end_offset:
+            raise Corrupt(directory, f"the log ends at offset {log.end_offset}, yet all below {safe_offset} was safe")
         return log
 
     def _load(self, names: list[str], was_clean: bool, synced_offset: int, log_start_offset: int) -> None:
@@ -127,26 +124,23 @@ class Log:
             except Corrupt:  # not as clean as it was said to be
                 was_clean = False
                 active.size = active.inherited_bytes
-        if was_clean and self._snapshots.latest != active.end_offset:
+        # What was offline had no part in an orderly stop: above its recovery point nothing is sure to be on disk.
+        if was_clean and (self._snapshots.latest != active.end_offset or synced_offset < active.end_offset):
             was_clean = False
         if not was_clean:
-            scanned = rescan(self._files, self._segments, synced_offset, self.config.may_have_gaps)
+            scanned = rescan(self._files, self._segments, synced_offset, self.config.may_have_gaps, log_start_offset)
         self.end_offset = self._segments[-1].end_offset
         self.start_offset = max(log_start_offset, self._segments[0].base_offset)
-        self.synced_offset = self.end_offset if was_clean else min(synced_offset, self.end_offset)
+        if HORIZON_NAME in names:
+            self.horizon.load(self.end_offset)
+        self.synced_offset = self.end_offset if was_clean else max(min(synced_offset, self.end_offset), 0)
         self._stored_end_offset = self.end_offset if was_clean else UNKNOWN_OFFSET
         for segment in scanned.closed:
             self._to_sync.append((segment.end_offset, segment.file))
             self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
-        self.epochs, mended = load_epochs(
-            self._files,
-            self.directory,
-            self._segments,
-            self.start_offset,
-            self.end_offset,
-            was_clean=was_clean,
-            has_gaps=self.config.may_have_gaps,
-        )
+        where = self._files, self.directory, self._segments, self.start_offset, self.end_offset
+        has_gaps = self.config.may_have_gaps
+        self.epochs, mended = load_epochs(*where, was_clean=was_clean, has_gaps=has_gaps)
         if self.epochs.entries and not self.config.may_have_gaps:
             self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
         self._epochs_safe_at = 0 if was_clean and not mended else UNKNOWN_END
@@ -158,7 +152,7 @@ class Log:
         )
 
     def _load_producers(self) -> list[str]:
-        self.producers, offset, damaged = self._snapshots.load(self.end_offset)
+        self.producers, offset, damaged = self._snapshots.load(self._segments[0].base_offset, self.end_offset)
         replay(self._segments, self.producers, max(offset, self._segments[0].base_offset))
         return damaged
 
@@ -189,10 +183,8 @@ class Log:
             segment.file.close()
 
     def abandon(self) -> None:
-        """Let go of the files and store nothing: what is in them is not wanted any more.
-
-        An answer on its way may still name them, and their paths may soon be those of a new topic's.
-        """
+        """Let go of the files and store nothing: what is in them is not wanted any more. An answer on its way may still
+        name them, and their paths may soon be those of a new topic's."""
         for file in (*(segment.file for segment in self._segments), *(file for _, file in self._to_sync)):
             file.retire()
 
@@ -204,9 +196,9 @@ class Log:
         Who sent it and what it is, the write, and what is remembered of it are one step: nothing comes between.
         """
         config = self.config
-        admit(batch, header, config, now_ms)
+        admit(header, config, now_ms)
         if header.producer_id >= 0:
-            match self._outcome(header):
+            match outcome_of(self._segments, self.producers, header):
                 case Duplicate(base_offset, last_offset, timestamp):
                     time_ms = timestamp if config.is_timed_by_log else NO_TIMESTAMP
                     return Appended(base_offset, last_offset, time_ms, is_new=False)
@@ -226,24 +218,16 @@ class Log:
             self.producers.advance(header, base_offset, timestamp)
         return Appended(base_offset, last_offset, append_time_ms)
 
-    def _outcome(self, header: BatchHeader) -> Next | Duplicate:
-        """What the producers' state says of this batch. What a snapshot forgot is looked up first."""
-        try:
-            return self.producers.check(header)
-        except Refused as refusal:
-            producer = self.producers.get(header.producer_id)
-            if refusal.code != Code.OUT_OF_ORDER_SEQUENCE_NUMBER or producer is None or producer.is_recalled:
-                raise
-            recall(self._segments, producer)
-            return self.producers.check(header)
-
-    def append_as_follower(self, batches: Buffer, now_ms: int) -> Appended:
-        """Take batches as the leader has them. They must be sound, and begin where this log ends."""
+    def append_as_follower(self, batches: Buffer, now_ms: int, leader_horizon: int = NOTHING_GONE) -> Appended:
+        """Take batches as the leader has them. They must be sound, and begin where this log ends. What the leader's
+        tombstones took away, an empty log takes over with them."""
         is_empty = self.end_offset == self.start_offset
         found = list(sound_batches(batches, self.directory, floor_offset=0 if is_empty else self.end_offset))
         if not found:
             raise ValueError("no batches")
         first = found[0].header
+        if is_empty:
+            self.horizon.advance(leader_horizon)
         if is_empty and first.base_offset < self.end_offset <= first.last_offset:
             self._begin_at(first.base_offset, now_ms)  # the leader's log starts in the middle of a batch
         if first.base_offset != self.end_offset and not self.config.may_have_gaps:
@@ -273,6 +257,7 @@ class Log:
     def _roll(self, now_ms: int) -> Segment:
         """Close the active segment and begin the next, whose file comes with its first batch."""
         active, end_offset = self._segments[-1], self.end_offset
+        active.file.truncate(active.size)  # what a failed append left would stand between this segment and the next
         beside = [*active.write_indexes(), self._snapshots.write(end_offset, self.producers)]
         self._to_sync.append((end_offset, active.file))
         # They are written after the last batch: only a sync that has seen a later one has surely seen them.
@@ -312,16 +297,20 @@ class Log:
         if all(file.path != known.path for _, known in self._to_sync):
             self._to_sync.append((self.end_offset + 1, file))
 
+    def is_on_disk(self, end_offset: int) -> bool:
+        """Everything below was synced. False when that counts only after the recovery point has been stored."""
+        self.recovery_point.offset = end_offset
+        return self.recovery_point.covers(self._segments)
+
     def mark_synced(self, end_offset: int) -> None:
         """Everything below `end_offset` has been synced; not to be said of a sync that began before a cut (`cuts`)."""
         if end_offset > self.synced_offset:
             self.synced_offset = min(end_offset, self.end_offset)
         if self._to_sync:
-            done = [file for needed, file in self._to_sync if needed <= self.synced_offset]
-            self._to_sync = [(needed, file) for needed, file in self._to_sync if needed > self.synced_offset]
-            for file in done:
-                if not file.path.endswith(".log"):  # segments may be read; what stands beside them is done with
+            for needed, file in self._to_sync:  # segments may be read; what stands beside them is done with
+                if needed <= self.synced_offset and not file.path.endswith(".log"):
                     file.close()
+            self._to_sync = [(needed, file) for needed, file in self._to_sync if needed > self.synced_offset]
 
     # --- reading
 
@@ -339,9 +328,8 @@ class Log:
             found = segment.locate(start_offset) if segment.size else None
             if found is None:
                 if segment.end_offset > start_offset and not self.config.may_have_gaps:
-                    raise Corrupt(
-                        segment.file.path, f"no batch for offset {start_offset}, the log ends at {self.end_offset}"
-                    )
+                    problem = f"no batch for offset {start_offset}, the log ends at {self.end_offset}"
+                    raise Corrupt(segment.file.path, problem)
                 continue
             return segment.plan(found, bound_offset, max_bytes, at_least_one)
         return None
@@ -351,26 +339,18 @@ class Log:
 
     def check_slice(self, plan: Slice, content: Buffer) -> None:
         """Raise Corrupt unless these bytes are the batches that were planned, as they were written."""
-        where = plan.file.path
-        if len(content) != plan.length:
-            raise Corrupt(where, f"{plan.length} bytes wanted at {plan.position}, {len(content)} are there")
-        next_offset = plan.start_offset
-        for position, header in sound_batches(content, where, plan.position, plan.start_offset):
-            # Below the log start, which may have moved on since this was planned, epochs are forgotten.
-            known_offset = max(header.base_offset, self.start_offset)
-            if known_offset <= header.last_offset and header.leader_epoch != self.epochs.at(known_offset):
-                raise Corrupt(f"{where} at {position}", f"leader epoch {header.leader_epoch} is not of this offset")
-            next_offset = header.next_offset
-        if next_offset > plan.next_offset or (next_offset < plan.next_offset and not self.config.may_have_gaps):
-            raise Corrupt(where, f"ends at offset {next_offset} where {plan.next_offset} was planned")
+        check_slice(plan, content, self.epochs, self.start_offset, has_gaps=self.config.may_have_gaps)
 
-    def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
+    def offset_for_time(self, timestamp: int, bound_offset: int) -> Steps[TimedOffset | None]:
         """The first record of this time or later that lies below `bound_offset`."""
-        return record_at_time(self._segments, timestamp, self.start_offset, bound_offset)
+        return sought(self._seen, lambda segments, start: record_at_time(segments, timestamp, start, bound_offset))
 
-    def offset_of_max_timestamp(self, bound_offset: int) -> TimedOffset | None:
+    def offset_of_max_timestamp(self, bound_offset: int) -> Steps[TimedOffset | None]:
         """The first of the records with the latest time below `bound_offset`."""
-        return newest_record(self._segments, self.start_offset, bound_offset)
+        return sought(self._seen, lambda segments, start: newest_record(segments, start, bound_offset))
+
+    def _seen(self) -> Seen:
+        return Seen(tuple(self._segments), self.start_offset, self.cuts)
 
     @property
     def is_begun(self) -> bool:
@@ -383,55 +363,70 @@ class Log:
     # --- letting go
 
     def advance_start(self, offset: int) -> None:
-        """Move the log start up; segments wholly below it go."""
+        """Move the log start up. The files below it go later (`remove_below`)."""
         if not self.start_offset <= offset <= self.end_offset:
-            raise Refused(
-                Code.OFFSET_OUT_OF_RANGE, f"offset {offset}, the log has {self.start_offset} to {self.end_offset}"
-            )
+            problem = f"offset {offset}, the log has {self.start_offset} to {self.end_offset}"
+            raise Refused(Code.OFFSET_OUT_OF_RANGE, problem)
         self.start_offset = offset
-        self._remove([segment for segment in self._segments[:-1] if segment.end_offset <= offset])
+        self.epochs.advance(offset)
 
-    def delete_expired(self, now_ms: int, high_watermark: int) -> list[str]:
-        """Remove the segments that retention lets go, and say which and why."""
+    def expire(self, now_ms: int, high_watermark: int) -> list[str]:
+        """Move the log start over the segments that retention lets go, and say which and why."""
         gone = expired(self._segments, self.config, self.start_offset, high_watermark, now_ms)
-        active = self._segments[-1] if self._segments else None
-        self._remove([segment for segment, _ in gone if segment is not active])
-        if gone and gone[-1][0] is active:
+        self.advance_start(gone[-1][0].end_offset if gone else self.start_offset)
+        return [f"{segment.file.path}: {reason}" for segment, reason in gone]
+
+    def remove_below(self, offset: int, now_ms: int) -> int:
+        """Remove the segments wholly below the log start and `offset`, and say how many. That start should be on disk:
+        a power cut may bring some of the files back, and only a log that starts behind them has no hole then."""
+        offset, active = min(offset, self.start_offset), self._segments[-1] if self._segments else None
+        gone = [one for one in self._segments if one.end_offset <= offset and (one.size or one is not active)]
+        self._remove([segment for segment in gone if segment is not active])
+        if active is not None and active in gone:
             # The name of the new file is what tells the next process where the log ended.
             self._files.replace(self._roll(now_ms).file.path, b"")
             self._remove([active])
-        return [f"{segment.file.path}: {reason}" for segment, reason in gone]
+        return len(gone)
 
     def _remove(self, segments: list[Segment]) -> None:
-        self._forget_unsynced(segments)
-        for segment in segments:  # the oldest first, so that a crash leaves no hole
-            segment.remove()
-            self._segments.remove(segment)
-        if self._segments:
-            self.start_offset = max(self.start_offset, self._segments[0].base_offset)
-        self.epochs.advance(self.start_offset)
+        try:
+            for segment in segments:  # the oldest first, so that a crash leaves no hole
+                segment.remove()
+                self._segments.remove(segment)
+                self._forget_unsynced([segment])
+        finally:  # as far as it came
+            if self._segments:
+                self.start_offset = max(self.start_offset, self._segments[0].base_offset)
+            self.epochs.advance(self.start_offset)
 
-    def compact(self, now_ms: int, high_watermark: int) -> Generator[File | None, None, None]:
+    def compact(
+        self, now_ms: int, high_watermark: int, tombstones_needed_from: int = UNKNOWN_END, keys_max: int = KEYS_MAX
+    ) -> Generator[File | Work[Any] | None, None, None]:
         """Drop records that later ones with the same key replace, where enough has been written since the last time.
 
         Each step is short; the caller lets others run between them. When a step gives a file, it must be synced before
-        the next. A read that was planned before a step may fail after it (`is_current`).
+        the next; a `Work` may be done on a thread. A read that was planned before a step may fail after it
+        (`is_current`). A cut ends it: other batches may stand since where it read, and what it wrote of the old ones
+        must not come back.
         """
+        cuts = self.cuts
         run = cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
         last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
         if not run:
             return
-        with closing(clean(self._files, run, self._clean_offset, last_offsets, self.config, now_ms)) as steps:
+        settings = (self.config, now_ms, tombstones_needed_from, keys_max)
+        with closing(clean(self._files, run, self._clean_offset, last_offsets, *settings)) as steps:
             for step in steps:
                 if isinstance(step, Rewritten):
+                    self.horizon.advance(step.tombstones_gone_below)
                     new = swap_in(self._files, self._segments, step, now_ms)
                     self._forget_unsynced(step.segments)
                     self._to_sync += [(new.end_offset + 1, file) for file in new.write_indexes()]
-                    self._clean_offset = max(self._clean_offset, new.end_offset)
+                    self._clean_offset = max(self._clean_offset, min(new.end_offset, step.clean_offset))
                     run = [segment for segment in run if segment not in step.segments]
                 yield None if isinstance(step, Rewritten) else step
-                if any(segment not in self._segments for segment in run):
-                    return  # retention was quicker
+                if self.cuts != cuts or any(segment not in self._segments for segment in run):
+                    return  # a cut or retention was quicker
 
     def is_current(self, plan: Slice) -> bool:
         """Whether what was planned can still be read: retention or compaction may have taken the file away."""
@@ -439,11 +434,15 @@ class Log:
 
     def was_cut_since(self, plan: Slice) -> bool:
         """Whether the end of its file was cut off after it was planned: other batches may stand there now, or none."""
-        return any(segment.file is plan.file and segment.cuts != plan.cuts for segment in self._segments)
+        if not self.cuts or not self._segments:
+            return False
+        segment = self._segments[self._place_of(plan.start_offset)]
+        return segment.file is plan.file and segment.cuts != plan.cuts
 
     def expect_cut(self, end_offset: int) -> None:
         """What lies above is to go. That must be on disk before it does: to end below `synced_offset` is damage."""
         self.synced_offset = min(self.synced_offset, end_offset)
+        self.recovery_point.cut(end_offset)
         self.start_offset = min(self.start_offset, end_offset)
         self.cuts += 1
 
@@ -455,18 +454,20 @@ class Log:
             self.reset_to(end_offset)
             return
         place = self._place_of(end_offset)
-        self._forget_unsynced(self._segments[place + 1 :])
-        while len(self._segments) > place + 1:
-            self._segments.pop().remove()
-        active = self._segments[-1]
-        active.truncate(end_offset)
-        self.end_offset = active.end_offset
-        self.expect_cut(self.end_offset)  # which may be below the start, in the middle of a batch: then all is gone
-        self._clean_offset = min(self._clean_offset, self.end_offset)
-        self._stored_end_offset = UNKNOWN_OFFSET
-        self._to_sync = [(min(needed, self.end_offset), file) for needed, file in self._to_sync]
-        self.epochs.truncate(self.end_offset)
-        self._store_epochs(self.end_offset, sync=True)
+        try:
+            while len(self._segments) > place + 1:
+                self._segments[-1].remove()
+                self._forget_unsynced([self._segments.pop()])
+            self._segments[-1].truncate(end_offset)
+        finally:  # as far as it came
+            self.end_offset = end_offset = self._segments[-1].end_offset
+            self.expect_cut(end_offset)  # which may be below the start, in the middle of a batch: then all is gone
+            self._clean_offset = min(self._clean_offset, end_offset)
+            self._stored_end_offset = UNKNOWN_OFFSET
+            self._to_sync = [(min(needed, end_offset), file) for needed, file in self._to_sync]
+            self.epochs.truncate(end_offset)
+        self._store_epochs(end_offset, sync=True)
+        self.horizon.cut(end_offset)
         self._load_producers()
 
     def reset_to(self, offset: int, now_ms: int = 0) -> None:
@@ -476,13 +477,16 @@ class Log:
         self._snapshots.drop_above(UNKNOWN_OFFSET)
         self.producers, self.epochs = Producers(), Epochs()
         self._store_epochs(offset, sync=True)
+        self.horizon.cut(NOTHING_GONE)
 
     def _begin_at(self, offset: int, now_ms: int) -> None:
         """Let go of all segments and have an empty one at `offset`."""
         self._forget_unsynced(self._segments)
         while self._segments:  # the oldest first, so that a crash leaves no hole
-            self._segments.pop(0).remove()
+            self._segments[0].remove()
+            self._segments.pop(0)
         self.end_offset = self.synced_offset = offset
+        self.recovery_point.cut(offset)
         self.cuts += 1
         self._to_sync = [(min(needed, offset + 1), file) for needed, file in self._to_sync]
         self._segments.append(self._new_segment(now_ms))
@@ -494,7 +498,3 @@ class Log:
         paths = tuple(segment.path for segment in segments)
         if paths and self._to_sync:
             self._to_sync = [(needed, file) for needed, file in self._to_sync if not file.path.startswith(paths)]
-
-    def expire_producers(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers that have been silent for so long, and say how many."""
-        return self.producers.expire(now_ms, expiration_ms)

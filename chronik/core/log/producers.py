@@ -4,6 +4,10 @@
 comes between. The last five batches of a producer are remembered, because that many may be under way at once: a
 retry of any of them is answered with its first offsets.
 
+A producer is forgotten when it has written nothing here for so long, by the clock of this node: the times in its
+records are its own business, and a backfill's are old. After a restart or a change of leaders the time begins anew.
+Where there are too many, those go that have been silent longest: a retry of theirs would be written twice.
+
 Of a producer nothing is known of, any batch may be the first. Unless an earlier one was put off (`put_off`): those
 that were under way behind it must not overtake it.
 """
@@ -12,6 +16,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from heapq import nsmallest
 from typing import NamedTuple
 
 from chronik.core.errors import Code, Refused
@@ -19,6 +24,8 @@ from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
 from chronik.core.types import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, UNKNOWN_OFFSET
 
 BATCHES_KEPT = 5
+# Of a partition. Each takes about a kilobyte, and any client can have as many ids as it asks for.
+PRODUCERS_KEPT = 10_000
 PUT_OFF_KEPT = 1000  # producers; each is kept until it is heard of again, and some never are
 SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
 
@@ -57,9 +64,11 @@ class Producer:
         "batches",
         "coordinator_epoch",
         "epoch",
+        "has_written",
         "is_recalled",
         "last_timestamp",
         "producer_id",
+        "silent_since_ms",
         "transaction_start_offset",
     )
 
@@ -67,10 +76,13 @@ class Producer:
         self.producer_id = producer_id
         self.epoch = epoch
         self.coordinator_epoch = -1
-        self.last_timestamp = NO_TIMESTAMP
+        self.last_timestamp = NO_TIMESTAMP  # of its records, as it says itself
+        self.has_written = True  # since it was last asked who is silent; or it was just loaded
+        self.silent_since_ms = 0  # by this node's monotonic clock; counts while it has not written
         self.transaction_start_offset = UNKNOWN_OFFSET
         self.batches: deque[Written] = deque(maxlen=BATCHES_KEPT)
-        # A snapshot keeps the last batch only. Until the others are recalled from the log, a retry may look like a gap.
+        # A snapshot of Kafka's has the last batch only. Until the others are recalled from the log, a retry may look
+        # like a gap.
         self.is_recalled = True
 
     @property
@@ -81,9 +93,10 @@ class Producer:
 class Producers:
     """The producers of one partition."""
 
-    __slots__ = ("_by_id", "_put_off")
+    __slots__ = ("_by_id", "_kept_max", "_put_off")
 
-    def __init__(self, producers: Iterable[Producer] = ()) -> None:
+    def __init__(self, producers: Iterable[Producer] = (), kept_max: int = PRODUCERS_KEPT) -> None:
+        self._kept_max = kept_max
         self._by_id = {producer.producer_id: producer for producer in producers}
         self._put_off: dict[int, tuple[int, int]] = {}  # epoch and sequence of what an unknown producer must send again
 
@@ -102,7 +115,7 @@ class Producers:
         producer = self._by_id.get(header.producer_id)
         # Nothing known (new, or expired): any sequence is a beginning, as in Kafka since 2.0.
         if producer is None:
-            self._check_not_overtaking(header)
+            self.check_not_overtaking(header)
             return NEXT
         sequence = header.base_sequence
         if header.producer_epoch != producer.epoch:
@@ -131,7 +144,8 @@ class Producers:
             if len(put_off) > PUT_OFF_KEPT:
                 del put_off[next(iter(put_off))]
 
-    def _check_not_overtaking(self, header: BatchHeader) -> None:
+    def check_not_overtaking(self, header: BatchHeader) -> None:
+        """Refuse what follows on a batch that was put off here and has not come to this log since."""
         epoch, sequence = self._put_off.get(header.producer_id, (NO_EPOCH, 0))
         if epoch == header.producer_epoch and header.base_sequence > sequence:
             raise Refused(
@@ -155,7 +169,7 @@ class Producers:
         """Take in a batch that is in the log now. Cannot fail: the write has happened."""
         producer = self._by_id.get(header.producer_id)
         if producer is None:
-            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+            producer = self._add(header)
             self._put_off.pop(header.producer_id, None)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
@@ -166,6 +180,7 @@ class Producers:
             Written(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp)
         )
         producer.last_timestamp = timestamp
+        producer.has_written = True
         if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start_offset < 0:
             producer.transaction_start_offset = base_offset
 
@@ -173,22 +188,40 @@ class Producers:
         """Take in a marker (commit or abort) that is in the log now."""
         producer = self._by_id.get(header.producer_id)
         if producer is None:
-            producer = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+            producer = self._add(header)
         elif producer.epoch != header.producer_epoch:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
             producer.is_recalled = True
         producer.coordinator_epoch = coordinator_epoch
         producer.last_timestamp = header.max_timestamp
+        producer.has_written = True
         producer.transaction_start_offset = UNKNOWN_OFFSET
 
-    def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget who has been silent for too long, and say how many. An open transaction keeps its producer."""
-        gone = [
-            producer.producer_id
-            for producer in self._by_id.values()
-            if producer.transaction_start_offset < 0 and now_ms - producer.last_timestamp >= expiration_ms
-        ]
+    def _add(self, header: BatchHeader) -> Producer:
+        if len(self._by_id) >= self._kept_max:
+            # A tenth at once: to look for the longest silent at each new one would cost more the more there are.
+            idle = (producer for producer in self._by_id.values() if producer.transaction_start_offset < 0)
+            for producer in nsmallest(max(self._kept_max // 10, 1), idle, key=_last_offset):
+                del self._by_id[producer.producer_id]
+        added = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        return added
+
+    def expire(self, monotonic_ms: int, expiration_ms: int) -> int:
+        """Forget those that have written nothing for so long, and say how many. An open transaction keeps its producer.
+
+        Asked now and then: one that has written since the last time is silent from now on."""
+        gone: list[int] = []
+        for producer in self._by_id.values():
+            if producer.has_written:
+                producer.has_written, producer.silent_since_ms = False, monotonic_ms
+            elif producer.transaction_start_offset < 0 and monotonic_ms - producer.silent_since_ms >= expiration_ms:
+                gone.append(producer.producer_id)
         for producer_id in gone:
             del self._by_id[producer_id]
         return len(gone)
+
+
+def _last_offset(producer: Producer) -> int:
+    """Where its last batch is: the earlier, the longer it has been silent."""
+    return producer.batches[-1].last_offset if producer.batches else UNKNOWN_OFFSET

@@ -1,9 +1,12 @@
 """Finding out where a log ends after a node that did not shut down in order.
 
 What stands at and above the recovery point is read and checked batch by batch. A write that was torn is the last
-thing in the log: it is copied to a side file `<segment>.cut`, cut off and reported. Anything else that does not
-check out is damage to what was once whole, perhaps acknowledged: nothing is cut, `Corrupt` takes the replica offline.
-Indexes and producer snapshots are made anew where they are missing or wrong.
+thing in the log: it is copied to a side file `<segment>.cut`, cut off and reported. So is what stands in later
+segments: nothing of it counted yet (`recovery_point`). Anything else that does not check out is damage to what was
+once whole, perhaps acknowledged: nothing is cut, `Corrupt` takes the replica offline. What is sound is written again,
+in its place: if the last process died of a sync that failed, or before one could have told it, the system has those
+bytes in memory and takes them for written, and no sync would put them on disk. Indexes and producer snapshots are made
+anew where they are missing or wrong.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from chronik.core.errors import Corrupt
 from chronik.core.log.scan import SCAN_BYTES, Found, headers, sound_batch_after, sound_headers
 from chronik.core.log.segment import Segment
 from chronik.core.ports import Files
+from chronik.core.types import UNKNOWN_OFFSET
 
 CUT_SUFFIX = ".cut"
 
@@ -48,11 +52,21 @@ class RecoveryReport:
 NOTHING_TO_REPORT = RecoveryReport()
 
 
-def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: bool) -> Scanned:
+def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: bool, log_start_offset: int) -> Scanned:
+    """As `_rescan`, but for what lies wholly below the log start: removed in part, it need not hang together."""
+    below = [segment for segment in segments[:-1] if segment.end_offset <= log_start_offset]
+    above = segments[len(below) :]
+    scanned = _rescan(files, above, synced_offset, has_gaps)
+    segments[:] = below + above
+    return scanned
+
+
+def _rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: bool) -> Scanned:
     """Learn the segments that end at or above the recovery point anew, and cut a torn tail.
 
     A segment that ends right there is among them: its index files may not have been synced. So is the last one with
-    anything in it: what an empty one behind it says of its end may be of an earlier life.
+    anything in it: what an empty one behind it says of its end may be of an earlier life. A recovery point that is not
+    known is UNKNOWN_OFFSET.
     """
     scanned = Scanned()
     first = next((i for i, s in enumerate(segments) if s.end_offset >= synced_offset), len(segments) - 1)
@@ -63,24 +77,26 @@ def rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps: 
         segment.forget()
         # Only compaction leaves gaps, and it leaves the last segment alone.
         is_contiguous = not has_gaps and place == len(segments) - 1
-        problem = _learn_sound(segment, size, synced_offset, is_contiguous, scanned)
-        if problem is None and not has_gaps:
-            _refuse_hole(segments, place)
+        problem = _learn_sound(segment, size, synced_offset, is_contiguous, scanned) or _hole(segments, place)
+        if problem is not None and segment.end_offset < synced_offset and segment.size == size and has_gaps:
+            problem = None
         if problem is not None:
             _refuse_damage(problem, segments, place, size, synced_offset)
+            _cut_later(files, segments, place, scanned)
             _cut(files, segment, size, scanned)
-    scanned.dropped = _drop_strays(segments, first)
+            break
+    scanned.dropped += _drop_strays(segments, first)
     scanned.closed = segments[first:-1]
     return scanned
 
 
-def _refuse_hole(segments: list[Segment], place: int) -> None:
+def _hole(segments: list[Segment], place: int) -> Corrupt | None:
     """A file that was cut between two batches looks sound, but the log goes on behind it."""
     segment, later = segments[place], [later for later in segments[place + 1 :] if later.size]
     if later and segment.end_offset < later[0].base_offset:
-        raise Corrupt(
-            segment.file.path, f"ends at offset {segment.end_offset}, the next begins at {later[0].base_offset}"
-        )
+        problem = f"ends at offset {segment.end_offset}, the next begins at {later[0].base_offset}"
+        return Corrupt(segment.file.path, problem)
+    return None
 
 
 def _learn_sound(
@@ -107,7 +123,7 @@ def _batches(segment: Segment, size: int, synced_offset: int) -> Iterator[Found]
                 break
             yield found
             position, floor_offset = found.position + found.header.size_bytes, found.header.next_offset
-    yield from sound_headers(segment.file, position, size, floor_offset=floor_offset)
+    yield from sound_headers(segment.file, position, size, floor_offset=floor_offset, writes_again=True)
 
 
 def _refuse_damage(problem: Corrupt, segments: list[Segment], place: int, size: int, synced_offset: int) -> None:
@@ -115,7 +131,7 @@ def _refuse_damage(problem: Corrupt, segments: list[Segment], place: int, size: 
     segment = segments[place]
     if segment.end_offset < synced_offset:
         raise Corrupt(problem.where, f"{problem.what}; offsets below {synced_offset} had been synced")
-    if any(later.size for later in segments[place + 1 :]):
+    if synced_offset == UNKNOWN_OFFSET and any(later.size for later in segments[place + 1 :]):
         raise Corrupt(problem.where, f"{problem.what}; and it is not the last segment")
     sound = sound_batch_after(segment.file, segment.size, size, segment.end_offset)
     if sound is not None:
@@ -123,9 +139,22 @@ def _refuse_damage(problem: Corrupt, segments: list[Segment], place: int, size: 
         raise Corrupt(problem.where, f"{problem.what}; yet {where}, so this is no torn write")
 
 
+def _cut_later(files: Files, segments: list[Segment], place: int, scanned: Scanned) -> None:
+    """Put aside the segments behind a torn one, the last first: a crash in between leaves as much to do."""
+    while len(segments) > place + 1:
+        later = segments.pop()
+        files.rename(later.file.path, later.path + CUT_SUFFIX)
+        later.remove()
+        scanned.cut_bytes += later.size
+        scanned.dropped += 1
+
+
 def _cut(files: Files, segment: Segment, size: int, scanned: Scanned) -> None:
     """Take the torn tail off, after a copy of it is safe."""
     start = segment.size
+    scanned.cut_from_offset = segment.end_offset
+    if start == size:
+        return
     aside = files.open(segment.path + CUT_SUFFIX)
     for position in range(start, size, SCAN_BYTES):
         aside.append((segment.file.read(position, min(SCAN_BYTES, size - position)),))
@@ -135,7 +164,6 @@ def _cut(files: Files, segment: Segment, size: int, scanned: Scanned) -> None:
     segment.file.sync()
     segment.inherited_bytes = start
     scanned.cut_bytes += size - start
-    scanned.cut_from_offset = segment.end_offset
 
 
 def _drop_strays(segments: list[Segment], first: int) -> int:

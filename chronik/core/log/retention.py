@@ -1,4 +1,4 @@
-"""Which segments a log may let go: too old, too much, or wholly below the log start."""
+"""Which segments a log may let go: too old, or too much."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ def expired(
 ) -> list[tuple[Segment, str]]:
     """The oldest segments that can go, each with the reason. Nothing at or above the high watermark ever goes."""
     deletes = "delete" in config.cleanup_policy
+    segments = [segment for segment in segments if segment.end_offset > start_offset]  # the others are gone already
     surplus_bytes = sum(segment.size for segment in segments) - config.retention_bytes
     gone: list[tuple[Segment, str]] = []
     for segment in segments:
         if segment.end_offset > high_watermark or segment.size == 0:
             break
-        if segment.end_offset <= start_offset:
-            reason = "below the log start"
-        elif deletes and 0 <= config.retention_ms < now_ms - last_time_ms(segment):
+        if deletes and 0 <= config.retention_ms < now_ms - last_time_ms(segment):
             reason = f"older than retention.ms={config.retention_ms}"
         elif deletes and config.retention_bytes >= 0 and surplus_bytes >= segment.size:
             reason = f"more than retention.bytes={config.retention_bytes}"

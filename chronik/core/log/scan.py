@@ -93,8 +93,10 @@ def read_batch(file: File, found: Found) -> bytes:
     return batch
 
 
-def sound_headers(file: File, position: int, end: int, *, floor_offset: int = 0) -> Iterator[Found]:
-    """As `headers`, with every checksum verified."""
+def sound_headers(
+    file: File, position: int, end: int, *, floor_offset: int = 0, writes_again: bool = False
+) -> Iterator[Found]:
+    """As `headers`, with every checksum verified; the very bytes that were verified are written again if need be."""
     chunk, chunk_start = b"", position
     while position < end:
         at = position - chunk_start
@@ -108,8 +110,11 @@ def sound_headers(file: File, position: int, end: int, *, floor_offset: int = 0)
         if problem is not None:
             raise Corrupt(f"{file.path} at {position}", problem)
         header = read_header(chunk, at)
-        if not crc_holds(memoryview(chunk)[at : at + header.size_bytes], header.crc):
+        batch = memoryview(chunk)[at : at + header.size_bytes]
+        if not crc_holds(batch, header.crc):
             raise Corrupt(f"{file.path} at {position}", _checksum_problem(header))
+        if writes_again:
+            file.write_again(position, batch)
         yield Found(position, header)
         floor_offset = header.next_offset
         position += header.size_bytes

@@ -202,17 +202,17 @@ class Segment:
         found = self.locate(end_offset) if self.size else None
         if found is None:
             return
+        left = self._learned_up_to(found.position)  # first: what can fail has failed before anything is changed
         self.cuts += 1  # even if the cut fails: nothing of what was planned before can be relied on
         self.file.truncate(found.position)
-        self.forget()
-        self.relearn(0, found.position)
+        self._take_over(left)
         self.inherited_bytes = min(self.inherited_bytes, self.size)
 
     def remove(self) -> None:
-        """Take the segment off the disk."""
-        self.file.retire()
-        for suffix in (".log", ".index", ".timeindex"):
+        """Take the segment off the disk. On OSError it is still there, and can be read."""
+        for suffix in (".index", ".timeindex", ".log"):
             self._files.remove(self.path + suffix)
+        self.file.retire()
 
     # --- planning a read
 
@@ -343,6 +343,22 @@ class Segment:
         index, _ = self.rebuild(".index")
         at = index.floor(last_offset)
         return at[1] if at is not None else 0
+
+    def _learned_up_to(self, position: int) -> Segment:
+        """This segment as it would be known if its file ended there."""
+        directory, _, _ = self.path.rpartition("/")
+        fresh = Segment(self._files, directory, self.base_offset, self.interval_bytes, self.created_ms)
+        fresh.file = self.file
+        fresh.relearn(0, position)
+        return fresh
+
+    def _take_over(self, fresh: Segment) -> None:
+        """Know of the file's content what the other knows of it."""
+        self.size, self.end_offset = fresh.size, fresh.end_offset
+        self._bytes_since_entry, self._first_timestamp = fresh._bytes_since_entry, fresh._first_timestamp
+        self._max_timestamp, self._offset_of_max = fresh._max_timestamp, fresh._offset_of_max
+        self._index, self._times = fresh._index, fresh._times
+        self._recent_offsets, self._recent_positions = fresh._recent_offsets, fresh._recent_positions
 
     def rebuild(self, suffix: str) -> tuple[OffsetIndex, TimeIndex]:
         """Make both indexes anew from the batches, because the one with this suffix is missing or damaged."""

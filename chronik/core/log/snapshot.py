@@ -4,7 +4,13 @@
     producer id int64, epoch int16, last sequence int32, last offset int64, offset delta int32, timestamp int64,
     coordinator epoch int32, first offset of the open transaction int64 (-1: none)
 
-Of a producer's batches only the last one is kept.
+That is the last batch of each. Behind the entries, where Kafka does not look, stand those before it, in the order of
+the entries: a retry of one must be known also when its segment has been deleted since. Of each producer:
+
+    count int8 (-1: not known), then for each batch: first sequence int32, last sequence int32, first offset int64,
+    last offset int64, timestamp int64
+
+A snapshot of Kafka's has none of it: then they are not known.
 """
 
 from __future__ import annotations
@@ -22,6 +28,9 @@ VERSION = 1
 _HEAD = struct.Struct(">hI")
 _COUNT = struct.Struct(">i")
 _ENTRY = struct.Struct(">qhiqiqiq")
+_EARLIER_COUNT = struct.Struct(">b")
+_EARLIER = struct.Struct(">iiqqq")
+NOT_KNOWN = -1
 
 
 def offsets_of(names: Iterable[str]) -> tuple[int, ...]:
@@ -31,8 +40,9 @@ def offsets_of(names: Iterable[str]) -> tuple[int, ...]:
 
 
 def encode(producers: Producers) -> bytes:
-    entries = [_encode_entry(producer) for producer in producers.states()]
-    body = _COUNT.pack(len(entries)) + b"".join(entries)
+    states = producers.states()
+    entries = [_encode_entry(producer) for producer in states]
+    body = _COUNT.pack(len(entries)) + b"".join((*entries, *map(_encode_earlier, states)))
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
@@ -50,6 +60,13 @@ def _encode_entry(producer: Producer) -> bytes:
     )
 
 
+def _encode_earlier(producer: Producer) -> bytes:
+    if not producer.is_recalled:
+        return _EARLIER_COUNT.pack(NOT_KNOWN)
+    earlier = list(producer.batches)[:-1]
+    return _EARLIER_COUNT.pack(len(earlier)) + b"".join(_EARLIER.pack(*written) for written in earlier)
+
+
 def decode(content: Buffer) -> Producers | None:
     """None when these bytes are not a whole snapshot with a checksum that holds."""
     body = memoryview(content)[_HEAD.size :]
@@ -57,9 +74,31 @@ def decode(content: Buffer) -> Producers | None:
         return None
     version, crc = _HEAD.unpack_from(content)
     (count,) = _COUNT.unpack_from(body)
-    if version != VERSION or crc32c(body) != crc or len(body) != _COUNT.size + count * _ENTRY.size:
+    entries_end = _COUNT.size + count * _ENTRY.size
+    if version != VERSION or crc32c(body) != crc or not _COUNT.size <= entries_end <= len(body):
         return None
-    return Producers(_decode_entry(body, _COUNT.size + number * _ENTRY.size) for number in range(count))
+    producers = [_decode_entry(body, position) for position in range(_COUNT.size, entries_end, _ENTRY.size)]
+    if len(body) > entries_end and not _decode_earlier(producers, body[entries_end:]):
+        return None
+    return Producers(producers)
+
+
+def _decode_earlier(producers: list[Producer], rest: memoryview) -> bool:
+    """Whether these bytes are the earlier batches of just these producers; then they have them."""
+    position = 0
+    try:
+        for producer in producers:
+            (count,) = _EARLIER_COUNT.unpack_from(rest, position)
+            position += _EARLIER_COUNT.size
+            if count == NOT_KNOWN:
+                continue
+            earlier = [Written(*_EARLIER.unpack_from(rest, position + n * _EARLIER.size)) for n in range(count)]
+            producer.batches.extendleft(reversed(earlier))
+            producer.is_recalled = True
+            position += count * _EARLIER.size
+    except struct.error:
+        return False
+    return position == len(rest)
 
 
 def _decode_entry(body: memoryview, position: int) -> Producer:

@@ -11,6 +11,7 @@ from chronik.core.raft.messages import Message
 from chronik.core.raft.node_state import NodeState
 from chronik.core.raft.progress import Progress
 from chronik.core.raft.quorum import Voters
+from chronik.core.raft.reach import EPOCH_MAX
 from chronik.core.raft.ready import Election, Envelope, LeaderChange, Ready, VotersChange
 from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Transfer, Unattached
 
@@ -218,8 +219,13 @@ class Raft(NodeState):
                 self._ask(role)
 
     def _on_vote(self, vote: m.Vote) -> None:
+        objection = self._objection(vote)
+        if objection is not Code.NONE:
+            answer = m.VoteAnswer(self.node_id, self.epoch, self.leader, False, vote.is_pre_vote, objection)
+            self._send(vote.sender, answer)
+            return
         self._hear_of(vote.epoch, None)
-        is_granted = vote.epoch == self.epoch and self._would_vote(vote)
+        is_granted = self._would_vote(vote)
         if is_granted and not vote.is_pre_vote:
             self._settle()  # where it is new, all logs are empty as far as anyone knows: the history begins here
             if self.election.voted_for is None:
@@ -234,13 +240,12 @@ class Raft(NodeState):
         if self.is_new and vote.log_end.end_offset > 0:
             return False  # or had, before the disk was lost
         if vote.is_pre_vote:
-            # A node that still hears its leader does not help to unseat it (KIP-996).
-            has_leader = isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
             # Of two that ask at once one gives way, or they would both stand and split the vote. Kafka lets them.
             is_rival = (
                 isinstance(self.role, Prospective) and vote.log_end == self._log_end and self.node_id < vote.sender
             )
-            return not has_leader and not is_rival
+            # A node that still hears its leader does not help to unseat it (KIP-996).
+            return not self._hears_leader and not is_rival
         return self.leader is None and self.election.voted_for in (None, vote.sender)
 
     def _on_vote_answer(self, answer: m.VoteAnswer) -> None:
@@ -293,8 +298,15 @@ class Raft(NodeState):
         return self.role if isinstance(self.role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
 
     def _on_fetch(self, fetch: m.Fetch) -> None:
+        if fetch.sender != m.NOBODY and fetch.sender != self.node_id:
+            # An observer that is ahead of its leader, by a lie or by an election that came to nothing, follows nobody
+            # until the others are there as well; and the leader never asks an observer which epoch it has. Kafka's
+            # leader does not listen here.
+            self._hear_of(self._reach.toward(self.epoch, fetch.epoch, self._now_ms), None)
         answer = m.FetchAnswer(self.node_id, self.epoch, self.leader, fetch.log_end)
         match self._leading(fetch.epoch):
+            case Leader() if min(fetch.log_end) < 0 or fetch.sender == self.node_id:
+                answer = replace(answer, code=Code.INVALID_REQUEST)
             case Leader() as role:
                 answer = self._answer_to_fetch(role, fetch, answer)
             case code:
@@ -308,8 +320,9 @@ class Raft(NodeState):
             case Diverging(agreed):
                 return replace(answer, diverging=agreed)
             case Same():
-                role.progress.note_fetch(fetch.sender, fetch.log_end.end_offset, self._log.end_offset, self._now_ms)
-                self._raise_watermark(role)
+                if fetch.sender != m.NOBODY:
+                    role.progress.note_fetch(fetch.sender, fetch.log_end.end_offset, self._log.end_offset, self._now_ms)
+                    self._raise_watermark(role)
                 return replace(answer, high_watermark=self.high_watermark)
 
     def _on_fetch_snapshot(self, fetch: m.FetchSnapshot) -> None:
@@ -322,9 +335,12 @@ class Raft(NodeState):
                 answer = replace(answer, code=Code.SNAPSHOT_NOT_FOUND)
             case _ if not 0 <= fetch.position < size_bytes:
                 answer = replace(answer, code=Code.POSITION_OUT_OF_RANGE)
+            case _ if fetch.bytes_max <= 0 or fetch.sender == self.node_id:
+                answer = replace(answer, code=Code.INVALID_REQUEST)
             case role:
-                role.progress.note_alive(fetch.sender, self._now_ms)
-                end_position = min(fetch.position + fetch.bytes_max, size_bytes)
+                if fetch.sender != m.NOBODY:
+                    role.progress.note_alive(fetch.sender, self._now_ms)
+                end_position = min(fetch.position + min(fetch.bytes_max, SNAPSHOT_BYTES_A_FETCH), size_bytes)
                 answer = replace(answer, end_position=end_position, size_bytes=size_bytes)
         self._send(fetch.sender, answer)
 
@@ -360,7 +376,8 @@ class Raft(NodeState):
 
     def _tick_resigned(self, role: Resigned) -> None:
         if self._now_ms >= role.election_at_ms:
-            self._elect(Election(self.epoch + 1, None, None))  # its own epoch is over: it must not lead it again
+            if self.epoch < EPOCH_MAX:
+                self._elect(Election(self.epoch + 1, None, None))  # its own epoch is over: it must not lead it again
             self.role = Unattached(self._election_at_ms())
         elif self._now_ms >= role.announce_at_ms:
             role.announce_at_ms = self._now_ms + self._timeouts.ask_again_ms
@@ -375,13 +392,19 @@ class Raft(NodeState):
     # --- following
 
     def _on_begin_epoch(self, begin: m.BeginEpoch) -> None:
-        code = Code.FENCED_LEADER_EPOCH if begin.epoch < self.epoch else Code.NONE
-        self._hear_from_leader(begin.epoch, begin.sender)
+        code = self._objection(begin)
+        if code is Code.NONE:
+            self._hear_from_leader(begin.epoch, begin.sender)
+            if self.leader != begin.sender:
+                code = Code.INVALID_REQUEST  # this epoch has its leader, as Kafka answers it
         self._send(begin.sender, m.BeginEpochAnswer(self.node_id, self.epoch, self.leader, code))
 
     def _on_end_epoch(self, end: m.EndEpoch) -> None:
-        code = Code.FENCED_LEADER_EPOCH if end.epoch < self.epoch else Code.NONE
-        self._hear_of(end.epoch, end.sender)
+        code = self._objection(end)
+        if code is Code.NONE:
+            self._hear_of(end.epoch, end.sender)
+            if self.leader != end.sender:
+                code = Code.INVALID_REQUEST
         self._send(end.sender, m.EndEpochAnswer(self.node_id, self.epoch, self.leader, code))
         if code is not Code.NONE or not isinstance(self.role, Follower | Prospective) or not self.may_stand:
             return

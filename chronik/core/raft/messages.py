@@ -1,5 +1,7 @@
 """What voters say to each other. Each is one of Kafka's requests or its answer; `sender` is who said it.
 
+The sender of a fetch may be `NOBODY`: it is answered, and nothing is remembered of it.
+
 Every request gets exactly one answer, in the `Ready` of the step that took it. An answer repeats from its request what
 tells a late one from the one that is waited for; on the wire, the correlation id does that.
 """
@@ -10,6 +12,8 @@ from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
 from chronik.core.errors import Code
+
+NOBODY = -1
 
 
 class LogPoint(NamedTuple):
@@ -40,6 +44,7 @@ class VoteAnswer:
     leader: int | None
     is_granted: bool
     is_pre_vote: bool = False
+    code: Code = Code.NONE
 
 
 @dataclass(frozen=True, slots=True)

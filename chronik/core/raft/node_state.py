@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from chronik.core.errors import Code
 from chronik.core.ports import Chance
+from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint, Message
 from chronik.core.raft.quorum import Voters
+from chronik.core.raft.reach import EPOCH_MAX, EpochReach
 from chronik.core.raft.ready import Election, Envelope, RaftLog, Ready, Timeouts
 from chronik.core.raft.roles import Follower, Leader, Prospective, Role, Unattached
 
@@ -23,6 +26,7 @@ class NodeState:
         self._timeouts = timeouts
         self._chance = chance
         self._now_ms = now_ms
+        self._reach = EpochReach(timeouts.fetch_ms)
         self._ready = Ready()
         self.has_caught_up = False  # in this life: it had all that a leader called safe in its own epoch
         if election.epoch < log.latest_epoch:
@@ -81,8 +85,10 @@ class NodeState:
         """A voter may, and one that was removed until that is safe (Raft, section 4.2.2).
 
         It may be the only one with the record that removes it. The others cannot be elected against its longer log, and
-        nobody could if it did not stand.
+        nobody could if it did not stand. Where there is no later epoch, nobody stands.
         """
+        if self.epoch >= EPOCH_MAX:
+            return False
         offset, voters, before = self._log.voters
         is_removal_open = before is not None and self.node_id in before and offset >= self.high_watermark
         is_trusted = not self.is_new or self._log.end_offset == 0 or self._is_alone
@@ -99,8 +105,13 @@ class NodeState:
     # --- epochs
 
     def _hear_of(self, epoch: int, leader: int | None) -> None:
-        """Any message tells the sender's epoch, and perhaps its leader."""
-        if epoch < self.epoch:
+        """Any message tells the sender's epoch, and perhaps its leader.
+
+        An epoch has one leader, so of two that are claimed one is not: this node itself if it was elected, else the one
+        that it has fetched from with success. One that it was merely told of gives way, or a packet could leave this
+        node with a leader that there never was.
+        """
+        if epoch < self.epoch or epoch > EPOCH_MAX:
             return
         if leader == self.node_id and not isinstance(self.role, Leader):
             leader = None  # an echo of an epoch that this node has given up
@@ -110,11 +121,55 @@ class NodeState:
                 self.role = Unattached(self._election_at_ms())
             else:
                 self.role = Follower(leader, self._give_up_at_ms())
-        elif leader is not None and self.leader is None:
+        elif leader is not None and leader != self.leader and not self._is_leader_known:
             self._elect(Election(epoch, self.election.voted_for, leader))
             self.role = Follower(leader, self._give_up_at_ms())
-        elif leader is not None and leader != self.leader:
-            raise AssertionError(f"epoch {epoch} has two leaders, {self.leader} and {leader}")
+
+    def _objection(self, request: m.Vote | m.BeginEpoch | m.EndEpoch) -> Code:
+        """Why a request that may change this node's epoch, vote or leader is not listened to; NONE when it is."""
+        if request.sender < 0 or request.sender == self.node_id or request.epoch < 0:
+            return Code.INVALID_REQUEST
+        if isinstance(request, m.Vote):
+            # A candidate's epoch is its own: nothing in its log is of that epoch yet.
+            is_possible = request.log_end.epoch < request.epoch + request.is_pre_vote
+            if min(request.log_end) < 0 or not is_possible:
+                return Code.INVALID_REQUEST
+        if request.epoch < self.epoch:
+            return Code.FENCED_LEADER_EPOCH
+        if not self._is_heeded(request):
+            return Code.INCONSISTENT_VOTER_SET
+        if not self._reach.take(self.epoch, request.epoch, self._now_ms):
+            return Code.UNKNOWN_LEADER_EPOCH
+        return Code.NONE
+
+    def _is_heeded(self, request: m.Vote | m.BeginEpoch | m.EndEpoch) -> bool:
+        """Whether the sender is a voter as far as this node knows, or may be one by a change that is not here yet.
+
+        Such a change is in the sender's log and not in this one, so the sender's log is longer (KIP-853). It is
+        listened to only while this node hears no leader: else the leader brings the change, and nobody is unseated by a
+        voter that there may not be.
+        """
+        _, voters, before = self._log.voters
+        if request.sender in voters or (before is not None and request.sender in before):
+            return True
+        if self._hears_leader:
+            return False
+        match request:
+            case m.Vote(log_end=log_end):
+                return log_end > self._log_end
+            case m.BeginEpoch():
+                return True
+            case m.EndEpoch():
+                return False  # it would only save time
+
+    @property
+    def _is_leader_known(self) -> bool:
+        """Whether this node knows by itself who leads this epoch, not by hearsay. Also after it has resigned."""
+        return self.leader == self.node_id or self._hears_leader
+
+    @property
+    def _hears_leader(self) -> bool:
+        return isinstance(self.role, Leader) or (isinstance(self.role, Follower) and self.role.has_fetched)
 
     def _hear_from_leader(self, epoch: int, leader: int) -> None:
         self._hear_of(epoch, leader)

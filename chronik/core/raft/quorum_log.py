@@ -162,10 +162,11 @@ class QuorumLog:
             raise Corrupt(self.snapshot_path(point), "the snapshot that was fetched is damaged")
 
     def install(self, point: LogPoint) -> None:
-        """It takes the place of the log. Raises OSError."""
+        """It takes the place of the log. Raises OSError: then half of it may be done, and is done when this is tried
+        again."""
         self.log.reset_to(point.end_offset)
-        gone, self._snapshots = self._snapshots, [point]
-        self._remove(gone)
+        self._remove([other for other in self._snapshots if other != point])
+        self._snapshots = [point]
         self._voters_of(point)
 
     def snapshot_written(self, point: LogPoint) -> None:
@@ -175,6 +176,7 @@ class QuorumLog:
         gone, self._snapshots = self._snapshots[:-SNAPSHOTS_KEPT], kept
         if len(kept) == SNAPSHOTS_KEPT and kept[0].end_offset > self.log.start_offset:
             self.log.advance_start(kept[0].end_offset)
+            self.log.remove_below(kept[0].end_offset, now_ms=0)
         self._remove(gone)
 
     def epoch_at(self, offset: int) -> int:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from chronik.core.errors import Code, Refused
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.appended import Appended
+from chronik.core.log.log import Log
 from chronik.core.records.batch import accept
 from chronik.core.replica.replica import NO_LEADER, Replica
 

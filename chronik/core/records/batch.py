@@ -35,6 +35,15 @@ DELETE_HORIZON_BIT = 0x40
 
 COMPRESSION_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
+# What a batch can hold, so that a small one cannot claim to be a large one: a record takes seven bytes (length,
+# attributes, two deltas, no key, no value, no headers: a byte each), and a packed byte becomes at most so many
+# (deflate: 258 from two bits; snappy: 64 from three bytes; lz4: 255 from one; zstd: a block of 128 KiB from four).
+# Kafka unpacks each batch to count its records, and has no limit of its own. librdkafka never puts more than a million
+# into one (`batch.num.messages`).
+RECORD_BYTES_MIN = 7
+RECORDS_MAX = 2_000_000
+_UNPACKED_BYTES_OF_ONE = (1, 1032, 22, 255, 32 * 1024)
+
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _SIZE = struct.Struct(">qi")
 _STAMP = struct.Struct(">qi")
@@ -97,6 +106,11 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
     return BatchHeader._make(_HEADER.unpack_from(buffer, position))
 
 
+def read_producer_id(batch: Buffer) -> int:
+    """The producer id; -1 (none) where there are not even so many bytes."""
+    return _INT64.unpack_from(batch, 43)[0] if len(batch) >= HEADER_BYTES else -1
+
+
 def read_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
     """Base offset and whole size in bytes of the batch at `position`."""
     base_offset, length = _SIZE.unpack_from(buffer, position)
@@ -126,6 +140,9 @@ def accept(records: Buffer) -> BatchHeader:
         raise Refused(Code.INVALID_RECORD, "record count and offsets of the batch do not agree")
     if header.compression >= len(COMPRESSION_NAMES):
         raise Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {header.compression}")
+    room_bytes = (size - HEADER_BYTES) * _UNPACKED_BYTES_OF_ONE[header.compression]
+    if header.record_count > RECORDS_MAX or header.record_count * RECORD_BYTES_MIN > room_bytes:
+        raise Refused(Code.INVALID_RECORD, f"{header.record_count} records in {size} bytes")
     return header
 
 

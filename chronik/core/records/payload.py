@@ -1,8 +1,10 @@
 """The records inside a batch. Nothing on the produce and fetch path looks in here.
 
-`walk` takes a batch apart: for seeking by time, for the keys of compacted topics, and for machines that replay
-their log. `build` makes an uncompressed batch, for machines that write to theirs. The bytes may come from anyone:
-lengths are checked before memory is taken, and no batch may unpack to more than a limit.
+`walk` takes a batch apart for machines that replay their log; they wrote it themselves. `unpacked` and `skim` do it
+for batches of any producer: for seeking by time, and for the keys of compacted topics. They go in steps, take no
+memory for a record, and leave headers alone. `build` makes an uncompressed batch, for machines that write to theirs.
+The bytes may come from anyone: lengths are checked before memory is taken, no batch may unpack to more than a limit,
+and its header may not claim more records than fit in there.
 
     a record:  length varint | attributes int8 | timestamp delta varint | offset delta varint
                | key length varint, key | value length varint, value (-1: null)
@@ -14,6 +16,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import NamedTuple, Protocol
 
 import cramjam
@@ -26,19 +29,24 @@ from chronik.core.records.batch import (
     HEADER_BYTES,
     LENGTH_FIELD_END,
     MAGIC,
+    RECORD_BYTES_MIN,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     crc_holds,
     read_header,
 )
+from chronik.core.records.steps import Steps, Work
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Buffer
 
-UNPACKED_BYTES_MAX = 256 * 1024 * 1024
+UNPACKED_BYTES_MAX = 128 * 1024 * 1024
+AT_ONCE_BYTES = 256 * 1024  # so much is unpacked in one step; more is work for a thread
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
 _XERIAL_HEADER_BYTES = 16  # the magic, then two versions
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 _UINT32 = struct.Struct(">I")
+_INT64_END = 2**63
+_ONE_BYTE = tuple((byte >> 1) ^ -(byte & 1) for byte in range(0x80))  # the varints of one byte
 
 
 class Header(NamedTuple):
@@ -96,8 +104,9 @@ def walk(batches: Buffer, unpacked_bytes_max: int = UNPACKED_BYTES_MAX) -> Itera
 
 
 def _walk_batch(batch: memoryview, header: BatchHeader, unpacked_bytes_max: int) -> Iterator[Record]:
-    records = unpack(batch, header, unpacked_bytes_max)
+    records = bytes(unpack(batch, header, unpacked_bytes_max))
     where = f"batch at offset {header.base_offset}"
+    _check_count(header, len(records))
     is_timed_by_log = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     position = 0
     for number in range(header.record_count):
@@ -110,40 +119,69 @@ def _walk_batch(batch: memoryview, header: BatchHeader, unpacked_bytes_max: int)
         raise Corrupt(where, f"{len(records) - position} bytes behind the last record")
 
 
-def unpack(batch: Buffer, header: BatchHeader, unpacked_bytes_max: int = UNPACKED_BYTES_MAX) -> bytes:
+def _check_count(header: BatchHeader, size: int) -> None:
+    if header.record_count * RECORD_BYTES_MIN > size:
+        where = f"batch at offset {header.base_offset}"
+        raise Corrupt(where, f"{header.record_count} records cannot be in {size} bytes")
+
+
+class TooLarge(Corrupt):
+    """The records of a batch take more bytes than they may."""
+
+
+def unpacked(batch: Buffer, header: BatchHeader) -> Steps[Buffer]:
+    """The records of a batch, decompressed; on a thread when they are many bytes. Raises Corrupt."""
+    if header.compression == 0:
+        return memoryview(batch)[HEADER_BYTES:]
+    try:
+        return unpack(batch, header, AT_ONCE_BYTES)
+    except TooLarge:
+        work = Work(partial(unpack, batch, header, UNPACKED_BYTES_MAX))
+    yield work
+    return work.result()
+
+
+def unpack(batch: Buffer, header: BatchHeader, unpacked_bytes_max: int = UNPACKED_BYTES_MAX) -> Buffer:
     """The records of a batch, decompressed."""
     packed = bytes(memoryview(batch)[HEADER_BYTES:])
+    where = f"batch at offset {header.base_offset}"
     try:
         match header.attributes & COMPRESSION_MASK:
             case 0:
                 return packed
             case 1:
-                return _unpack_gzip(packed, unpacked_bytes_max)
+                return _unpack_gzip(packed, unpacked_bytes_max, where)
             case 2:
-                return _unpack_snappy(packed, unpacked_bytes_max)
+                return _unpack_snappy(packed, unpacked_bytes_max, where)
             case 3:
-                return _unpack_into(cramjam.lz4.decompress_into, packed, unpacked_bytes_max)
+                return _unpack_into(cramjam.lz4.decompress_into, packed, unpacked_bytes_max, where)
             case 4:
-                return _unpack_into(cramjam.zstd.decompress_into, packed, unpacked_bytes_max)
+                return _unpack_into(cramjam.zstd.decompress_into, packed, unpacked_bytes_max, where)
             case other:
                 raise ValueError(f"compression type {other}")
     except (ValueError, zlib.error, cramjam.DecompressionError) as problem:
-        raise Corrupt(f"batch at offset {header.base_offset}", f"does not decompress: {problem}") from problem
+        raise Corrupt(where, f"does not decompress: {problem}") from problem
 
 
-def _unpack_gzip(packed: bytes, unpacked_bytes_max: int) -> bytes:
+def _too_large(where: str, unpacked_bytes_max: int) -> TooLarge:
+    return TooLarge(where, f"does not decompress: more than {unpacked_bytes_max} bytes")
+
+
+def _unpack_gzip(packed: bytes, unpacked_bytes_max: int, where: str) -> bytes:
     stream = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
     records = stream.decompress(packed, unpacked_bytes_max)
+    if not stream.eof and len(records) < unpacked_bytes_max:
+        raise ValueError("cut short")
     if not stream.eof:
-        raise ValueError(f"more than {unpacked_bytes_max} bytes, or cut short")
+        raise _too_large(where, unpacked_bytes_max)
     return records
 
 
-def _unpack_snappy(packed: bytes, unpacked_bytes_max: int) -> bytes:
+def _unpack_snappy(packed: bytes, unpacked_bytes_max: int, where: str) -> Buffer:
     """Raw, as librdkafka and the new Java clients write it, or in the blocks of the xerial library."""
     if not packed.startswith(_XERIAL_MAGIC):
-        return _unpack_snappy_block(packed, unpacked_bytes_max)
-    blocks: list[bytes] = []
+        return _unpack_snappy_block(packed, unpacked_bytes_max, where)
+    blocks: list[Buffer] = []
     room_bytes, position = unpacked_bytes_max, _XERIAL_HEADER_BYTES
     while position < len(packed):
         if position + 4 > len(packed):
@@ -152,34 +190,117 @@ def _unpack_snappy(packed: bytes, unpacked_bytes_max: int) -> bytes:
         position += 4
         if size > len(packed) - position:
             raise ValueError(f"a snappy block of {size} bytes where {len(packed) - position} are left")
-        block = _unpack_snappy_block(packed[position : position + size], room_bytes)
+        block = _unpack_snappy_block(packed[position : position + size], room_bytes, where)
         blocks.append(block)
         room_bytes -= len(block)
         position += size
     return b"".join(blocks)
 
 
-def _unpack_snappy_block(packed: bytes, unpacked_bytes_max: int) -> bytes:
-    if cramjam.snappy.decompress_raw_len(packed) > unpacked_bytes_max:
-        raise ValueError(f"more than {unpacked_bytes_max} bytes")
-    return bytes(cramjam.snappy.decompress_raw(packed))
+def _unpack_snappy_block(packed: bytes, unpacked_bytes_max: int, where: str) -> Buffer:
+    size = cramjam.snappy.decompress_raw_len(packed)
+    if size > unpacked_bytes_max:
+        raise _too_large(where, unpacked_bytes_max)
+    room = bytearray()
+    _grow(room, size)
+    cramjam.snappy.decompress_raw_into(packed, room)
+    return room
 
 
-def _unpack_into(unpack_into: Callable[[bytes, bytearray], int], packed: bytes, unpacked_bytes_max: int) -> bytes:
+def _unpack_into(
+    unpack_into: Callable[[bytes, bytearray], int], packed: bytes, unpacked_bytes_max: int, where: str
+) -> memoryview:
     """For formats that do not say their size first: into a buffer that grows, up to the limit."""
-    room_bytes = min(max(64 * 1024, len(packed) * 4), unpacked_bytes_max)
+    room, room_bytes = bytearray(), min(max(AT_ONCE_BYTES, len(packed) * 4), unpacked_bytes_max)
     while True:
-        room = bytearray(room_bytes)
+        _grow(room, room_bytes)
         try:
             size = unpack_into(packed, room)
         except cramjam.DecompressionError as problem:
             if "write whole buffer" not in str(problem):
                 raise
             if room_bytes == unpacked_bytes_max:
-                raise ValueError(f"more than {unpacked_bytes_max} bytes") from problem
+                raise _too_large(where, unpacked_bytes_max) from problem
             room_bytes = min(room_bytes * 4, unpacked_bytes_max)
         else:
-            return bytes(memoryview(room)[:size])
+            return memoryview(room)[:size]
+
+
+def _grow(room: bytearray, size: int) -> None:
+    """In small pieces: filling all of it with zeros at once would hold up the other threads, the event loop's too."""
+    while len(room) < size:
+        room += bytes(min(size - len(room), AT_ONCE_BYTES))
+
+
+class Skimmed(NamedTuple):
+    """A record's place in its log, its time, and where its parts are among the unpacked bytes."""
+
+    offset: int
+    timestamp: int
+    body: int  # what follows is its key, its value and its headers, up to its end
+    key: int
+    key_bytes: int  # -1: null
+    value_bytes: int  # -1: null
+    end: int
+
+    def key_in(self, records: Buffer) -> bytes | None:
+        return None if self.key_bytes < 0 else bytes(records[self.key : self.key + self.key_bytes])
+
+
+def skim(records: Buffer, header: BatchHeader) -> Iterator[Skimmed]:
+    """Where each record of a batch is in its unpacked bytes. Headers are not looked at: a record may have millions."""
+    where = f"batch at offset {header.base_offset}"
+    room_bytes = len(records)
+    _check_count(header, room_bytes)
+    base_offset, base_timestamp, one_byte = header.base_offset, header.base_timestamp, _ONE_BYTE
+    is_timed_by_log = bool(header.attributes & TIMESTAMP_TYPE_BIT)
+    position, last_delta, last_delta_max = 0, -1, header.last_offset_delta
+    for number in range(header.record_count):
+        try:
+            # Most varints are one byte. Looking them up here instead of calling for each halves the time of all this.
+            if (byte := records[position]) < 0x80:
+                size, position = one_byte[byte], position + 1
+            else:
+                size, position = read_varint(records, position)
+            end = position + size
+            if size < 0 or end > room_bytes:
+                raise ValueError(f"{size} bytes long where {room_bytes - position} are left")
+            if (byte := records[position + 1]) < 0x80:  # after the attributes, which are unused
+                timestamp_delta, position = one_byte[byte], position + 2
+            else:
+                timestamp_delta, position = read_varint(records, position + 1)
+            timestamp = base_timestamp + timestamp_delta
+            offset_delta, body = read_varint(records, position)
+            if not last_delta < offset_delta <= last_delta_max or not -_INT64_END <= timestamp < _INT64_END:
+                raise ValueError(f"offset delta {offset_delta} after {last_delta}, time {timestamp}")
+            if (byte := records[body]) < 0x80:
+                key_bytes, key = one_byte[byte], body + 1
+            else:
+                key_bytes, key = read_varint(records, body)
+            position = key + key_bytes if key_bytes > 0 else key
+            if (byte := records[position]) < 0x80:
+                value_bytes, position = one_byte[byte], position + 1
+            else:
+                value_bytes, position = read_varint(records, position)
+            if value_bytes > 0:
+                position += value_bytes
+            if position >= end:
+                raise ValueError("its parts are longer than it is")
+            if records[position]:
+                header_count, position = read_varint(records, position)
+                # A header takes two bytes at least, and where there is none, nothing is left.
+                if not 0 < header_count * 2 <= end - position:
+                    raise ValueError(f"{header_count} headers in {end - position} bytes")
+            elif position + 1 != end:
+                raise ValueError("its parts do not add up to its length")
+        except (IndexError, ValueError) as problem:
+            raise Corrupt(where, f"record {number} of {header.record_count}: {problem}") from problem
+        if is_timed_by_log:
+            timestamp = header.max_timestamp
+        yield Skimmed(base_offset + offset_delta, timestamp, body, key, key_bytes, value_bytes, end)
+        position, last_delta = end, offset_delta
+    if position != room_bytes:
+        raise Corrupt(where, f"{room_bytes - position} bytes behind the last record")
 
 
 def _read_record(records: bytes, position: int, header: BatchHeader, is_timed_by_log: bool) -> tuple[Record, int]:

@@ -2,6 +2,7 @@
 
 answer                              what follows
 records                             they are appended
+records, behind its tombstones      everything is given up: keys that were deleted since would come back (`log.horizon`)
 a diverging epoch                   the log is cut where it parts from the leader's (KIP-101, KIP-279)
 out of range, leader starts later   everything is given up, the log begins where the leader's does
 out of range, log is empty          the same: the leader's ends before it
@@ -13,6 +14,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chronik.core.errors import Code
+from chronik.core.log.horizon import NOTHING_GONE
 from chronik.core.log.log import Log
 from chronik.core.replica.divergence import Diverging, cut_at
 from chronik.core.types import NO_EPOCH, Buffer
@@ -32,6 +34,7 @@ class Told(NamedTuple):
     start_offset: int
     diverging: Diverging | None
     records: Buffer
+    horizon: int = NOTHING_GONE  # below it, tombstones may be missing there
 
 
 class Append(NamedTuple):
@@ -43,6 +46,12 @@ class Cut(NamedTuple):
 
     offset: int
     is_reset: bool
+
+
+class BeginAnew(NamedTuple):
+    """Give up all of it, once nobody counts on it: it ends below the leader's tombstones that are gone."""
+
+    offset: int
 
 
 class Nothing(NamedTuple):
@@ -61,7 +70,7 @@ def position_of(log: Log) -> Position:
     return Position(log.end_offset, NO_EPOCH if is_empty else log.epochs.at(log.end_offset - 1))
 
 
-def step(log: Log, told: Told) -> Append | Cut | Nothing | AskAgain:
+def step(log: Log, told: Told) -> Append | Cut | BeginAnew | Nothing | AskAgain:
     """What a leader's answer to `position_of(log)` means."""
     if told.error is Code.OFFSET_OUT_OF_RANGE and told.start_offset >= 0:
         is_empty = log.end_offset == log.start_offset
@@ -71,4 +80,7 @@ def step(log: Log, told: Told) -> Append | Cut | Nothing | AskAgain:
         return AskAgain(told.error)
     if told.diverging is not None:
         return Cut(cut_at(log, told.diverging), is_reset=False)
+    is_behind = told.horizon > max(log.end_offset, log.horizon.offset)
+    if len(told.records) and is_behind and log.end_offset > log.start_offset:
+        return BeginAnew(told.start_offset)
     return Append(told.records) if len(told.records) else Nothing()

@@ -103,6 +103,12 @@ class InSyncSet:
         others = (self.followers[replica].log_start for replica in self.maximal if replica != self.node_id)
         return min(own_start, min(others, default=own_start))
 
+    def slowest_fetching(self, now_ms: int, lag_time_max_ms: int) -> int:
+        """Up to where every follower has come that has fetched lately. Silent ones do not count: they have all, or may
+        stay away for ever."""
+        fetching = (f.safe_end for f in self.followers.values() if now_ms - f.fetched_ms <= lag_time_max_ms)
+        return min((end for end in fetching if end != UNKNOWN), default=UNBOUNDED)
+
     def safe_end(self, own_safe_end: int) -> int:
         """Up to where everyone who counts has it; -1 while one of them has not been heard of."""
         return min(own_safe_end, self.others_safe_end)
@@ -125,14 +131,14 @@ class InSyncSet:
         if follower.safe_end != before:
             self.others_safe_end = self._others_safe_end()
 
-    def may_change(self, follower_id: int, high_watermark: int, epoch_start: int) -> bool:
+    def may_change(self, follower_id: int, high_watermark: int, epoch_start: int, own_start: int = UNKNOWN) -> bool:
         """Whether what a follower has makes it worth asking `change_due` now."""
         if self.wanted is not None:
             return False
-        safe_end = self.followers[follower_id].safe_end
+        follower = self.followers[follower_id]
         if follower_id in self.in_sync:
-            return safe_end < high_watermark
-        return safe_end >= high_watermark and safe_end >= epoch_start
+            return follower.safe_end < high_watermark
+        return follower.safe_end >= max(high_watermark, epoch_start) and follower.log_start >= own_start
 
     def note_caught_up(self, leader_end: int, now_ms: int) -> None:
         """Who has everything lags nothing, though he is silent: an idle partition is not named in fetches."""
@@ -150,6 +156,7 @@ class InSyncSet:
         now_ms: int,
         lag_time_max_ms: int,
         able: Mapping[int, int],
+        own_start: int = UNKNOWN,
     ) -> tuple[int, ...] | None:
         """The set to ask the controller for; None when it is right as it is or a change is under way.
 
@@ -171,6 +178,8 @@ class InSyncSet:
             if replica not in self.in_sync
             and self._is_able(replica, able)
             and follower.safe_end >= max(high_watermark, epoch_start)
+            # And nothing that was deleted: if it led, that would be there again. (In Kafka it is.)
+            and follower.log_start >= own_start
         )
         due = (*stays, *joins)
         return due if due != self.in_sync else None

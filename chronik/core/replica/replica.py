@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.appended import Appended
+from chronik.core.log.horizon import NOTHING_GONE
+from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.records.batch import BatchHeader, accept
 from chronik.core.replica.divergence import Diverging, diverging
-from chronik.core.replica.in_sync import ANY_EPOCH, InSyncSet
+from chronik.core.replica.in_sync import ANY_EPOCH, UNBOUNDED, InSyncSet
 from chronik.core.types import UNKNOWN_OFFSET, Buffer
 
 READ_COMMITTED = 1
@@ -257,11 +259,19 @@ class Replica:
             return parting
         return log.read(fetch_offset, log.end_offset, max_bytes, at_least_one=at_least_one)
 
+    def tombstones_needed_from(self, now_ms: int, lag_time_max_ms: int) -> int:
+        """From where on a follower that is on its way may still need tombstones."""
+        return UNBOUNDED if self.in_sync is None else self.in_sync.slowest_fetching(now_ms, lag_time_max_ms)
+
     @property
     def low_watermark(self) -> int:
-        """What is below is gone from every replica in sync, as far as this leader knows."""
+        """What is below is gone from every replica that may lead next, as far as this leader knows; -1: it does not."""
         start_offset = self.log.start_offset
-        return start_offset if self.in_sync is None else self.in_sync.low_watermark(start_offset)
+        if self.in_sync is None:
+            return start_offset
+        if len(self.in_sync.in_sync) < self.in_sync_min:
+            return UNKNOWN_OFFSET  # who left the set may lead all the same (KIP-966), and has heard of nothing
+        return self.in_sync.low_watermark(start_offset)
 
     def delete_records(self, offset: int) -> int:
         """Move the log start up to `offset` (-1: the watermark). Returns the log start that then holds."""
@@ -274,10 +284,10 @@ class Replica:
 
     # --- the follower's work
 
-    def append_as_follower(self, batches: Buffer, now_ms: int) -> None:
+    def append_as_follower(self, batches: Buffer, now_ms: int, leader_horizon: int = NOTHING_GONE) -> None:
         """Take batches as the leader has them. When the disk fails in between, those before are there."""
         try:
-            self.log.append_as_follower(batches, now_ms)
+            self.log.append_as_follower(batches, now_ms, leader_horizon)
         finally:
             if not self.is_synced:
                 self.own_safe(self.log.end_offset)

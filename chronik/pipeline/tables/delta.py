@@ -6,7 +6,9 @@ one is refused. Files that were never committed are not part of the table, whate
 
 from __future__ import annotations
 
+import datetime
 import json
+import math
 import os
 import shutil
 from collections.abc import Collection
@@ -137,18 +139,44 @@ class DeltaTable:
     def _add(self, file: StagedFile) -> Any:
         from deltalake.transaction import AddAction
 
-        stats: dict[str, Any] = {"numRecords": file.rows}
-        if file.offsets is not None:
-            low, high = file.offsets
-            stats |= {"minValues": {"offset": low}, "maxValues": {"offset": high}, "nullCount": {"offset": 0}}
         return AddAction(
             path=self._relative(file),
             size=file.size,
             partition_values=file.partition_values,
             modification_time=file.path.stat().st_mtime_ns // 1_000_000,
             data_change=True,
-            stats=json.dumps(stats),
+            stats=json.dumps(statistics(file), allow_nan=False),
         )
 
     def _relative(self, file: StagedFile) -> str:
         return os.path.relpath(file.path, self.path)
+
+
+def statistics(file: StagedFile) -> dict[str, Any]:
+    """What readers skip files by. All plain columns are in it, or none is: deltalake takes a column that is left out
+    while others are there for one without values, and finds nothing."""
+    told: dict[str, Any] = {"numRecords": file.rows}
+    ranges = file.ranges or {}
+    shown = {name: (_shown(each.low), _shown(each.high), each.nulls) for name, each in ranges.items()}
+    if not shown or any(_UNSAID in (low, high) for low, high, _ in shown.values()):
+        return told
+    return told | {
+        "minValues": {name: low for name, (low, _, _) in shown.items() if low is not None},
+        "maxValues": {name: high for name, (_, high, _) in shown.items() if high is not None},
+        "nullCount": {name: nulls for name, (_, _, nulls) in shown.items()},
+    }
+
+
+_UNSAID = object()
+
+
+def _shown(value: Any) -> Any:
+    """A value as Delta writes it; _UNSAID where JSON has no word for it."""
+    match value:
+        case float() if not math.isfinite(value):
+            return _UNSAID
+        case datetime.datetime():
+            return value.astimezone(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ") if value.year >= 1000 else _UNSAID
+        case datetime.date():
+            return value.isoformat()
+    return value

@@ -13,7 +13,7 @@ import shutil
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from chronik.pipeline.problems import CannotRun
@@ -50,14 +50,23 @@ def batch_of(folder_name: str, writer: str) -> int | None:
     return int(parts[0]) if is_ours else None
 
 
+class ColumnRange(NamedTuple):
+    """The smallest and the largest value of a column, None where all are null, and how many are null."""
+
+    low: Any
+    high: Any
+    nulls: int
+
+
 @dataclass(frozen=True)
 class StagedFile:
     path: Path
     partition_values: dict[str, str | None]
     size: int
     rows: int
-    offsets: tuple[int, int] | None
-    """The smallest and the largest in it."""
+    ranges: dict[str, ColumnRange] | None
+    """Of every plain column; None where the file does not have all of them: a reader that knows some only may take the
+    others for empty."""
 
 
 @dataclass(frozen=True)
@@ -139,20 +148,52 @@ def _staged_file(path: Path, folder: Path) -> StagedFile:
         {name: None if value == _NULL_IN_PATH else unquote(value) for name, value in values.items()},
         path.stat().st_size,
         footer.num_rows,
-        _offsets_in(footer),
+        _ranges(footer),
     )
 
 
-def _offsets_in(footer: object) -> tuple[int, int] | None:
-    lows, highs = [], []
-    for number in range(footer.num_row_groups):  # type: ignore[attr-defined]
-        group = footer.row_group(number)  # type: ignore[attr-defined]
-        for each in range(group.num_columns):
-            column = group.column(each)
-            if column.path_in_schema == "offset" and column.statistics is not None and column.statistics.has_min_max:
-                lows.append(column.statistics.min)
-                highs.append(column.statistics.max)
-    return (min(lows), max(highs)) if lows else None
+def _ranges(footer: Any) -> dict[str, ColumnRange] | None:
+    """By column, from the statistics of all row groups. Lists and structs have none, and bytes need none."""
+    import pyarrow as pa
+
+    ranges: dict[str, ColumnRange] = {}
+    for column in footer.schema.to_arrow_schema():
+        kind = column.type
+        if pa.types.is_nested(kind) or pa.types.is_binary(kind):
+            continue
+        if not any(is_plain(kind) for is_plain in (_is_number, pa.types.is_string, _is_time, pa.types.is_boolean)):
+            return None
+        parts = [_statistics(footer.row_group(number), column.name) for number in range(footer.num_row_groups)]
+        if any(part is None or not part.has_null_count for part in parts):
+            return None
+        valued = [part for part in parts if part.num_values > 0]
+        if not all(part.has_min_max for part in valued):
+            return None
+        try:
+            low = min((part.min for part in valued), default=None)
+            high = max((part.max for part in valued), default=None)
+        except (ValueError, OverflowError):  # a time that Python's calendar does not reach
+            return None
+        ranges[column.name] = ColumnRange(low, high, sum(part.null_count for part in parts))
+    return ranges
+
+
+def _statistics(group: Any, name: str) -> Any:
+    """None where there are none."""
+    columns = (group.column(number) for number in range(group.num_columns))
+    return next((column.statistics for column in columns if column.path_in_schema == name), None)
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_time(kind: Any) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and kind.tz is not None))
 
 
 def check_folder(path: Path) -> None:

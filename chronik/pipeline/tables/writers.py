@@ -28,7 +28,7 @@ class Writer:
         place = str(table.path)
         noted: dict[str, Any] = {"writer": f"ingest-{uuid.uuid4().hex[:12]}", "table": place, "batch": -1, "topics": {}}
         if self._path.exists():
-            noted = json.loads(self._path.read_text(encoding="utf-8"))
+            noted = _read(self._path)
             if noted["table"] != place:
                 raise CannotRun(
                     f"the checkpoint {checkpoint} is for the table {noted['table']}", "give another --checkpoint"
@@ -89,6 +89,30 @@ class Writer:
         return -1 if last is None else last
 
     def _write(self) -> None:
+        """All or nothing, and there after a power cut: without it, records would be read twice or not at all."""
         new = self._path.with_suffix(".new")
-        new.write_text(json.dumps(self._noted), encoding="utf-8")
+        with new.open("w", encoding="utf-8") as file:
+            file.write(json.dumps(self._noted))
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(new, self._path)
+        folder = os.open(self._path.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Raises CannotRun where it does not say what it should."""
+    try:
+        noted = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        noted = None
+    kinds = {"writer": str, "table": str, "batch": int}
+    if not isinstance(noted, dict) or not all(isinstance(noted.get(key), kind) for key, kind in kinds.items()):
+        raise CannotRun(
+            f"{path} is damaged: which batches are in the table is not known",
+            "put it back from a copy; or remove the checkpoint and the table, and fill it anew",
+        )
+    return noted

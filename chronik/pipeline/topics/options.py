@@ -107,6 +107,9 @@ class ReadOptions:
     """Whether a starting time later than all records means 'latest' rather than an error."""
     is_by_batch: bool = False
     """One row a record batch instead of one a record."""
+    min_offsets_per_trigger: int | None = None
+    """A micro-batch waits until there are so many, or for `max_trigger_delay_s` since the last one began."""
+    max_trigger_delay_s: float = 900.0
 
 
 @dataclass(frozen=True)
@@ -127,13 +130,14 @@ class WriteOptions:
 _READ = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
-    "maxOffsetsPerTrigger", "minPartitions", "failOnDataLoss", "includeHeaders", READ,
+    "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions", "failOnDataLoss",
+    "includeHeaders", READ,
 )  # fmt: skip
 _WRITE = ("topic", "batchBytes", "rowsPerSecond", "writerId", "checkpointLocation", "path")
 # The connector's, about how its own consumers work inside: nothing here corresponds to them.
 _WITHOUT_MEANING = (
     "groupIdPrefix", "kafkaConsumer.pollTimeoutMs", "fetchOffset.numRetries", "fetchOffset.retryIntervalMs",
-    "includeTimestamp", "minOffsetsPerTrigger", "maxTriggerDelay",
+    "includeTimestamp",
 )  # fmt: skip
 _KAFKA = (
     "bootstrap.servers", "security.protocol", "ssl.ca.location", "ssl.certificate.location", "ssl.key.location",
@@ -143,6 +147,9 @@ _KAFKA = (
 )  # fmt: skip
 # Ignoring one of these would connect in another way than the user thinks.
 _NOT_TO_BE_IGNORED = ("ssl.", "sasl.", "security.")
+
+
+_UNITS_S = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 
 
 class _Given:
@@ -178,6 +185,16 @@ class _Given:
         if not re.fullmatch(r"\s*\d+\s*", value) or int(value) < least:
             raise BadOption(f"{name} is {value!r}; it must be a number of at least {least}")
         return int(value)
+
+    def seconds(self, name: str, default: float) -> float:
+        """A time as Spark writes it: `15m`, `90s`, `500ms`; without a unit, seconds."""
+        value = self.text(name)
+        if value is None:
+            return default
+        parts = re.fullmatch(r"\s*(\d+)\s*([a-z]*)\s*", value.lower())
+        if parts is None or (parts[2] or "s") not in _UNITS_S:
+            raise BadOption(f"{name} is {value!r}; it must be a time such as 15m, 90s or 500ms")
+        return int(parts[1]) * _UNITS_S[parts[2] or "s"]
 
     def numbers(self, name: str) -> dict[str, dict[int, int]] | None:
         """{"topic": {"0": 23, ...}, ...}"""
@@ -224,7 +241,18 @@ def read_options(options: Mapping[str, str], *, is_streaming: bool) -> ReadOptio
         given.flag("includeHeaders", False),
         given.choice("startingOffsetsByTimestampStrategy", ("error", "latest"), "error") == "latest",
         given.choice(READ, (RECORDS, BATCHES), RECORDS) == BATCHES,
+        _min_offsets(given, is_streaming=is_streaming),
+        given.seconds("maxTriggerDelay", ReadOptions.max_trigger_delay_s),
     )
+
+
+def _min_offsets(given: _Given, *, is_streaming: bool) -> int | None:
+    least, most = given.number("minOffsetsPerTrigger"), given.number("maxOffsetsPerTrigger")
+    if least is not None and not is_streaming:
+        raise BadOption("minOffsetsPerTrigger has no meaning for a batch: it has one trigger")
+    if least is not None and most is not None and least > most:
+        raise BadOption(f"minOffsetsPerTrigger ({least}) is more than maxOffsetsPerTrigger ({most})")
+    return least
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:

@@ -6,6 +6,7 @@ from tests.bench.row import Row
 from tests.bench.rows import (
     audit,
     cluster,
+    connections,
     end_to_end,
     failover,
     latency,
@@ -38,6 +39,7 @@ ROWS: tuple[Row, ...] = (
     spark_read.ROW,
     audit.ROW,
     audit.GROWTH,
+    connections.ROW,
     latency.ROW,
     cluster.COST,
     cluster.WATERMARK,

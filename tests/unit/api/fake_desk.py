@@ -23,7 +23,10 @@ from chronik.core.log.times import TimedOffset
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
+from chronik.core.records.steps import Steps
 from chronik.core.replica.replica import Replica
+from chronik.node.long_work import LongWork
+from chronik.sim.memory_files import MemoryFiles
 
 CLUSTER_ID = "a-test-cluster"
 
@@ -132,11 +135,13 @@ class FakeLog:
         self.times: list[TimedOffset] = []
         self.bytes_on_disk = 0
 
-    def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
+    def offset_for_time(self, timestamp: int, bound_offset: int) -> Steps[TimedOffset | None]:
+        yield None  # as if there were much to look through
         found = (timed for timed in self.times if timed.timestamp >= timestamp and timed.offset < bound_offset)
         return next(found, None)
 
-    def offset_of_max_timestamp(self, bound_offset: int) -> TimedOffset | None:
+    def offset_of_max_timestamp(self, bound_offset: int) -> Steps[TimedOffset | None]:
+        yield None
         below = [timed for timed in self.times if timed.offset < bound_offset]
         return max(below, key=lambda timed: timed.timestamp, default=None)
 
@@ -155,6 +160,7 @@ class FakeReplicas:
         self.refusing: dict[tuple[str, int], Code] = {}
         self.stored_starts: dict[tuple[str, int], int] | None = None
         self.is_full = False
+        self.long_work = LongWork(MemoryFiles())
 
     def delete_records(self, replica: Replica, offset: int) -> int:
         return replica.delete_records(offset)
@@ -229,16 +235,17 @@ def fake_desk(
     )
 
 
-def caller(version: int) -> Caller:
-    return Caller(client_id="test", client_host="127.0.0.1", version=version, connection_id=1)
+def caller(version: int, node_id: int = -1) -> Caller:
+    is_node = node_id >= 0
+    return Caller("test", "127.0.0.1", version, connection_id=1, is_node=is_node, node_id=node_id)
 
 
-def ask(module: ModuleType, request: Any, desk: Desk, version: int) -> Any:
+def ask(module: ModuleType, request: Any, desk: Desk, version: int, node_id: int = -1) -> Any:
     """What the module answers; a refusal is given its shape, as dispatch does."""
 
     async def wait_for_answer() -> Any:
         try:
-            answer = module.handle(request, caller(version), desk)
+            answer = module.handle(request, caller(version, node_id), desk)
             return await answer if inspect.isawaitable(answer) else answer
         except Refused as refused:
             return module.refuse(request, refused.code, refused.message)

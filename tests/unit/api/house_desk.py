@@ -14,6 +14,7 @@ from chronik.api import fetch, produce
 from chronik.api.desk import Caller, Desk
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
+from chronik.core.machines.metadata.commands import AllocateProducerIds
 from chronik.wire.framing import RequestHeader
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -36,7 +37,7 @@ class Asked:
         self._api_key = api_key
         self._version = version
         self.answers: list[Any] = []
-        self.leave: Callable[[], None] | None = None
+        self.leave: Any = None  # what starting it gave
 
     def __call__(self, buffers: Any) -> None:
         self.answers.append(buffers)
@@ -70,6 +71,7 @@ class HouseDesk:
         config: NodeConfig | None = None,
     ) -> None:
         self.house = House(files, topics or {"orders": 2}, is_synced=is_synced, config=config)
+        self.house.tell(AllocateProducerIds(1))  # so that a test may use ids below 1000
         self.tasks: list[asyncio.Task[None]] = []
         self.desk = Desk(
             node_id=1,

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import pytest
 from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
 
 from chronik.api import alter_configs
 from chronik.core.errors import Code
 from tests.unit.api.fake_desk import ask, fake_desk
 
-TOPIC = 2
+TOPIC, BROKER = 2, 4
 
 
-def request(name: str, *configs: tuple[str, str | None], validate_only: bool = False) -> AlterConfigsRequest:
+def request(
+    name: str, *configs: tuple[str, str | None], validate_only: bool = False, resource_type: int = TOPIC
+) -> AlterConfigsRequest:
     wanted = tuple(AlterableConfig(name=key, value=value) for key, value in configs)
-    resource = AlterConfigsResource(resource_type=TOPIC, resource_name=name, configs=wanted)
+    resource = AlterConfigsResource(resource_type=resource_type, resource_name=name, configs=wanted)
     return AlterConfigsRequest(resources=(resource,), validate_only=validate_only)
 
 
@@ -50,3 +53,13 @@ def test_validate_only_alters_nothing() -> None:
     ask(alter_configs, request("a", ("retention.ms", "5"), validate_only=True), desk, version=2)
 
     assert desk.metadata.image.topic_overrides("a") == {}
+
+
+def test_a_setting_that_has_no_effect_here_is_taken_and_named_in_a_warning(caplog: pytest.LogCaptureFixture) -> None:
+    desk = fake_desk(topics={"a": 1})
+    wanted = request("", ("num.io.threads", "16"), ("message.max.bytes", "99"), resource_type=BROKER)
+
+    (done,) = ask(alter_configs, wanted, desk, version=2).responses
+
+    assert done.error_code == Code.NONE
+    assert caplog.messages == ["num.io.threads was set for all nodes, and has no effect here"]

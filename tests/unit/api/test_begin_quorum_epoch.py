@@ -20,7 +20,11 @@ def test_what_one_side_says_the_other_hears(answer: BeginEpochAnswer) -> None:
     quorum = FakeQuorum(answer)
 
     response = ask(
-        begin_quorum_epoch, begin_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1
+        begin_quorum_epoch,
+        begin_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID),
+        quorum_desk(quorum),
+        version=1,
+        node_id=2,
     )
 
     assert quorum.asked == [ASKED]
@@ -31,7 +35,11 @@ def test_another_cluster_is_not_heard() -> None:
     quorum = FakeQuorum()
 
     response = ask(
-        begin_quorum_epoch, begin_quorum_epoch.request_of(ASKED, 1, "another"), quorum_desk(quorum), version=1
+        begin_quorum_epoch,
+        begin_quorum_epoch.request_of(ASKED, 1, "another"),
+        quorum_desk(quorum),
+        version=1,
+        node_id=2,
     )
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID

@@ -39,7 +39,7 @@ def request(**other: Any) -> Any:
 def test_a_node_registers_fenced_with_both_its_addresses() -> None:
     desk = fake_desk()
 
-    response = ask(broker_registration, request(), desk, version=4)
+    response = ask(broker_registration, request(), desk, version=4, node_id=2)
 
     broker = desk.metadata.image.brokers[2]
     assert (response.error_code, response.broker_epoch) == (Code.NONE, broker.epoch)
@@ -51,7 +51,7 @@ def test_a_node_registers_fenced_with_both_its_addresses() -> None:
 def test_a_broker_with_one_listener_of_another_name_is_reached_there_by_all() -> None:
     desk = fake_desk()
 
-    ask(broker_registration, request(listeners=(listener("EXTERNAL", "h", 1),)), desk, version=4)
+    ask(broker_registration, request(listeners=(listener("EXTERNAL", "h", 1),)), desk, version=4, node_id=2)
 
     broker = desk.metadata.image.brokers[2]
     assert (broker.host, broker.port, broker.internal_host, broker.internal_port) == ("h", 1, "h", 1)
@@ -61,7 +61,7 @@ def test_a_broker_with_one_listener_of_another_name_is_reached_there_by_all() ->
 def test_no_previous_epoch_is_a_disk_without_anything(version: int, epoch: int, is_lost: bool) -> None:
     desk = fake_desk()
 
-    ask(broker_registration, request(previous_broker_epoch=epoch), desk, version)
+    ask(broker_registration, request(previous_broker_epoch=epoch), desk, version, node_id=2)
 
     [command] = metadata_of(desk).asked
     assert isinstance(command, RegisterBroker)
@@ -73,7 +73,7 @@ def test_no_previous_epoch_is_a_disk_without_anything(version: int, epoch: int, 
 def test_below_that_it_is_the_disk_of_an_epoch_whose_last_records_may_be_missing(told: int, epoch: int) -> None:
     desk = fake_desk()
 
-    ask(broker_registration, request(previous_broker_epoch=told), desk, version=4)
+    ask(broker_registration, request(previous_broker_epoch=told), desk, version=4, node_id=2)
 
     [command] = metadata_of(desk).asked
     assert isinstance(command, RegisterBroker)
@@ -85,13 +85,16 @@ def test_below_that_it_is_the_disk_of_an_epoch_whose_last_records_may_be_missing
     [
         ({"cluster_id": "another"}, Code.INCONSISTENT_CLUSTER_ID),
         ({"broker_id": 1}, Code.DUPLICATE_BROKER_REGISTRATION),
+        ({"broker_id": 3}, Code.CLUSTER_AUTHORIZATION_FAILED),
+        ({"broker_id": -1}, Code.INVALID_REGISTRATION),
+        ({"broker_id": -(2**31)}, Code.INVALID_REGISTRATION),
         ({"listeners": ()}, Code.INVALID_REGISTRATION),
     ],
 )
 def test_whoever_cannot_be_a_node_of_this_cluster_is_refused(wrong: dict[str, Any], code: Code) -> None:
     desk = fake_desk()
 
-    response = ask(broker_registration, request(**wrong), desk, version=4)
+    response = ask(broker_registration, request(**wrong), desk, version=4, node_id=2)
 
     assert (response.error_code, response.broker_epoch) == (code, -1)
     assert metadata_of(desk).asked == []
@@ -101,4 +104,4 @@ def test_a_node_that_is_not_the_controller_registers_nobody() -> None:
     desk = fake_desk()
     metadata_of(desk).controller_id = 2
 
-    assert ask(broker_registration, request(), desk, version=4).error_code == Code.NOT_CONTROLLER
+    assert ask(broker_registration, request(), desk, version=4, node_id=2).error_code == Code.NOT_CONTROLLER

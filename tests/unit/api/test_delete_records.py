@@ -76,6 +76,7 @@ def test_a_topic_that_is_only_compacted_keeps_its_records() -> None:
 
     assert deleted(FakeLog(10, 20, only_compacted), 15) == (Code.POLICY_VIOLATION, -1)
     assert deleted(FakeLog(10, 20, both), 15) == (Code.NONE, 15)
+    assert deleted(FakeLog(10, 20, TopicConfig(cleanup_policy=())), 15) == (Code.NONE, 15)
 
 
 def test_internal_topics_keep_their_records() -> None:

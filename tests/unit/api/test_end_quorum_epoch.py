@@ -19,7 +19,9 @@ ASKED = EndEpoch(2, 7, (3, 1))
 def test_what_one_side_says_the_other_hears(answer: EndEpochAnswer) -> None:
     quorum = FakeQuorum(answer)
 
-    response = ask(end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1)
+    response = ask(
+        end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=2
+    )
 
     assert quorum.asked == [ASKED]
     assert end_quorum_epoch.answer_of(response, ASKED, 1) == answer
@@ -28,7 +30,9 @@ def test_what_one_side_says_the_other_hears(answer: EndEpochAnswer) -> None:
 def test_another_cluster_is_not_heard() -> None:
     quorum = FakeQuorum()
 
-    response = ask(end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, "another"), quorum_desk(quorum), version=1)
+    response = ask(
+        end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, "another"), quorum_desk(quorum), version=1, node_id=2
+    )
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID
     assert quorum.asked == []

@@ -18,7 +18,9 @@ def test_the_bytes_travel_with_the_answer() -> None:
     quorum = FakeQuorum(FetchSnapshotAnswer(1, 5, 1, POINT, 4, 10, 20))
     quorum.snapshot = bytes(range(20))
 
-    response = ask(fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1)
+    response = ask(
+        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=3
+    )
     answer, content = fetch_snapshot.answer_of(response, ASKED, 1)
 
     assert quorum.asked == [ASKED]
@@ -31,7 +33,9 @@ def test_a_refusal_brings_no_bytes() -> None:
     quorum = FakeQuorum(refused)
     quorum.snapshot = bytes(20)
 
-    response = ask(fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1)
+    response = ask(
+        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=3
+    )
     answer, content = fetch_snapshot.answer_of(response, ASKED, 1)
 
     assert (answer.code, answer.leader, answer.epoch) == (Code.SNAPSHOT_NOT_FOUND, None, 6)
@@ -39,7 +43,9 @@ def test_a_refusal_brings_no_bytes() -> None:
 
 
 def test_another_cluster_gets_nothing() -> None:
-    response = ask(fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, "another"), quorum_desk(FakeQuorum()), version=1)
+    response = ask(
+        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, "another"), quorum_desk(FakeQuorum()), version=1, node_id=3
+    )
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID
     with pytest.raises(Refused):

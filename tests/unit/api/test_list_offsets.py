@@ -12,6 +12,7 @@ from chronik.api import list_offsets
 from chronik.api.desk import Desk
 from chronik.core.errors import Code, Corrupt
 from chronik.core.log.times import TimedOffset
+from chronik.core.records.steps import Steps
 from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
 
 NEWEST = 11
@@ -51,7 +52,8 @@ def found(response: Any) -> tuple[Code, int, int, int]:
 @pytest.mark.parametrize("problem", [Corrupt("a-0", "no batch"), OSError("no such disk")])
 def test_a_log_that_cannot_be_searched_goes_offline_and_the_other_partitions_are_answered(problem: Exception) -> None:
     class UnreadableLog(FakeLog):
-        def offset_for_time(self, timestamp: int, bound_offset: int) -> TimedOffset | None:
+        def offset_for_time(self, timestamp: int, bound_offset: int) -> Steps[TimedOffset | None]:
+            yield None
             raise problem
 
     desk = desk_with_log()

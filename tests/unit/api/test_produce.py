@@ -12,12 +12,17 @@ from typing import Any
 import pytest
 
 from chronik.api import produce
+from chronik.api.desk import HeldUp
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import CreateInternalTopic
+from chronik.core.machines.metadata.commands import AllocateProducerIds, CreateInternalTopic
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
+from chronik.core.records.payload import KeyValue, build
+from chronik.core.records.steps import RECORDS_A_STEP
+from chronik.core.types import NAMED_PRODUCER_IDS_FROM
+from chronik.node.long_work import WAITING_MAX
 from chronik.wire.errors import Malformed
 from tests.unit.api.house_desk import WAITING, Asked, HouseDesk, run
-from tests.unit.core.log.logs import batch_of
+from tests.unit.core.log.logs import NOW_MS, batch_of
 from tests.unit.wire.hot_requests import Topics, produce_request
 
 EVERY_VERSION = range(3, 14)
@@ -312,3 +317,95 @@ async def test_bytes_that_are_no_request_are_malformed_and_nothing_is_written(de
         desk.ask(produce, 9, body[:-20])
 
     assert list(desk.house.replicas.held()) == []
+
+
+# --- compacted topics
+
+
+def keyed(count: int) -> bytes:
+    return bytes(build([KeyValue(b"k", b"v")] * count, NOW_MS))
+
+
+@run()
+async def test_a_batch_for_a_compacted_topic_is_looked_through_at_once_when_it_is_small(desk: HouseDesk) -> None:
+    desk.house.create("keyed", cleanup_policy="compact")
+    good, bad = (send(desk, one(records, topic="keyed")) for records in (keyed(3), without_a_key()))
+    assert not isinstance(good.leave, HeldUp)
+    assert outcomes(bad) == [(Code.INVALID_RECORD, -1)]
+    await desk.settle()
+    assert outcomes(good) == [(0, 0)]
+
+
+def without_a_key() -> bytes:
+    return bytes(build([KeyValue(b"k", b"v"), KeyValue(None, b"v")], NOW_MS))
+
+
+@run()
+async def test_a_batch_that_takes_long_to_look_through_is_appended_before_what_comes_behind_it(desk: HouseDesk) -> None:
+    desk.house.create("keyed", cleanup_policy="compact")
+    large = send(desk, one(keyed(RECORDS_A_STEP * 3), topic="keyed"))
+    assert isinstance(large.leave, HeldUp)  # the connection begins nothing else until it is answered
+    await asyncio.gather(*desk.tasks)
+    await desk.settle()
+    assert outcomes(large) == [(0, 0)]
+
+
+@run()
+async def test_a_long_batch_with_a_record_without_a_key_is_refused_and_nothing_is_written(desk: HouseDesk) -> None:
+    desk.house.create("keyed", cleanup_policy="compact")
+    records = [KeyValue(b"k", b"v")] * (RECORDS_A_STEP * 2) + [KeyValue(None, b"v")]
+    large = send(desk, one(bytes(build(records, NOW_MS)), topic="keyed"))
+    await asyncio.gather(*desk.tasks)
+    assert outcomes(large) == [(Code.INVALID_RECORD, -1)]
+    assert desk.house.replicas.leader("keyed", 0).log.end_offset == 0
+
+
+@run()
+async def test_more_long_looks_than_can_wait_are_refused(desk: HouseDesk) -> None:
+    desk.house.create("keyed", cleanup_policy="compact")
+    asked = [send(desk, one(keyed(RECORDS_A_STEP), topic="keyed")) for _ in range(WAITING_MAX + 1)]
+    await asyncio.gather(*desk.tasks)
+    await desk.settle()
+    assert [outcomes(one)[0][0] for one in asked] == [0] * WAITING_MAX + [Code.REQUEST_TIMED_OUT]
+
+
+# --- producer ids
+
+
+def of_producer(producer_id: int, sequence: int = 0) -> bytes:
+    return bytes(batch_of(producer_id=producer_id, sequence=sequence))
+
+
+@run()
+async def test_a_producer_id_that_nobody_was_given_is_refused_and_takes_no_memory(desk: HouseDesk) -> None:
+    known, invented = (send(desk, one(of_producer(producer_id))) for producer_id in (999, 10**12))
+    await desk.settle()
+    assert outcomes(known) == [(0, 0)]
+    assert outcomes(invented) == [(Code.NOT_ENOUGH_REPLICAS, -1)]
+    assert len(desk.house.replicas.leader("orders", 0).log.producers) == 1
+
+
+@run()
+async def test_a_producer_id_that_a_writer_made_from_what_it_writes_is_taken(desk: HouseDesk) -> None:
+    # As the sink for Spark does: run again, it makes the same one.
+    first, again = (send(desk, one(of_producer(NAMED_PRODUCER_IDS_FROM + 7))) for _ in range(2))
+    await desk.settle()
+
+    assert outcomes(first) == outcomes(again) == [(0, 0)]
+
+
+@run()
+async def test_a_producer_whose_id_the_metadata_tells_of_a_moment_later_gets_its_batches_in_order(
+    desk: HouseDesk,
+) -> None:
+    first = send(desk, one(of_producer(1000, 0)))
+    desk.house.tell(AllocateProducerIds(1))
+    overtaking = send(desk, one(of_producer(1000, 1)))
+    retried = send(desk, one(of_producer(1000, 0)))
+    overtaken = send(desk, one(of_producer(1000, 1)))
+    await desk.settle()
+
+    assert outcomes(first) == [(Code.NOT_ENOUGH_REPLICAS, -1)]
+    assert outcomes(overtaking) == [(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
+    assert outcomes(retried) == [(0, 0)]
+    assert outcomes(overtaken) == [(0, 1)]

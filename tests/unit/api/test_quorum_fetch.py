@@ -65,7 +65,7 @@ class World:
         frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms))
         header = read_header(frame)
         request = wire.parse(frame, header.body, header.version)
-        return quorum_fetch.begin(request, header, caller(header.version), self.desk, self.answers.append)
+        return quorum_fetch.begin(request, header, caller(header.version, ASKED.sender), self.desk, self.answers.append)
 
     def wake(self) -> None:
         for reader in list(self.quorum.readers):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from chronik.cli.errors import CliError
-from chronik.cli.values import parse_pairs, parse_time_ms, parse_topic_partitions
+from chronik.cli.values import local, parse_pairs, parse_time_ms, parse_topic_partitions
 
 
 def test_pairs_are_split_at_the_first_equals_sign() -> None:
@@ -44,3 +46,16 @@ def test_a_topic_may_name_some_of_its_partitions() -> None:
 def test_partitions_that_are_no_numbers_are_refused(text: str) -> None:
     with pytest.raises(CliError, match="is not a topic with partitions"):
         parse_topic_partitions(text)
+
+
+@pytest.mark.parametrize("place", ["s3://bucket/x", "gs://b/x", "hdfs:///x", "abfss://c@a/x", "file:///tmp/x"])
+def test_a_place_that_is_no_folder_of_this_machine_is_refused(place: str) -> None:
+    # It was taken for a folder `s3:`, filled, and called done.
+    for given in (place, Path(place)):
+        with pytest.raises(CliError, match="cannot be used yet; give a folder of this machine"):
+            local(given)
+
+
+@pytest.mark.parametrize("place", ["tables/orders", "/tables", "./s3:/x", "C:x", "a:b/c", None])
+def test_folders_are_folders(place: str | None) -> None:
+    assert local(place) == place

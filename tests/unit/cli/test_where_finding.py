@@ -92,6 +92,16 @@ def test_an_error_is_no_record_of_partition_0() -> None:
     assert left == {0: 1}
 
 
+def test_an_end_below_the_one_that_was_told_is_not_the_end() -> None:
+    """A new leader may have heard of less than the last one told, for a moment: the rest is still to be read."""
+    left = {0: 5, 1: 5}
+    told = [Told((0, 3), Code(KafkaError._PARTITION_EOF)), Told((1, 5), Code(KafkaError._PARTITION_EOF))]
+
+    next(until_read(cast(Any, Consuming(told)), "localhost:1", left))
+
+    assert left == {0: 5}
+
+
 def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for() -> None:
     everything = by_key(Leaders(0, 1), topic(1, 2), [0, 1], b"k", 1, is_quiet=True)
     cluster = Leaders(0)

@@ -44,7 +44,7 @@ class FakeReplicas:
 
     def __init__(self) -> None:
         self.commits = SimpleNamespace(rounds=0, sync_seconds=0.0)
-        self.is_disk_full = False
+        self.shortage: str | None = None
         self.failed: dict[tuple[str, int], str] = {}  # could not be opened
         self._held: dict[tuple[str, int], Replica] = {}
 
@@ -87,7 +87,15 @@ class FakeNode:
         self.config = NodeConfig(node_id=7)
         self.identity = Identity(7, CLUSTER_ID)
         self.metrics = Metrics()
-        self.connections = SimpleNamespace(open={}, accepted_total=0, malformed_total=0)
+        self.connections = SimpleNamespace(
+            open={},
+            quotas=SimpleNamespace(open_max=100, nodes_open=2, refused_total=4),
+            memory=SimpleNamespace(used_bytes=5, limit_bytes=6, waiting=7, given_up_total=8),
+            accepted_total=0,
+            malformed_total=0,
+            idle_total=9,
+            unfinished_total=10,
+        )
         self.replicas = FakeReplicas()
         self.waiting_now = (0, 0)
         self.waiting = SimpleNamespace(counts=lambda: self.waiting_now)

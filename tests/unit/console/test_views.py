@@ -33,7 +33,7 @@ def test_a_node_that_serves_everything_is_healthy() -> None:
 
 def test_a_full_disk_makes_the_node_unhealthy() -> None:
     node = FakeNode()
-    node.replicas.is_disk_full = True
+    node.replicas.shortage = "the disk is full"
 
     health = views.health(node.as_node)
 
@@ -145,7 +145,11 @@ def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
 
     assert (reading.appended_batches, reading.appended_bytes, reading.fetched_bytes) == (4, 400, 300)
     assert (reading.duplicate_batches, reading.faults) == (2, 1)
-    assert (reading.connections_open, reading.connections_accepted, reading.connections_malformed) == (2, 9, 3)
+    assert (reading.connections_open, reading.connections_max) == (2, 100)
+    assert (reading.connections_accepted, reading.connections_malformed) == (9, 3)
+    assert (reading.connections_of_nodes, reading.connections_refused) == (2, 4)
+    assert (reading.connections_idle, reading.connections_given_up) == (9, 18)
+    assert (reading.request_bytes, reading.request_bytes_max, reading.connections_waiting_for_memory) == (5, 6, 7)
     assert reading.commits == (6, 0.5)
     assert reading.producer_ids == 5
     assert (reading.waiting_producers, reading.waiting_fetches) == (11, 12)

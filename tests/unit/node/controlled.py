@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.node.controller_link import ControllerLink
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import node_id_of
 from tests.unit.api.fake_desk import CLUSTER_ID, fake_desk
 from tests.unit.node.peer_world import Other, World
 
@@ -119,7 +120,9 @@ class Controlled:
         module = module_of(header.api_key)
         request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
         try:
-            response = module.handle(request, Caller("", "", header.version, 1), self._desk)
+            response = module.handle(
+                request, Caller("", "", header.version, 1, True, node_id_of(header.client_id)), self._desk
+            )
             response = await response if inspect.isawaitable(response) else response
         except Refused as refused:
             response = module.refuse(request, refused.code, refused.message)

@@ -17,6 +17,7 @@ from chronik.core.machines.metadata.records import (
     BrokerEndpoint,
     PartitionChangeRecord,
     PartitionRecord,
+    ProducerIdsRecord,
     RegisterBrokerRecord,
     TopicRecord,
 )
@@ -88,7 +89,7 @@ class Link:
             content = b"".join(bytes(piece) for piece in buffers)[4:]
             asyncio.get_running_loop().call_later(0.001, self._give, answer, content)
 
-        caller = Caller("test", "10.0.0.7", header.version, 1)
+        caller = Caller("test", "10.0.0.7", header.version, 1, True, self._source)
         fetch.start(memoryview(frame), header, caller, node.desk, answered)
 
     def _give(self, answer: asyncio.Future[memoryview], content: bytes) -> None:
@@ -135,6 +136,7 @@ class CopyNode:
         self.waiting = Waiting(self.deadlines, self.metrics, self.trace)
         self.checkpoints = Checkpoints(cast(Any, files))
         self.image = MetadataImage("a-test-cluster", config)
+        self.image.apply(ProducerIdsRecord(node_id, -1, 1000))
         self.replicas = Replicas(
             cast(Any, files),
             self.checkpoints,
@@ -206,6 +208,11 @@ class CopyNode:
         return replica.log.start_offset, replica.high_watermark, replica.log.end_offset
 
 
+def registration(node_id: int, broker_epoch: int) -> RegisterBrokerRecord:
+    end_point = BrokerEndpoint(CLIENTS_END_POINT, f"host-{node_id}", 9092, 0)
+    return RegisterBrokerRecord(node_id, bytes(16), broker_epoch, (end_point,), (), f"rack-{node_id}", False, False)
+
+
 class Copies:
     """Nodes 1 to 3, and a topic on all of them that node 1 leads."""
 
@@ -215,19 +222,7 @@ class Copies:
         self.partitions = partitions
         self._is_synced = is_synced
         self._config = NodeConfig.from_settings({key.replace("_", "."): value for key, value in settings.items()})
-        self.facts: list[Any] = [
-            RegisterBrokerRecord(
-                node_id,
-                bytes(16),
-                10 + node_id,
-                (BrokerEndpoint(CLIENTS_END_POINT, f"host-{node_id}", 9092, 0),),
-                (),
-                f"rack-{node_id}",
-                False,
-                False,
-            )
-            for node_id in (1, 2, 3)
-        ]
+        self.facts: list[Any] = [registration(node_id, 10 + node_id) for node_id in (1, 2, 3)]
         self.facts.append(TopicRecord(TOPIC, TOPIC_ID))
         self.facts += [
             PartitionRecord(number, TOPIC_ID, (1, 2, 3), (1, 2, 3), (), (), 1, 0, 0) for number in range(partitions)
@@ -243,6 +238,13 @@ class Copies:
         node.fetchers.start()
         self.network.nodes[node_id] = node
         return node
+
+    def register(self, node_id: int, broker_epoch: int) -> None:
+        """The node registers anew, and all hear of it."""
+        self[node_id].broker_epoch = broker_epoch
+        self.facts.append(registration(node_id, broker_epoch))
+        for node in self.network.nodes.values():
+            node.image.apply(self.facts[-1])
 
     def __getitem__(self, node_id: int) -> CopyNode:
         return self.network.nodes[node_id]
@@ -323,7 +325,8 @@ def follower_asks(
     frame = follower_wire.encode(9, "test", request)
     answers: list[Any] = []
     header = read_header(frame)
-    fetch.start(memoryview(frame), header, Caller("test", "10.0.0.7", header.version, 1), node.desk, answers.append)
+    caller = Caller("test", "10.0.0.7", header.version, 1, True, follower_id)
+    fetch.start(memoryview(frame), header, caller, node.desk, answers.append)
     ((*buffers,),) = answers
     return follower_wire.parse(memoryview(b"".join(bytes(piece) for piece in buffers)[4:]))
 

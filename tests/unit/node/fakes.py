@@ -113,9 +113,12 @@ class FakeChance:
 class FakeTransport:
     """Keeps what is written, and whether it is read from."""
 
-    def __init__(self) -> None:
+    def __init__(self, host: str = "10.0.0.7") -> None:
+        self.host = host
         self.written = bytearray()
+        self.unsent_bytes = 0  # of what was written, what the other end has not taken
         self.writes = 0
+        self.high_bytes = 65_536
         self.is_open = True
         self.reading = True
 
@@ -128,15 +131,21 @@ class FakeTransport:
         self.write(b"".join(contents))
 
     def get_extra_info(self, name: str) -> Any:
-        return ("10.0.0.7", 4711) if name == "peername" else None
+        return (self.host, 4711) if name == "peername" else None
 
     def get_write_buffer_size(self) -> int:
-        return 0
+        return self.unsent_bytes
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        self.high_bytes = high
 
     def is_closing(self) -> bool:
         return not self.is_open
 
     def close(self) -> None:
+        self.is_open = False
+
+    def abort(self) -> None:
         self.is_open = False
 
     def is_reading(self) -> bool:

@@ -275,3 +275,20 @@ def test_checkpoints_survive_a_power_cut() -> None:
     files.crash()
 
     assert written_to(files).synced == {TopicPartition("one", 0): 3}
+
+
+def test_a_log_start_is_on_disk_after_what_is_synced_and_before_the_watermark() -> None:
+    """Below it a follower may have another history than its leader: no watermark may make that readable."""
+    files, order = MemoryFiles(), list[str]()
+    checkpoints, replica = written_to(files), replica_of("t", 3, safe_to=3)
+    replica.delete_records(2)
+    replace = files.replace
+
+    def watched(path: str, content: Buffer, sync: bool = True) -> None:
+        order.append(path)
+        replace(path, content, sync)
+
+    files.replace = watched  # type: ignore[method-assign]
+    checkpoints.write([replica])
+
+    assert order == [SYNCED, STARTS, WATERMARKS]

@@ -6,7 +6,6 @@ import asyncio
 import itertools
 import logging
 import struct
-from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
@@ -15,82 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.ports import FileSlice
-from chronik.node.connection import FLUSH_BYTES, Connection, Connections, Peer, Slot
-from chronik.wire.errors import Malformed
+from chronik.node.connection import FLUSH_BYTES, UNFINISHED_BYTES
 from tests.unit.core.fakes import MemoryFiles
+from tests.unit.node.connected import OVERLAPPING, Client, with_client
 from tests.unit.node.fakes import FakeTransport
-
-OVERLAPPING, BARRIER, AT_ONCE, BAD, HANG_UP = b"o", b"b", b"n", b"x", b"h"
-
-
-class Requests:
-    """Stands for dispatch: keeps what was begun; the first byte of a request says how it behaves."""
-
-    def __init__(self) -> None:
-        self.begun: list[bytes] = []
-        self.slots: dict[bytes, Slot] = {}
-        self.peers: list[Peer] = []
-
-    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
-        content = bytes(frame)
-        if content[:1] == BAD:
-            raise Malformed("no request")
-        self.begun.append(content)
-        self.peers.append(peer)
-        self.slots[content] = answer
-        if content[:1] == AT_ONCE:
-            answer((content,))
-        if content[:1] == HANG_UP:
-            answer(None)
-        return content[:1] != BARRIER
-
-    def answer(self, *contents: bytes) -> None:
-        for content in contents:
-            self.slots[content]((content,))
-
-
-class Client:
-    """A connection, and what its client sees."""
-
-    def __init__(self, under_way_max: int = 100, frame_bytes_max: int = 10_000_000) -> None:
-        self.requests = Requests()
-        self.all = Connections(self.requests, frame_bytes_max=frame_bytes_max, under_way_max=under_way_max)
-        self.connection: Connection = self.all.accept()
-        self.transport = FakeTransport()
-        self.connection.connection_made(cast(Any, self.transport))
-
-    def send(self, *contents: bytes) -> None:
-        """All of them in one go."""
-        self.send_raw(b"".join(struct.pack(">i", len(content)) + content for content in contents))
-
-    def send_raw(self, stream: bytes) -> None:
-        view = memoryview(stream)
-        while view:
-            space = self.connection.get_buffer(-1)
-            count = min(len(space), len(view))
-            space[:count] = view[:count]
-            self.connection.buffer_updated(count)
-            view = view[count:]
-
-    async def received(self) -> bytes:
-        await asyncio.sleep(0)  # the answers of one turn leave together at its end
-        return bytes(self.transport.written)
-
-
-def with_client(**options: int) -> Callable[[Callable[[Client], Any]], Callable[[], None]]:
-    """Run a test in a loop of its own, with a connected client."""
-
-    def decorate(test: Callable[[Client], Any]) -> Callable[[], None]:
-        async def run() -> None:
-            await test(Client(**options))
-
-        def wrapped() -> None:
-            asyncio.run(run())
-
-        wrapped.__name__ = test.__name__
-        return wrapped
-
-    return decorate
 
 
 @with_client()
@@ -396,18 +323,99 @@ async def test_of_a_large_answer_only_a_part_at_a_time_is_read_from_its_file(cli
 
 
 @with_client()
-async def test_only_connections_without_work_are_closed_as_idle(client: Client) -> None:
+async def test_a_connection_that_nothing_came_from_or_went_to_is_closed(client: Client) -> None:
     client.send(b"o1")
-    client.all.close_idle(-1)
+    client.requests.answer(b"o1")
+    client.all.close_idle(-1, 30)
+    client.all.close_idle(1000, 30)
     assert not client.transport.is_closing()
 
-    client.requests.answer(b"o1")
-    client.all.close_idle(1000)
-    assert not client.transport.is_closing()
-    client.all.close_idle(-1)
+    client.connection.used_at -= 1001
+    client.all.close_idle(1000, 30)
 
     assert client.transport.is_closing()
     assert await client.received() == b"o1"
+    assert client.all.idle_total == 1
+
+
+@with_client()
+async def test_a_client_whose_answer_has_just_left_is_not_idle(client: Client) -> None:
+    client.send(b"o1")
+    client.connection.used_at -= 1001
+    client.requests.answer(b"o1")
+    await client.received()
+
+    client.all.close_idle(1000, 30)
+
+    assert not client.transport.is_closing()
+
+
+@with_client()
+async def test_what_an_idle_connection_waits_for_is_given_up(client: Client) -> None:
+    """As in Kafka: a fetch that waits for weeks does not keep a connection open whose client may be long gone."""
+    left: list[int] = []
+    client.send(b"o1")
+    client.requests.slots[b"o1"].on_abandoned = lambda: left.append(1)
+    client.connection.used_at -= 1001
+
+    client.all.close_idle(1000, 30)
+
+    assert client.transport.is_closing()
+    assert left == [1]
+
+
+@with_client()
+async def test_an_idle_client_that_does_not_take_its_answers_is_not_waited_for(client: Client) -> None:
+    aborted: list[bool] = []
+    client.transport.abort = lambda: aborted.append(True)  # type: ignore[method-assign]
+    client.transport.unsent_bytes = 1
+    client.connection.used_at -= 1001
+
+    client.all.close_idle(1000, 30)
+
+    assert aborted == [True]
+
+
+# --- requests that do not become whole
+
+
+@with_client()
+async def test_a_request_that_does_not_go_on_is_given_up(client: Client) -> None:
+    logging.disable(logging.WARNING)
+    client.send_raw(struct.pack(">i", 100) + b"o1")
+    client.all.close_idle(1000, 0.0)  # seen for the first time
+    assert not client.transport.is_closing()
+
+    client.send_raw(b"x")  # a byte now and then is not going on
+    client.all.close_idle(1000, 0.0)
+    logging.disable(logging.NOTSET)
+
+    assert client.transport.is_closing()
+    assert client.all.unfinished_total == 1
+    assert client.all.memory.used_bytes == 0
+
+
+@with_client()
+async def test_a_slow_request_that_goes_on_becomes_whole(client: Client) -> None:
+    body = OVERLAPPING + bytes(9_999)
+    stream = struct.pack(">i", len(body)) + body
+    for start in range(0, len(stream), UNFINISHED_BYTES):
+        client.send_raw(stream[start : start + UNFINISHED_BYTES])
+        client.all.close_idle(1000, 0.0)
+
+    assert client.requests.begun == [body]
+    assert not client.transport.is_closing()
+
+
+@with_client()
+async def test_a_client_that_is_not_read_is_not_to_blame_for_half_a_request(client: Client) -> None:
+    client.send_raw(struct.pack(">i", 2) + b"b1" + struct.pack(">i", 100) + b"o2")
+    client.connection.pause_writing()
+
+    for _ in range(3):
+        client.all.close_idle(1000, 0.0)
+
+    assert not client.transport.is_closing()
 
 
 @with_client()
@@ -419,31 +427,6 @@ async def test_closing_all_sends_what_is_due(client: Client) -> None:
 
     assert client.transport.is_closing()
     assert bytes(client.transport.written) == b"o1"
-
-
-@with_client()
-async def test_beyond_the_largest_number_of_connections_a_client_is_turned_away(client: Client) -> None:
-    client.all.open_max = lambda: 1
-    late, transport = client.all.accept(), FakeTransport()
-
-    late.connection_made(cast(Any, transport))
-
-    assert transport.is_closing()
-    assert list(client.all.open.values()) == [client.connection]
-    client.send(AT_ONCE + b"1")
-    assert await client.received() == AT_ONCE + b"1"
-
-
-@with_client()
-async def test_one_connection_too_many_is_turned_away(client: Client) -> None:
-    client.all.open_max = lambda: 1
-    logging.disable(logging.WARNING)
-    other, transport = client.all.accept(), FakeTransport()
-    other.connection_made(cast(Any, transport))
-    logging.disable(logging.NOTSET)
-
-    assert transport.is_closing()
-    assert list(client.all.open.values()) == [client.connection]
 
 
 @with_client()

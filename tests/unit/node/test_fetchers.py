@@ -213,6 +213,21 @@ async def test_a_damaged_copy_is_fetched_anew_once_nobody_counts_on_it(copies: C
 
 
 @with_copies()
+async def test_so_is_one_that_a_crash_left_moved_aside_with_its_checkpoints_still_there(copies: Copies) -> None:
+    copies[1].produce(b"one", b"two")
+    await pass_time(20)
+    files = await copies.stop(3)
+    files.rename(f"{TOPIC}-0", f"{TOPIC}-0.abc-damaged")
+    copies.start(3, files)
+
+    copies.change(isr=(1, 2))
+    await pass_time(100)
+
+    assert copies[3].replicas.offline() == {}
+    assert copies[3].values() == copies[1].values()
+
+
+@with_copies()
 async def test_damage_found_while_reading_is_repaired_too(copies: Copies) -> None:
     copies[1].produce(b"one")
     await pass_time(20)
@@ -286,7 +301,7 @@ async def test_the_watermark_reaches_followers_without_further_records(copies: C
 async def test_a_new_registration_is_told_of_every_partition_the_idle_ones_too(copies: Copies) -> None:
     """The leader lets nobody join who fetched under an earlier one (KIP-903). Found by the simulator."""
     await pass_time(50)
-    copies[3].broker_epoch = 99
+    copies.register(3, 99)
 
     await pass_time(1000)
 

@@ -201,7 +201,7 @@ async def test_what_a_full_disk_took_is_not_named_under_a_new_registration_until
     files = await with_the_first_of_two_batches(copies)
     copies.network.asked.clear()
 
-    copies[3].broker_epoch += 100
+    copies.register(3, copies[3].broker_epoch + 100)
     await pass_time(700)
 
     assert not any(request.replica_epoch == copies[3].broker_epoch for request in copies.network.asked)

@@ -331,3 +331,20 @@ async def test_a_batch_that_overtook_others_is_told_to_look_for_the_leader_not_t
     await town.settle()
 
     assert [code for _, code, _ in outcomes(slot)] == [Code.NOT_LEADER_OR_FOLLOWER]
+
+
+@in_town()
+async def test_what_follows_on_a_batch_that_was_put_off_here_is_not_sent_on_before_it(town: Town) -> None:
+    """The leader of now knows nothing of the first: it would take the second, and refuse the first for ever."""
+    first, second = (bytes(batch_of(producer_id=1000, producer_epoch=0, sequence=sequence)) for sequence in (0, 1))
+    put_off = send(town, [("orders", [(0, first)])])  # the metadata has not told of this id yet
+    town.lead("orders", 0, SECOND)
+    town.house.replicas.metadata_changed()
+
+    overtaking = send(town, [("orders", [(0, second)])])
+    await town.settle()
+    assert outcomes(put_off) == [(0, Code.NOT_ENOUGH_REPLICAS, -1)]
+    assert outcomes(overtaking) == [(0, Code.NOT_LEADER_OR_FOLLOWER, -1)]
+
+    send(town, [("orders", [(0, first)])])
+    assert [partitions_in(sent) for sent in town.peers.to(SECOND)] == [[0]]

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import pytest
 
+from chronik.core.config.topic import TopicConfig
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import File
 from chronik.core.replica.replica import Replica
@@ -53,7 +54,17 @@ class Disk:
         self.files = SlowDisk()
         self.moved: list[Replica] = []
         self.failed: list[tuple[Replica, Exception]] = []
-        self.commits = GroupCommit(cast(Any, self.files), self.moved.append, self._failed)
+        self.stored = 0  # how often recovery points were
+        self.full: OSError | None = None
+        self.may_store = asyncio.Event()
+        self.may_store.set()
+        self.commits = GroupCommit(cast(Any, self.files), self.moved.append, self._failed, self._store)
+
+    async def _store(self) -> None:
+        await self.may_store.wait()
+        if self.full is not None:
+            raise self.full
+        self.stored += 1
 
     def _failed(self, replica: Replica, problem: Exception) -> None:
         self.failed.append((replica, problem))
@@ -240,9 +251,67 @@ def test_the_number_of_syncs_does_not_grow_with_the_number_of_writers(writers: i
     assert asyncio.run(write_twice()) == 2
 
 
+def rolled(disk: Disk) -> Replica:
+    """Its log has begun a second segment, and nothing is synced."""
+    replica = memory_replica(disk.files, "topic", is_synced=True, config=TopicConfig(segment_bytes=100))
+    disk.write(replica, replica)
+    return replica
+
+
+@run
+async def test_what_is_in_a_new_segment_is_safe_when_the_recovery_point_is_stored(disk: Disk) -> None:
+    # Given a log that begins its second segment, and another
+    other = disk.replica("other")
+    disk.write(other)
+    replica = rolled(disk)
+    disk.may_store.clear()
+    await asyncio.sleep(0)
+
+    # When both are synced, then what is in the second segment waits
+    await disk.files.finish_sync()
+    assert (other.high_watermark, replica.high_watermark, replica.log.synced_offset) == (1, 0, 0)
+    assert replica.log.recovery_point.offset == 2
+
+    # Until it is stored that all before it is on disk; and that is once for a segment
+    disk.may_store.set()
+    await disk.commits.wait_until_idle()
+    assert (replica.high_watermark, replica.log.synced_offset, disk.stored) == (2, 2, 1)
+
+
+@run
+async def test_a_recovery_point_that_cannot_be_stored_is_stored_later_and_takes_nothing_offline(disk: Disk) -> None:
+    replica = rolled(disk)
+    disk.full = OSError(errno.ENOSPC, "No space left on device")
+    await asyncio.sleep(0)
+    await disk.files.finish_sync()
+    assert (replica.high_watermark, disk.failed) == (0, [])
+
+    disk.full = None
+    disk.files.gate.set()
+    disk.commits.due(replica)  # as its timer does
+    await disk.commits.wait_until_idle()
+
+    assert (replica.high_watermark, replica.offline, disk.stored) == (2, None, 1)
+
+
+@run
+async def test_what_was_cut_while_the_recovery_point_was_stored_is_synced_anew(disk: Disk) -> None:
+    replica = rolled(disk)
+    disk.may_store.clear()
+    await asyncio.sleep(0)
+    await disk.files.finish_sync()
+
+    replica.log.truncate_to(1)
+    disk.may_store.set()
+    disk.files.gate.set()
+    await disk.commits.wait_until_idle()
+
+    assert (replica.log.synced_offset, replica.log.end_offset) == (1, 1)
+
+
 @run
 async def test_the_trace_is_synced_beside_the_others_and_not_with_them(disk: Disk) -> None:
-    commits = Commits(cast(Any, disk.files), disk.moved.append, disk._failed)
+    commits = Commits(cast(Any, disk.files), disk.moved.append, disk._failed, disk._store)
     replica, trace = disk.replica(), disk.replica(TRACE_TOPIC)
     for written in (trace, replica, trace):
         written.append(batch_of(), 1, NOW_MS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import errno
 import logging
 from collections.abc import Callable, Coroutine, Iterator
@@ -11,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from chronik.core.errors import Code
+from chronik.core.ports import Unread
 from chronik.core.records.batch import accept
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.replica.replica import Replica
@@ -34,12 +36,12 @@ class FakeNode:
         self.replicas = self.house.replicas
         self.metrics = self.house.metrics
         self.image = self.house.image
-        self.idle_checks: list[float] = []
+        self.idle_checks: list[tuple[float, float]] = []
         self.connections = cast(Connections, self)
         self.housekeeping = Housekeeping(cast(Any, self), self.house.checkpoints, self.house.clock)
 
-    def close_idle(self, idle_s: float) -> None:
-        self.idle_checks.append(idle_s)
+    def close_idle(self, idle_s: float, unfinished_s: float) -> None:
+        self.idle_checks.append((idle_s, unfinished_s))
 
     def fill(self, topic: str, batches: int = 3) -> None:
         """Segments of one batch each, of an hour that is long gone."""
@@ -78,7 +80,7 @@ async def test_checkpoints_are_written_and_idle_connections_looked_for(node: Fak
     await node.housekeeping.once()
 
     assert Checkpoints(cast(Any, node.house.files)).synced == {TopicPartition("t", 0): 3}
-    assert node.idle_checks == [600.0]
+    assert node.idle_checks == [(600.0, 30.0)]
 
 
 @run
@@ -92,6 +94,26 @@ async def test_retention_deletes_what_is_old_once_its_time_has_come(node: FakeNo
     await node.housekeeping.once()
 
     assert node.starts() == [3]
+
+
+@run
+async def test_where_a_log_starts_is_on_disk_before_a_file_goes(node: FakeNode) -> None:
+    """Else a power cut could bring some files back and others not, and the log would have a hole."""
+    node.fill("t")
+    await node.house.settle()
+    node.house.clock.advance(HOUR_MS)
+    files, seen = node.house.files, list[int]()
+    remove = files.remove
+
+    def watched(path: str) -> None:
+        if path.endswith(".log"):
+            seen.append(Checkpoints(cast(Any, files)).starts.get(TopicPartition("t", 0), 0))
+        remove(path)
+
+    files.remove = watched  # type: ignore[method-assign]
+    await node.housekeeping.once()
+
+    assert seen == [3, 3, 3]
 
 
 @run
@@ -134,6 +156,17 @@ async def test_a_compacted_topic_keeps_the_last_value_of_a_key(node: FakeNode) -
 
 
 @run
+async def test_a_default_alone_compacts_nothing_as_long_as_the_metadata_does_not_know_of_gaps(node: FakeNode) -> None:
+    replica = await fill_compacted(node)
+    replica.log.config = dataclasses.replace(replica.log.config, chronik_gaps=False)
+    before = replica.log.size_bytes()
+
+    await node.housekeeping.clean()
+
+    assert replica.log.size_bytes() == before
+
+
+@run
 async def test_what_compaction_replaced_is_never_read_from_the_file_that_took_its_place(node: FakeNode) -> None:
     replica = await fill_compacted(node)
     plan = replica.log.read(0, 4, 10_000_000, at_least_one=True)
@@ -142,7 +175,7 @@ async def test_what_compaction_replaced_is_never_read_from_the_file_that_took_it
     await node.housekeeping.clean()
     content = await node.replicas.wait_for_read(plan)
 
-    assert content == b""
+    assert isinstance(content, Unread)
     assert node.replicas.check_read(replica, plan, content) == Code.NONE
     assert replica.offline is None
 
@@ -205,7 +238,7 @@ async def test_what_is_not_safe_is_not_deleted(node: FakeNode) -> None:
     node.fill("t")
     node.house.clock.advance(HOUR_MS)
 
-    node.housekeeping._clean_one(node.replicas.leader("t", 0))
+    assert node.replicas.expire(node.replicas.leader("t", 0), node.house.clock.now_ms()) == []
 
     assert node.starts() == [0]
     await node.house.settle()
@@ -213,7 +246,7 @@ async def test_what_is_not_safe_is_not_deleted(node: FakeNode) -> None:
 
 @run
 async def test_a_fault_is_counted_and_the_rest_is_done(node: FakeNode) -> None:
-    def fail(idle_s: float) -> None:
+    def fail(idle_s: float, unfinished_s: float) -> None:
         raise RuntimeError("a bug")
 
     node.fill("t")
@@ -248,3 +281,33 @@ async def test_it_stops_when_it_is_told_to(node: FakeNode) -> None:
     await asyncio.sleep(0)
 
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@run
+async def test_a_backfill_keeps_its_producer_through_cleaning_and_its_retry_is_recognised(node: FakeNode) -> None:
+    node.house.create("orders", retention_ms="-1")
+    replica = node.replicas.leader("orders", 0)
+    backfill = batch_of(time_ms=NOW_MS - 2 * DAY_MS, producer_id=7, sequence=0)
+    assert node.replicas.append(replica, bytearray(backfill), 1).is_new
+    for _ in range(3):
+        await node.housekeeping.clean()
+
+    assert not node.replicas.append(replica, bytearray(backfill), 1).is_new
+
+
+@run
+async def test_a_clock_that_jumps_a_day_forgets_no_producer(node: FakeNode) -> None:
+    node.house.create("orders", retention_ms="-1")
+    replica = node.replicas.leader("orders", 0)
+    node.replicas.append(replica, batch_of(producer_id=7, sequence=0), 1)
+    await node.housekeeping.clean()
+    node.house.clock.wall_ms += 2 * DAY_MS
+    await node.housekeeping.clean()
+    assert len(replica.log.producers) == 1
+
+    node.house.clock.advance(2 * DAY_MS)  # this time it has been silent
+    await node.housekeeping.clean()
+    assert len(replica.log.producers) == 0

@@ -13,42 +13,13 @@ from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, Regi
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, UnregisterBroker
 from chronik.node.checkpoints import CLEAN
 from chronik.node.identity import Identity, settle
-from chronik.node.liveness import SHUT_DOWN_MS_MAX, Liveness, NotTakenIn
+from chronik.node.liveness import SHUT_DOWN_MS_MAX, NotTakenIn
 from tests.unit.api.fake_desk import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.fakes import FakeChance
+from tests.unit.node.living import Living, fenced
 from tests.unit.node.peer_world import World, in_world, pass_time
-
-
-class Living:
-    """Node 1 of a controlled cluster, with its disk."""
-
-    def __init__(self, cluster: Controlled, files: MemoryFiles | None = None, identity: Identity | None = None) -> None:
-        self.cluster = cluster
-        self.files = files or MemoryFiles()
-        self.identity = identity or settle(cast(Any, self.files), 1, FakeChance(), CLUSTER_ID)
-        self.liveness = Liveness(
-            cluster.link,
-            cluster.metadata,
-            cluster.config,
-            self.identity,
-            cast(Any, self.files),
-            FakeChance(),
-            cluster.world.metrics,
-        )
-
-    async def start(self) -> None:
-        await self.liveness.register("127.0.0.1", 9092)
-        self.liveness.start()
-        await pass_time(0.05)
-
-    def beats(self) -> list[BrokerHeartbeat]:
-        return [command for command in self.cluster.asked if isinstance(command, BrokerHeartbeat)]
-
-
-def fenced(living: Living) -> bool:
-    return living.liveness.is_fenced
 
 
 def with_a_leader_elsewhere(cluster: Controlled) -> None:
@@ -88,18 +59,6 @@ async def test_a_node_that_sees_its_registration_late_is_unfenced_when_it_does(w
 
     assert not fenced(living), "it need not wait for the next heartbeat"
     assert len(living.beats()) > beats
-    await living.liveness.shut_down()
-
-
-@in_world
-async def test_heartbeats_go_on_at_their_interval(world: World) -> None:
-    living = Living(Controlled(world))
-    await living.start()
-    before = len(living.beats())
-
-    await pass_time(5)
-
-    assert 9 <= len(living.beats()) - before <= 10
     await living.liveness.shut_down()
 
 

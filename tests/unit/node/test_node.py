@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import struct
 from collections.abc import Callable, Coroutine, Iterator
@@ -238,6 +239,29 @@ async def test_a_topic_made_anew_after_a_restart_begins_at_0_and_the_old_files_g
 
     assert await second.produce(bytes(batch_of())) == (0, 0)
     await second.node.stop()
+
+
+@run
+async def test_a_directory_that_cannot_be_removed_is_no_fault_and_goes_with_the_next_start(files: MemoryFiles) -> None:
+    running = await made_with_orders(files)
+    await running.produce(bytes(batch_of()))
+    remove = files.remove
+
+    def fail(path: str) -> None:
+        raise OSError(errno.EIO, "Input/output error", path)
+
+    files.remove = fail  # type: ignore[method-assign]
+    await running.delete("orders")
+    for _ in range(5):
+        await asyncio.sleep(0)
+    files.remove = remove  # type: ignore[method-assign]
+
+    assert running.node.metrics.faults == 0
+    assert [name for name in files.names("") if name.startswith("orders")]
+    await running.node.stop()
+    again = await Running(files).start()
+    assert not [name for name in files.names("") if name.startswith("orders")]
+    await again.node.stop()
 
 
 @run

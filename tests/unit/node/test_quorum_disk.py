@@ -7,6 +7,7 @@ import errno
 import pytest
 
 from chronik.core.errors import Code, Refused
+from chronik.node.quorum import FAILED_PAUSE_MS
 from tests.unit.node.peer_world import pass_time
 from tests.unit.node.quorum_world import Member, QuorumWorld, in_quorum
 
@@ -184,8 +185,9 @@ async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_wh
     assert follower.topics() == ["one", "two", "three"]
 
 
-async def fails_while_a_snapshot_is_installed(world: QuorumWorld, failing: str) -> None:
-    # Given a node that was away for so long that it needs a snapshot
+async def with_half_a_snapshot(world: QuorumWorld, failing: str, problem: OSError) -> tuple[Member, Member]:
+    """The controller, and a node that was away for so long that it needs a snapshot, which its disk does not let take
+    the log's place."""
     for member in world.members.values():
         member.snapshot_records = 20
     controller = await world.start()
@@ -195,10 +197,15 @@ async def fails_while_a_snapshot_is_installed(world: QuorumWorld, failing: str) 
     world.cut(away)
     for number in range(30):
         await controller.create(f"topic-{number}", 3)
-    # When its disk fails for a moment, with the snapshot there and the log half gone
-    away.disk.failures[failing] = OSError(errno.EIO, "Input/output error")
+    away.disk.failures[failing] = problem
     world.wires.moods.clear()
     await world.until(lambda: any(path.endswith(".checkpoint") for path in away.disk.paths()), "the snapshot")
+    return controller, away
+
+
+async def fails_while_a_snapshot_is_installed(world: QuorumWorld, failing: str) -> None:
+    # When its disk fails for a moment, with the snapshot there and the log half gone
+    controller, away = await with_half_a_snapshot(world, failing, OSError(errno.EIO, "Input/output error"))
     away.disk.failures.clear()
     end_offset = away.quorum.log.end_offset
     await controller.create("last")
@@ -263,3 +270,103 @@ async def test_a_log_that_ends_before_its_snapshot_begins_behind_it(world: Quoru
     assert replica.high_watermark >= replica.log.start_offset
     await world.agreed()
     assert short.topics() == controller.topics()
+
+
+# --- out of descriptors or memory
+
+
+EMFILE = OSError(errno.EMFILE, "Too many open files")
+ENOMEM = OSError(errno.ENOMEM, "Cannot allocate memory")
+
+
+@in_quorum()
+async def test_a_snapshot_that_a_shortage_stopped_half_way_is_installed_without_a_restart(world: QuorumWorld) -> None:
+    controller, away = await with_half_a_snapshot(world, "write:.log", EMFILE)
+    await pass_time(1)
+    assert away.quorum.replica.offline is None
+    assert away.topics() == ["first"]
+    was_half_replaced = away.quorum.installation.is_half_done  # the simulator's judge does not look at it then
+
+    away.disk.failures.clear()
+    await world.agreed()
+
+    assert (was_half_replaced, away.quorum.installation.is_half_done) == (True, False)
+    assert away.topics() == controller.topics()
+
+
+@in_quorum()
+async def test_a_snapshot_without_its_epochs_is_installed_without_a_restart(world: QuorumWorld) -> None:
+    controller, away = await with_half_a_snapshot(world, "write:leader-epoch-checkpoint", ENOMEM)
+    await pass_time(1)
+
+    away.disk.failures.clear()
+    await world.agreed()
+
+    assert away.topics() == controller.topics()
+
+
+@in_quorum()
+async def test_a_follower_that_cannot_read_its_log_for_a_while_stays_in_the_quorum(world: QuorumWorld) -> None:
+    controller = await world.start()
+    follower = world.others(controller)[0]
+    await world.agreed()
+    follower.disk.failures["read"] = EMFILE
+    await controller.create("orders")
+    await pass_time(3)
+    assert follower.topics() == []
+    assert follower.quorum.replica.offline is None
+
+    follower.disk.failures.clear()
+    await world.agreed()
+
+    assert follower.topics() == ["orders"]
+
+
+@in_quorum()
+async def test_a_leader_that_cannot_read_its_log_for_a_while_stays_in_the_quorum(world: QuorumWorld) -> None:
+    controller = await world.start()
+    await world.agreed()
+    controller.disk.failures["read"] = EMFILE
+    controller.asked("orders").cancel()
+    await pass_time(3)
+    assert controller.quorum.replica.offline is None
+
+    controller.disk.failures.clear()
+    await world.agreed()
+
+    assert all(member.topics() in ([], ["orders"]) for member in world.up)
+    assert controller.quorum._is_running
+
+
+@in_quorum()
+async def test_a_voter_whose_syncs_cannot_begin_counts_when_they_can(world: QuorumWorld) -> None:
+    controller = await world.start()
+    await world.agreed()
+    short = world.others(controller)[0]
+    short.disk.failures["sync:.log"] = EMFILE
+    await controller.create("orders")
+    await pass_time(1)
+    assert short.quorum.log.synced_offset < controller.quorum.log.end_offset
+    assert short.quorum.replica.offline is None
+
+    short.disk.failures.clear()
+    await world.agreed()
+
+    assert short.topics() == ["orders"]
+    assert short.quorum.log.synced_offset == short.quorum.log.end_offset
+
+
+@in_quorum(count=1)
+async def test_a_node_alone_without_descriptors_does_not_try_without_end(world: QuorumWorld) -> None:
+    """What it does by itself is put off for a moment each time."""
+    alone = await world.start()
+    alone.disk.failures["write"] = EMFILE
+    alone.quorum.raft = alone.quorum._new_raft()  # as after a read that failed
+
+    alone.quorum._tick()
+
+    assert alone.quorum._deadline_ms is not None
+    assert alone.quorum._deadline_ms >= alone.quorum._time.now_ms() + FAILED_PAUSE_MS
+    alone.disk.failures.clear()
+    await world.controller()
+    assert alone.quorum.is_leader

@@ -109,12 +109,12 @@ async def test_a_full_disk_refuses_and_goes_on_when_there_is_room(house: House) 
 
     assert refusal(lambda: house.replicas.append(replica, batch_of(), 1)) == Code.KAFKA_STORAGE_ERROR
     assert replica.offline is None
-    was_full = [house.replicas.is_disk_full]
+    was_full = [house.replicas.shortage]
     house.files.failures.clear()
     appended = house.replicas.append(replica, batch_of(), 1)
     await house.settle()
 
-    assert [*was_full, house.replicas.is_disk_full] == [True, False]
+    assert [*was_full, house.replicas.shortage] == ["the disk is full", None]
     assert (appended.base_offset, replica.high_watermark) == (1, 2)
 
 
@@ -140,7 +140,7 @@ async def test_what_a_full_disk_keeps_from_being_opened_is_opened_when_there_is_
     house.files.failures["write"] = ENOSPC
 
     assert refusal(lambda: again.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
-    assert again.replicas.wants_room("orders", 0)
+    assert again.replicas.is_put_off("orders", 0)
     house.files.failures.clear()
     replica = again.replicas.leader("orders", 0)
 
@@ -280,6 +280,23 @@ async def test_what_was_written_over_while_it_was_read_is_no_damage(house: House
 
     assert again.replicas.check_read(replica, plan, content) == Code.NOT_LEADER_OR_FOLLOWER
     assert replica.offline is None
+
+
+@run
+async def test_what_was_written_over_with_as_many_bytes_while_it_was_read_is_not_served(house: House) -> None:
+    replica = house.replicas.leader("orders", 0)
+    house.replicas.append(replica, batch_of(1, value=b"told"), 1)
+    await house.settle()
+    plan = plan_of(replica)
+    replica.log.truncate_to(0)
+    house.replicas.append(replica, batch_of(1, value=b"new!"), 1)
+    await house.settle()
+
+    content = await house.replicas.wait_for_read(plan)
+
+    assert isinstance(content, bytes)
+    assert len(content) == plan.length
+    assert house.replicas.check_read(replica, plan, content) == Code.NOT_LEADER_OR_FOLLOWER
 
 
 @run

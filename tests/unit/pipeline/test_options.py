@@ -96,6 +96,26 @@ def test_what_cannot_be_meant_is_refused_with_the_name_of_the_option(said: dict[
         read_options({"kafka.bootstrap.servers": "h:1", **said}, is_streaming=False)
 
 
+@pytest.mark.parametrize(("text", "seconds"), [("15m", 900), ("90s", 90), ("90", 90), ("500ms", 0.5), (" 1 H ", 3600)])
+def test_a_delay_is_said_as_spark_says_it(text: str, seconds: float) -> None:
+    options = read_options({**SOMEWHERE, "minOffsetsPerTrigger": "7", "maxTriggerDelay": text}, is_streaming=True)
+
+    assert (options.min_offsets_per_trigger, options.max_trigger_delay_s) == (7, seconds)
+
+
+@pytest.mark.parametrize(
+    ("said", "is_streaming", "words"),
+    [
+        ({"maxTriggerDelay": "soon"}, True, "maxTriggerDelay is 'soon'; it must be a time"),
+        ({"minOffsetsPerTrigger": "9", "maxOffsetsPerTrigger": "8"}, True, r"minOffsetsPerTrigger \(9\) is more than"),
+        ({"minOffsetsPerTrigger": "9"}, False, "no meaning for a batch"),
+    ],
+)
+def test_triggers_that_cannot_be_meant_are_refused(said: dict[str, str], is_streaming: bool, words: str) -> None:
+    with pytest.raises(BadOption, match=words):
+        read_options({**SOMEWHERE, **said}, is_streaming=is_streaming)
+
+
 def test_a_stream_has_no_end() -> None:
     with pytest.raises(BadOption, match="it has no end"):
         read_options({**SOMEWHERE, "endingOffsets": "latest"}, is_streaming=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import os
 import shutil
@@ -16,6 +18,7 @@ pytest.importorskip("deltalake", reason="deltalake is not installed: pip install
 import deltalake
 import deltalake.exceptions
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset
 import pyarrow.parquet as pq
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
@@ -274,3 +277,74 @@ def test_a_damaged_delta_log_is_said_to_be_one(tmp_path: Path) -> None:
 
     with pytest.raises(CannotRun, match=str(table.path)):
         DeltaTable(tmp_path / "t").last_batch(WRITER)
+
+
+AT = datetime.datetime(2026, 11, 16, 1, 2, 3, 456789, tzinfo=datetime.UTC)
+COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
+    "offset": (pa.int64(), [5, 6, 7]),
+    "partition": (pa.int32(), [0, 1, 2]),
+    "key": (pa.binary(), [b"k", None, b"l"]),
+    "timestamp": (pa.timestamp("us", "UTC"), [AT, AT + datetime.timedelta(microseconds=1), AT]),
+    "reason": (pa.string(), ["bad", None, "worse"]),
+    "nothing": (pa.string(), [None, None, None]),
+    "price": (pa.float64(), [1.5, float("nan"), None]),
+    "is_paid": (pa.bool_(), [True, False, None]),
+    "day": (pa.date32(), [AT.date(), None, AT.date()]),
+    "nested": (pa.struct({"x": pa.int64()}), [{"x": 1}, None, {"x": None}]),
+    "headers": (pa.list_(pa.string()), [["a"], [], None]),
+}
+
+
+def delta_of(path: Path, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> deltalake.DeltaTable:
+    """A table of ingest with one file."""
+    table = DeltaTable(path)
+    folder = table.path / Batch(WRITER, 0).folder_name()
+    place = folder / "topic=t" / "date=2026-11-16"
+    place.mkdir(parents=True)
+    rows = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
+    pq.write_table(rows, place / "part-0.parquet", row_group_size=2)
+    whole = rows.schema.append(pa.field("topic", pa.string())).append(pa.field("date", pa.date32()))
+    as_spark = StructType.fromJson(json.loads(deltalake.Schema.from_arrow(whole).to_json()))
+    table.commit(staged_in(folder, Batch(WRITER, 0)), as_spark)
+    return deltalake.DeltaTable(str(path))
+
+
+@pytest.mark.parametrize("name", [name for name, (kind, _) in COLUMNS.items() if not pa.types.is_nested(kind)])
+def test_a_filter_on_any_column_finds_what_is_there(tmp_path: Path, name: str) -> None:
+    """Readers skip files by the statistics of a commit; what goes wrong there looks like an empty table."""
+    table = delta_of(tmp_path / "t", COLUMNS)
+    values = COLUMNS[name][1]
+
+    for value in {each for each in values if each is not None and each == each}:
+        count = sum(each == value for each in values)
+        assert len(table.to_pandas(filters=[(name, "=", value)])) == count
+        assert table.to_pyarrow_dataset().to_table(filter=pc.field(name) == value).num_rows == count
+    empty = sum(each is None for each in values)
+    assert table.to_pyarrow_dataset().to_table(filter=pc.field(name).is_null()).num_rows == empty
+
+
+def test_files_that_cannot_have_what_is_looked_for_are_skipped(tmp_path: Path) -> None:
+    (action,) = pa.table(delta_of(tmp_path / "t", COLUMNS).get_add_actions(flatten=True)).to_pylist()
+
+    assert (action["min.offset"], action["max.offset"], action["null_count.offset"]) == (5, 7, 0)
+    assert (action["min.reason"], action["max.reason"], action["null_count.reason"]) == ("bad", "worse", 1)
+    assert action["max.timestamp"] == AT + datetime.timedelta(microseconds=1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        (pa.decimal128(20, 2), [decimal.Decimal("1.5")]),  # no statistics of these
+        (pa.timestamp("us", "UTC"), [2**62]),  # no date of Python's
+        (pa.float64(), [float("inf")]),  # no number of JSON's
+    ],
+)
+def test_a_file_that_does_not_tell_of_all_columns_tells_of_none(
+    tmp_path: Path, kind: pa.DataType, values: list[Any]
+) -> None:
+    table = delta_of(tmp_path / "t", {"offset": (pa.int64(), [5]), "odd": (kind, values)})
+
+    assert len(table.to_pyarrow_dataset().to_table(filter=pc.field("odd").is_valid())) == 1
+    (action,) = pa.table(table.get_add_actions(flatten=True)).to_pylist()
+    assert action["num_records"] == 1
+    assert action.get("min.offset") is None

@@ -98,3 +98,16 @@ def test_a_checkpoint_that_does_not_say_its_topics_goes_on(tmp_path: Path) -> No
 
     with pytest.raises(CannotRun, match="has records of payments already"):
         Job(tmp_path, "a").writer.check(["orders", "payments"])
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[1]", "null", '{"writer": "w"}', '{"writer": 1, "table": "t", "batch": 0}']
+)
+def test_a_damaged_note_is_said_and_nothing_is_read_into_it(tmp_path: Path, content: str) -> None:
+    Job(tmp_path, "job").fills(0, "t")
+    (tmp_path / "job" / NOTE).write_text(content, encoding="utf-8")
+
+    with pytest.raises(CannotRun, match="is damaged: which batches are in the table is not known"):
+        Job(tmp_path, "job")
+
+    assert (tmp_path / "job" / NOTE).read_text(encoding="utf-8") == content

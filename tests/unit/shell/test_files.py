@@ -16,7 +16,7 @@ from typing import cast
 import pytest
 
 from chronik.core.ports import FileSlice, Outgoing
-from chronik.shell.files import RECENT_BYTES, THREADS, RealFiles
+from chronik.shell.files import RECENT_BYTES, THREADS, RealFile, RealFiles
 from chronik.shell.network import RealNetwork
 
 
@@ -98,6 +98,43 @@ def test_after_a_write_that_failed_the_next_goes_where_it_should(files: RealFile
     file.append((b"more",))
 
     assert (tmp_path / "a").read_bytes() == b"safemore"
+
+
+def test_what_a_failed_write_left_and_could_not_be_cut_off_goes_with_the_next_chance(
+    files: RealFiles, tmp_path: Path
+) -> None:
+    def left_by_a_failed_write(file: RealFile) -> None:
+        """Its descriptor can neither be written nor cut, and some of what was written is there all the same."""
+        usable, unusable = file.descriptor, os.open(tmp_path / file.path, os.O_RDONLY)
+        file.descriptor = unusable
+        with pytest.raises(OSError):
+            file.append((b"refused",))
+        file.descriptor = usable
+        os.close(unusable)
+        with (tmp_path / file.path).open("ab") as end:
+            end.write(b"refus")
+
+    appended, cut = files.open("a"), files.open("b")
+    for file in (appended, cut):
+        file.append((b"safe",))
+        left_by_a_failed_write(file)
+        assert file.size() == 4
+
+    appended.append((b"!",))
+    cut.truncate(4)
+
+    assert (tmp_path / "a").read_bytes() == b"safe!"
+    assert (tmp_path / "b").read_bytes() == b"safe"
+
+
+def test_what_is_written_again_stands_where_it_stood(files: RealFiles, tmp_path: Path) -> None:
+    file = files.open("a")
+    file.append((b"0123456789",))
+
+    file.write_again(4, b"456789")
+    file.append((b"x",))
+
+    assert (tmp_path / "a").read_bytes() == b"0123456789x"
 
 
 def test_truncate_cuts_and_the_next_append_goes_on_from_there(files: RealFiles) -> None:

@@ -22,7 +22,7 @@ from tests.unit.console.fake_node import FakeNode
 async def get(address: tuple[str, int], path: str, method: str = "GET") -> tuple[int, bytes]:
     """Status and body of one request."""
     reader, writer = await asyncio.open_connection(*address)
-    writer.write(f"{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n".encode())
+    writer.write(f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
     head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     writer.close()
     await writer.wait_closed()
@@ -84,7 +84,7 @@ def test_a_connection_can_be_used_for_several_requests() -> None:
     async def check(server: HttpServer) -> None:
         reader, writer = await asyncio.open_connection(*server.address)
         for _ in range(3):
-            writer.write(b"GET /ready HTTP/1.1\r\nHost: test\r\n\r\n")
+            writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
             head = await reader.readuntil(b"\r\n\r\n")
             assert head.startswith(b"HTTP/1.1 200 ")
             assert b"\r\ndate: " in head
@@ -204,7 +204,7 @@ def test_closing_hangs_up_on_idle_callers_and_does_not_wait_for_them() -> None:
         server = await HttpServer.open(FakeNode().as_node, "127.0.0.1", 0)
         assert (await get(server.address, "/ready"))[0] == 200
         idle_reader, idle_writer = await asyncio.open_connection(*server.address)
-        idle_writer.write(b"GET /ready HTTP/1.1\r\nHost: test\r\n\r\n")
+        idle_writer.write(b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n")
         await idle_reader.readuntil(b"ready")
         silent_reader, silent_writer = await asyncio.open_connection(*server.address)
         await get(server.address, "/ready")  # by now the silent one has been accepted as well

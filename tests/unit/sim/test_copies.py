@@ -55,6 +55,31 @@ def test_a_leader_that_was_left_behind_may_believe_in_its_epoch(copies: Copies) 
     copies.saw(2, "t-0", KEY, sight(epoch=4, counted=(2,)))
 
 
+def test_what_a_deposed_leader_counted_on_may_begin_anew(copies: Copies) -> None:
+    """It is dead, or hears nothing: that a copy was damaged, and let go of by the next leader."""
+    copies.saw(1, "t-0", KEY, sight(5, watermark=5, epoch=3, counted=(1, 2, 3)))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=5, epoch=4, counted=(2,)))
+
+    copies.begins_anew(KEY, 3)
+    copies.saw(3, "t-0", KEY, sight(0, epoch=4))
+
+    with pytest.raises(Violation, match="which is in sync, has it safely to 0 only"):
+        copies.saw(2, "t-0", KEY, sight(5, watermark=5, epoch=4, counted=(2, 3)))
+
+
+def test_a_damaged_copy_that_was_let_go_is_not_in_sync_whatever_its_leader_has_heard(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=5, counted=(1, 2)))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=5))
+
+    copies.begins_anew(KEY, 2, is_let_go=True)
+    copies.saw(2, "t-0", KEY, sight(0))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=5))  # it has caught up: from now on it counts
+
+    copies.begins_anew(KEY, 2)
+    with pytest.raises(Violation, match="which is in sync, has it safely to 0 only"):
+        copies.saw(2, "t-0", KEY, sight(0))
+
+
 def test_a_watermark_that_goes_back_in_one_life_is_found(copies: Copies) -> None:
     copies.saw(1, "t-0", KEY, sight(watermark=3))
 
@@ -148,3 +173,49 @@ def test_a_copy_that_begins_anew_may_know_less(copies: Copies) -> None:
     copies.begins_anew(KEY, 1)
 
     copies.saw(1, "t-0", KEY, sight(0))
+
+
+def test_an_eligible_leader_that_has_all_that_is_safe_is_left_alone(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
+    copies.saw(2, "t-0", KEY, sight(4, watermark=2))
+
+    copies.may_lead("t-0", KEY, (2, 3))  # of the third nothing is seen: it is down
+
+    copies.saw(1, "t-0", KEY, sight(6, watermark=4, counted=(1,)))
+
+
+def test_an_eligible_leader_that_lacks_what_is_safe_is_found(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=2, safe_end=3))
+
+    with pytest.raises(Violation, match="node2 is an eligible leader of t-0 and has it safely to 3 only"):
+        copies.may_lead("t-0", KEY, (2,))
+
+
+def test_a_watermark_that_passes_an_eligible_leader_is_found(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
+    copies.saw(2, "t-0", KEY, sight(4, watermark=2))
+    copies.may_lead("t-0", KEY, (2,))
+
+    with pytest.raises(Violation, match="where the watermark was 5"):
+        copies.saw(1, "t-0", KEY, sight(5, watermark=5, counted=(1,)))
+
+
+def test_an_eligible_leader_that_comes_back_with_less_is_found_also_when_nobody_leads(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
+    copies.may_lead("t-0", KEY, (1, 2))
+    copies.process_ended(1)
+
+    with pytest.raises(Violation, match="node2 is an eligible leader"):
+        copies.saw(2, "t-0", KEY, sight(3))
+
+
+def test_a_lost_disk_excuses_an_eligible_leader(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=4))
+    copies.may_lead("t-0", KEY, (2,))
+
+    copies.lost_disk(2)
+    copies.process_ended(2)
+
+    copies.saw(2, "t-0", KEY, sight(0))

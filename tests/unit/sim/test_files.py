@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import errno
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 import pytest
 
+from chronik.core.errors import SyncFailed
 from chronik.sim.chance import SimChance
-from chronik.sim.files import SimDisk
+from chronik.sim.files import SimDisk, Trouble
 from chronik.sim.loop import SimLoop
 
 T = TypeVar("T")
@@ -96,10 +98,44 @@ def test_after_a_failed_sync_the_next_one_reports_success_and_is_worth_nothing()
 
     assert isinstance(run(sync())[0], OSError)
     made.failures.clear()
+    made.process_died()  # the next one is told so as well
     assert run(sync()) == [None]
     made.power_cut(keeps=0.0)
 
-    assert not made.exists("a/0.log")
+    assert not made.exists("a/0.log") or made.read_all("a/0.log") == b""
+
+
+def test_what_a_failed_sync_left_is_synced_once_it_was_written_again() -> None:
+    made = disk()
+    written(made, "a/0.log", b"safe", b"lost", synced=1)
+    file = made.open("a/0.log")
+    made.failures["sync"] = OSError(5, "Input/output error")
+    with pytest.raises(OSError):
+        file.sync()
+    made.failures.clear()
+    made.process_died()
+
+    file.write_again(2, b"felost")
+    file.sync()
+    made.power_cut(keeps=0.0)
+
+    assert made.read_all("a/0.log") == b"safelost"
+
+
+def test_only_all_of_it_written_again_is_enough() -> None:
+    made = disk()
+    written(made, "a/0.log", b"safe", b"lost", synced=1)
+    file = made.open("a/0.log")
+    made.failures["sync"] = OSError(5, "Input/output error")
+    with pytest.raises(OSError):
+        file.sync()
+    made.failures.clear()
+
+    file.write_again(4, b"los")
+    file.sync()
+    made.power_cut(keeps=0.0)
+
+    assert made.read_all("a/0.log") == b"safe"
 
 
 def test_a_removed_file_may_be_back_unless_its_directory_was_synced() -> None:
@@ -162,3 +198,85 @@ def test_a_disk_that_was_lost_has_nothing() -> None:
     disk.power_cut()
 
     assert disk.paths() == []
+
+
+def test_a_directory_whose_name_is_not_on_disk_is_lost_with_what_was_synced_in_it() -> None:
+    left = set()
+    for seed in range(30):
+        made = disk(seed)
+        made.open("new-0/0.log").append((b"x",))
+        content = made.contents["new-0/0.log"]
+        content.durable = bytes(content.written)  # synced, and its names are not
+        made.power_cut()
+        left.add(made.exists("new-0/0.log"))
+
+    assert left == {True, False}
+
+
+def test_a_rename_whose_names_could_not_be_synced_is_done_and_may_be_undone() -> None:
+    left = set()
+    for seed in range(30):
+        made = disk(seed)
+        made.replace("a/old", b"x")
+        made.trouble = Trouble(frozenset({"names"}), errno.EIO, 1.0)
+        with pytest.raises(SyncFailed):
+            made.rename("a/old", "a/new")
+        assert made.paths() == ["a/new"]
+        made.trouble = None
+        made.power_cut()
+        left.add(tuple(made.paths()))
+
+    assert left == {("a/old",), ("a/new",)}
+
+
+def test_a_directory_that_was_renamed_is_there_by_its_new_name_with_all_that_was_synced() -> None:
+    made = disk()
+    made.replace("a-0/0.log", b"x")
+    made.open("a-0/1.log").append((b"not synced",))
+
+    made.rename("a-0", "a-0.gone-delete")
+    made.power_cut(keeps=0.0)
+
+    assert made.paths() == ["a-0.gone-delete/0.log"]
+
+
+@pytest.mark.parametrize("call", ["read", "write", "sync", "make", "names", "rename", "remove", "list"])
+def test_any_call_fails_in_a_phase_of_trouble_and_goes_on_after_it(call: str) -> None:
+    made = disk()
+    made.replace("a/0.log", b"x")
+    calls: dict[str, Callable[[], object]] = {
+        "read": lambda: made.open("a/0.log").read(0, 1),
+        "write": lambda: made.open("a/0.log").append((b"y",)),
+        "sync": lambda: made.open("a/0.log").sync(),
+        "make": lambda: made.open("a/1.log").append((b"y",)),
+        "names": lambda: made.replace("a/2.log", b"y"),
+        "rename": lambda: made.rename("a/0.log", "a/3.log"),
+        "remove": lambda: made.remove("a/3.log"),
+        "list": lambda: made.names("a"),
+    }
+    made.trouble = Trouble(frozenset({call}), errno.EMFILE, 1.0)
+
+    with pytest.raises(OSError) as caught:
+        calls[call]()
+
+    assert caught.value.errno == errno.EMFILE
+    made.trouble = None
+    calls[call]()
+
+
+def test_what_a_full_disk_took_of_a_write_is_found_by_the_next_process_only() -> None:
+    found = set()
+    for seed in range(40):
+        made = disk(seed)
+        written(made, "a/0.log", b"safe", synced=9)
+        made.room_bytes = 6
+        file = made.open("a/0.log")
+        with pytest.raises(OSError):
+            file.append((b"more",))
+        assert file.size() == 4
+        made.process_died()
+        found.add(made.read_all("a/0.log"))
+
+    assert b"safe" in found
+    assert len(found) > 2
+    assert all(b"safemore".startswith(content) for content in found)

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 import pytest
 
-from chronik.core.log.log import Appended
+from chronik.core.log.appended import Appended
 from chronik.core.replica.replica import Replica
 from chronik.trace.batches import Batches
 from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended

@@ -18,8 +18,10 @@ from chronik.trace.reading import FollowerReading, PartitionReading, Reading, Ti
 NOTHING = Reading(
     builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
     faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
-    connections_accepted=0, connections_malformed=0, commits=Timed(0, 0.0), waiting_producers=0, waiting_fetches=0,
-    fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
+    connections_max=0, connections_accepted=0, connections_malformed=0, connections_of_nodes=0,
+    connections_refused=0, connections_idle=0, connections_given_up=0, request_bytes=0, request_bytes_max=0,
+    connections_waiting_for_memory=0, commits=Timed(0, 0.0), waiting_producers=0,
+    waiting_fetches=0, fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
     partitions_led=0, partitions_followed=0, partitions_under_replicated=0, partitions_lagging=0,
     gap_records_max=0, lag_records_max=0, lag_seconds_max=0.0, trace_events=0, live_nodes=0, is_controller=False,
     quorum_epoch=0, metadata_offset=0, disk_size_bytes=0, disk_free_bytes=0, served=[], followers=[], offline=[],

@@ -11,7 +11,7 @@ Values never change: whoever decides makes a new one, and a fact puts it in plac
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -75,6 +75,12 @@ class ClassicGroup:
     pending_joins: tuple[str, ...] = ()  # member ids given out, not yet come back
     pending_syncs: tuple[str, ...] = ()  # members of this generation that have not asked for their assignment
     initial: InitialDelay | None = None  # while the first rebalance of an empty group is held back
+    # How many members have each protocol: counted as they come and go, since at each join all members would be asked.
+    supporters: Mapping[str, int] = field(default_factory=dict, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.members and not self.supporters:  # as it was read from the log
+            object.__setattr__(self, "supporters", counted({}, (), self.members.values()))
 
     @property
     def is_empty(self) -> bool:
@@ -99,15 +105,11 @@ class ClassicGroup:
             return False
         if not self.members:  # the last one left while somebody else was about to join: he has nobody to agree with
             return bool(protocols)
-        return any(name in self.shared_protocols() for name, _ in protocols)
+        return any(self.supporters.get(name) == len(self.members) for name, _ in protocols)
 
     def shared_protocols(self) -> list[str]:
         """Those every member supports."""
-        counts: dict[str, int] = {}
-        for member in self.members.values():
-            for name in dict(member.protocols):  # a member may name one twice
-                counts[name] = counts.get(name, 0) + 1
-        return [name for name, count in counts.items() if count == len(self.members)]
+        return [name for name, count in self.supporters.items() if count == len(self.members)]
 
     def select_protocol(self) -> str:
         """Each member votes for the first of its protocols that all support; most votes win, then the earliest vote."""
@@ -161,6 +163,20 @@ class ClassicGroup:
             # Consumers whose metadata is unreadable may use any topic; other members use none that we know of.
             return self.protocol_type == CONSUMER_PROTOCOL_TYPE
         return topic in topics
+
+
+def counted(
+    supporters: Mapping[str, int], gone: Iterable[ClassicMember], come: Iterable[ClassicMember]
+) -> dict[str, int]:
+    """How many have each protocol when these have gone and those have come."""
+    counts = dict(supporters)
+    for members, change in ((gone, -1), (come, 1)):
+        for member in members:
+            for name in dict(member.protocols):  # a member may name one twice
+                counts[name] = counts.get(name, 0) + change
+                if not counts[name]:
+                    del counts[name]
+    return counts
 
 
 def _topics_of(subscription: bytes) -> tuple[str, ...]:

@@ -11,6 +11,8 @@ from chronik.core.machines.groups.classic_step import ClassicStep
 from chronik.core.machines.groups.commands import Join
 from chronik.core.machines.groups.timers import TimerKind
 
+PENDING_MIN = 100  # so many may come at one time, however small the group is to be
+
 
 def join(step: ClassicStep, ticket: int, command: Join) -> None:
     """Let a member join. It is answered now or when the rebalance has all it needs."""
@@ -41,11 +43,13 @@ def _has_room(group: ClassicGroup, command: Join, max_size: int) -> bool:
         return True
     if command.instance_id is not None and group.static_member(command.instance_id) is not None:
         return True  # it takes its own place again (Kafka would turn it away from a full group)
+    if len(group.members) < max_size:
+        return True
     if group.state is ClassicState.PREPARING_REBALANCE:
         # Those who wait count, not all members: members that do not rejoin will be gone when the rebalance ends.
         waiting = sum(1 for other in group.members.values() if other.join_ticket is not None)
         return (member is not None and member.join_ticket is not None) or waiting < max_size
-    return member is not None or len(group.members) < max_size
+    return member is not None
 
 
 def _join_without_id(step: ClassicStep, ticket: int, command: Join) -> None:
@@ -56,6 +60,9 @@ def _join_without_id(step: ClassicStep, ticket: int, command: Join) -> None:
         else:
             _add(step, ticket, command, command.new_member_id)
     elif command.needs_known_member_id:
+        # Ids that are never used wait for a session timeout. Kafka gives out any number of them.
+        if len(step.group.pending_joins) >= max(step.config.max_size, PENDING_MIN):
+            raise Refused(Code.GROUP_MAX_SIZE_REACHED)
         # A client whose join is answered late may try again: with an id in hand it stays one member (KIP-394).
         step.add_pending(command.new_member_id, command.session_timeout_ms)
         step.reply(ticket, MemberIdRequired(command.new_member_id))

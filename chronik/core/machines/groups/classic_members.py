@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import HeartbeatSeen, Left, Synced
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
@@ -24,7 +22,7 @@ def sync(step: ClassicStep, ticket: int, command: Sync) -> None:
     if group.state is ClassicState.PREPARING_REBALANCE:
         raise Refused(Code.REBALANCE_IN_PROGRESS)
     if command.member_id in group.pending_syncs:
-        step.group = replace(group, pending_syncs=tuple(id for id in group.pending_syncs if id != command.member_id))
+        step.synced(command.member_id)
         if not step.group.pending_syncs:
             step.clear_timer(TimerKind.SYNC)
     if group.state is ClassicState.COMPLETING_REBALANCE:

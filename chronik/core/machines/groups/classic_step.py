@@ -11,12 +11,25 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import Joined, JoinedMember, Synced
-from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState, InitialDelay
+from chronik.core.machines.groups.classic_group import (
+    ClassicGroup,
+    ClassicMember,
+    ClassicState,
+    InitialDelay,
+    counted,
+)
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.facts import ClassicGroupChanged, ClassicGroupSaved, TimerCleared, TimerSet
 from chronik.core.machines.groups.offsets import stamp_ms
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
+
+
+def _without(ids: tuple[str, ...], gone: str) -> tuple[str, ...]:
+    if gone not in ids:
+        return ids
+    at = ids.index(gone)
+    return ids[:at] + ids[at + 1 :]
 
 
 class ClassicStep:
@@ -46,7 +59,11 @@ class ClassicStep:
         self._replies.append(Reply(ticket, answer))
 
     def put(self, member: ClassicMember) -> None:
-        self.group = replace(self.group, members={**self.group.members, member.member_id: member})
+        group = self.group
+        old, supporters = group.members.get(member.member_id), group.supporters
+        if old is None or old.protocols != member.protocols:
+            supporters = counted(supporters, () if old is None else (old,), (member,))
+        self.group = replace(group, members={**group.members, member.member_id: member}, supporters=supporters)
 
     def enter(self, state: ClassicState, **changes: Any) -> None:
         self.group = replace(self.group, state=state, since_ms=self.stamp_ms, **changes)
@@ -83,6 +100,10 @@ class ClassicStep:
             self.reply(member.sync_ticket, Refused(Code.REBALANCE_IN_PROGRESS))
         self.put(replace(member, sync_ticket=ticket))
 
+    def synced(self, member_id: str) -> None:
+        """The member has asked for its assignment."""
+        self.group = replace(self.group, pending_syncs=_without(self.group.pending_syncs, member_id))
+
     def add_pending(self, member_id: str, session_timeout_ms: int) -> None:
         self.group = replace(self.group, pending_joins=(*self.group.pending_joins, member_id))
         self.set_timer(TimerKind.SESSION, session_timeout_ms, member_id)
@@ -92,9 +113,10 @@ class ClassicStep:
         self.group = replace(
             group,
             members={**group.members, member.member_id: member},
+            supporters=counted(group.supporters, (), (member,)),
             protocol_type=protocol_type if not group.members else group.protocol_type,
             leader=group.leader or member.member_id,
-            pending_joins=tuple(pending for pending in group.pending_joins if pending != member.member_id),
+            pending_joins=_without(group.pending_joins, member.member_id),
             initial=replace(group.initial, member_added=True) if group.initial else None,
         )
 
@@ -106,13 +128,15 @@ class ClassicStep:
             for ticket in (member.join_ticket, member.sync_ticket):
                 if ticket is not None:
                     self.reply(ticket, Refused(Code.UNKNOWN_MEMBER_ID))
-        left = {key: other for key, other in group.members.items() if key != member_id}
+        left = dict(group.members)
+        left.pop(member_id, None)
         self.group = replace(
             group,
             members=left,
+            supporters=group.supporters if member is None else counted(group.supporters, (member,), ()),
             leader=next(iter(left), None) if group.leader == member_id else group.leader,
-            pending_joins=tuple(pending for pending in group.pending_joins if pending != member_id),
-            pending_syncs=tuple(pending for pending in group.pending_syncs if pending != member_id),
+            pending_joins=_without(group.pending_joins, member_id),
+            pending_syncs=_without(group.pending_syncs, member_id),
         )
         self.clear_timer(TimerKind.SESSION, member_id)
 

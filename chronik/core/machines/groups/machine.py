@@ -77,6 +77,9 @@ class GroupsMachine:
 
     def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
         check_lengths(command)
+        may_begin = isinstance(command, Join | ConsumerBeat | CommitOffsets) and command.group_id not in self.groups
+        if may_begin and len(self.groups) >= self.config.groups_max:
+            raise Refused(Code.GROUP_MAX_SIZE_REACHED, f"this coordinator has {len(self.groups)} groups")
         match command:
             case Join() | Sync() | Beat() | Leave():
                 return self._decide_classic(ticket, command, now_ms, wall_ms)

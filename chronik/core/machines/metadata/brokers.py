@@ -12,7 +12,7 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
-from chronik.core.machines.metadata.configs import one_minimum
+from chronik.core.machines.metadata.configs import gaps_due, one_minimum
 from chronik.core.machines.metadata.controller_commands import (
     BrokerGone,
     BrokerHeartbeat,
@@ -74,6 +74,7 @@ def register_broker(
         facts += joined_by(image, command.broker_id)
     if any(other != command.broker_id for other in image.brokers):
         facts += one_minimum(image)
+    facts += gaps_due(image)
     return [*facts, seen], epoch
 
 
@@ -147,6 +148,8 @@ def heartbeat(
         facts = [BrokerRegistrationChangeRecord(broker.id, broker.epoch, in_controlled_shutdown=1)]
         facts += left_by(image, broker.id)
         shut_down_version = image.version + len(facts)
+    if broker.id == image.node_config.node_id:  # the controller itself, perhaps a new one with another file
+        facts += gaps_due(image)
     seen_version = max(command.seen_version, NOTHING_SEEN if seen is None else seen.seen_version)
     facts.append(BrokerSeen(broker.id, broker.epoch, now_ms, seen_version, shut_down_version))
     return facts, HeartbeatAnswer(is_caught_up, is_fenced, should_shut_down)

@@ -12,6 +12,7 @@ from typing import Any
 from chronik.core.config.definitions import LIST, BadConfig, Setting, unknown_key
 from chronik.core.config.node import NODE_SETTINGS
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     DONE,
@@ -28,6 +29,8 @@ from chronik.core.machines.metadata.names import problem_with
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
 GAPS = "chronik.gaps"
+POLICY = "cleanup.policy"
+DEFAULT_POLICY = "log.cleanup.policy"
 MIN_IN_SYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 # Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
@@ -58,7 +61,7 @@ def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any
     if command.validate_only:
         return [], tuple(results)
     records = [*records, *_eligible_anew(image, records)]
-    return [*records, *_elected_now(image, records)], tuple(results)
+    return [*records, *_gaps_now(image, records), *_elected_now(image, records)], tuple(results)
 
 
 def one_minimum(image: MetadataImage) -> list[Any]:
@@ -75,6 +78,42 @@ def one_minimum(image: MetadataImage) -> list[Any]:
         if kind == ResourceType.BROKER and MIN_IN_SYNC in values
     ]
     return [record, *of_one, *_eligible_anew(image, [record])]
+
+
+def gaps_due(image: MetadataImage) -> list[ConfigRecord]:
+    """Marks for the topics that a default lets be compacted: the controller's own, or one that was altered for all
+    brokers or for one. No node compacts a topic before it has its mark (`TopicConfig.may_be_compacted`), and no topic
+    loses it: another default, or a node whose file has another, forgets nothing of the gaps that there are. Topics with
+    a policy of their own say it by that."""
+    if not _is_compacted_by_default(image):
+        return []
+    names = [name for name in sorted(image.topics) if POLICY not in image.topic_overrides(name)]
+    return [gaps_mark(name) for name in names if not image.topic_config(name).chronik_gaps]
+
+
+def gaps_mark(topic: str) -> ConfigRecord:
+    return ConfigRecord(ResourceType.TOPIC, topic, GAPS, "true")
+
+
+def needs_gaps_mark(image: MetadataImage, config: TopicConfig, overrides: Mapping[str, str]) -> bool:
+    """Whether a topic with these settings may be compacted, on any node, and nothing in the metadata says so yet."""
+    return not config.chronik_gaps and POLICY not in overrides and _is_compacted_by_default(image)
+
+
+def _is_compacted_by_default(image: MetadataImage) -> bool:
+    """Whether any node has it so, as far as this one knows."""
+    altered = (values.get(DEFAULT_POLICY, "") for kind, _, values in image.overrides() if kind == ResourceType.BROKER)
+    return "compact" in image.node_config.log_cleanup_policy or any("compact" in value for value in altered)
+
+
+def _gaps_now(image: MetadataImage, records: list[Any]) -> list[ConfigRecord]:
+    """The marks that another default asks for, and those that the old one asked for."""
+    if not any(isinstance(record, ConfigRecord) and record.name == DEFAULT_POLICY for record in records):
+        return []
+    ahead = image.copy()
+    for record in [*records, *gaps_due(image)]:
+        ahead.apply(record)
+    return [*gaps_due(image), *gaps_due(ahead)]
 
 
 def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[PartitionChangeRecord]:
@@ -100,7 +139,7 @@ def _elected_now(image: MetadataImage, records: list[Any]) -> list[PartitionChan
 
 def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> list[ConfigRecord]:
     present, settings = _resource(image, change)
-    wanted: dict[str, str] = {} if replace_all else dict(present)
+    wanted = _left_of(change, present) if replace_all else dict(present)
     named: dict[str, None] = {}
     for key, operation, value in change.operations:
         if key in named:
@@ -115,12 +154,20 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
             wanted[key] = new_value
     if change.resource_type == ResourceType.TOPIC:
         will_be = _check_topic(image, wanted)
-        if image.topic_config(change.resource_name).may_have_gaps and not will_be.may_have_gaps:
+        had_gaps = image.topic_config(change.resource_name).may_have_gaps
+        if not will_be.chronik_gaps and (had_gaps or needs_gaps_mark(image, will_be, wanted)):
             wanted[GAPS] = "true"  # what compaction took out stays out: whoever reads its logs must know
     else:
         _check_broker(image, change.resource_name, wanted, named)
     changed = [key for key in sorted({**present, **wanted}) if present.get(key) != wanted.get(key)]
     return [ConfigRecord(change.resource_type, change.resource_name, key, wanted.get(key)) for key in changed]
+
+
+def _left_of(change: ConfigChange, present: Mapping[str, str]) -> dict[str, str]:
+    """What stays when a request names all that a resource shall have (AlterConfigs, 33). The minimum of all brokers was
+    set by the cluster: a client that does not know of it does not mean to remove it."""
+    is_for_all = change.resource_type == ResourceType.BROKER and change.resource_name == ALL_BROKERS
+    return {MIN_IN_SYNC: present[MIN_IN_SYNC]} if is_for_all and MIN_IN_SYNC in present else {}
 
 
 def _resource(image: MetadataImage, change: ConfigChange) -> tuple[Mapping[str, str], Mapping[str, Setting]]:
@@ -190,6 +237,8 @@ def _check_broker(image: MetadataImage, name: str, wanted: Mapping[str, str], na
     """A broker's bad setting is INVALID_REQUEST, as in Kafka (KAFKA-13609)."""
     try:
         for key in named:
+            if key in WITHOUT_EFFECT:
+                continue
             if key not in NODE_SETTINGS:
                 raise unknown_key(key, NODE_SETTINGS, "broker")
             if not NODE_SETTINGS[key].is_dynamic:

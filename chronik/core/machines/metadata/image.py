@@ -12,6 +12,7 @@ from typing import Any
 
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
+from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
@@ -278,7 +279,12 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ConfigRecord) -> None:
         is_topic = record.resource_type == ResourceType.TOPIC
-        if record.name not in (TOPIC_SETTINGS if is_topic else NODE_SETTINGS):
+        is_known = (
+            record.name in TOPIC_SETTINGS
+            if is_topic
+            else (record.name in NODE_SETTINGS or record.name in WITHOUT_EFFECT)
+        )
+        if not is_known:
             return  # a newer version knows what this is
         all_overrides = self._topic_overrides if is_topic else self._broker_overrides
         overrides = all_overrides.setdefault(record.resource_name, {})

@@ -76,14 +76,14 @@ def _taken_back(image: MetadataImage, topic: Topic, number: int) -> PartitionCha
         raise Refused(Code.NO_REASSIGNMENT_IN_PROGRESS, "No partition reassignment is in progress.")
     change.replicas = _without(present.replicas, present.adding)
     change.in_sync = _without(present.in_sync, present.adding)
-    if not change.in_sync:
-        if change.election is not Election.UNCLEAN:
+    if not change.in_sync:  # then the election finds one that is eligible, or says that its leader is an unclean one
+        is_one_there = any(image.is_active(replica) for replica in change.replicas)
+        if change.election is not Election.UNCLEAN or not is_one_there:
             raise Refused(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean "
                 "leader election.",
             )
-        change.in_sync = change.replicas[:1]
     change.adding = change.removing = ()
     return change.record()
 

@@ -28,6 +28,7 @@ from chronik.core.machines.metadata.commands import (
     ResourceType,
     TopicToDelete,
 )
+from chronik.core.machines.metadata.configs import GAPS, needs_gaps_mark
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.names import (
     METADATA_TOPIC,
@@ -201,9 +202,11 @@ class _Creation:
             raise Refused(Code.INVALID_CONFIG, f"Null value not supported for topic configs: {','.join(without_value)}")
         overrides = {key: value for key, value in wanted.configs if value is not None}
         try:
-            TopicConfig.from_overrides(self._image.node_config, overrides).checked()
+            config = TopicConfig.from_overrides(self._image.node_config, overrides).checked()
         except BadConfig as problem:
             raise Refused(Code.INVALID_CONFIG, problem.message) from problem
+        if needs_gaps_mark(self._image, config, overrides):
+            overrides[GAPS] = "true"
         return tuple(overrides.items())
 
     def _by_hand(self, wanted: NewTopic) -> list[Replicas]:

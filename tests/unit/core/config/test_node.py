@@ -116,3 +116,23 @@ def test_a_config_made_by_hand_keeps_its_values_under_what_is_altered() -> None:
     config = NodeConfig(num_partitions=4).with_dynamic({"message.max.bytes": "9"}, {})
 
     assert (config.num_partitions, config.message_max_bytes) == (4, 9)
+
+
+def test_some_addresses_have_another_limit_of_connections() -> None:
+    config = NodeConfig.from_settings({"max.connections.per.ip.overrides": "10.0.0.1:5, ::1:7,[fe80::2]:9"})
+
+    assert config.connection_overrides == {"10.0.0.1": 5, "::1": 7, "fe80::2": 9}
+
+
+@pytest.mark.parametrize("text", ["10.0.0.1", "a.host:5", "10.0.0.1:-1", "10.0.0.1:many"])
+def test_overrides_that_are_none_are_refused(text: str) -> None:
+    with pytest.raises(BadConfig, match=r"max\.connections\.per\.ip\.overrides"):
+        NodeConfig.from_settings({"max.connections.per.ip.overrides": text})
+
+
+def test_the_memory_of_requests_holds_the_largest_request() -> None:
+    with pytest.raises(BadConfig, match=r"must be at least socket\.request\.max\.bytes"):
+        NodeConfig.from_settings({"queued.max.request.bytes": "1000"})
+
+    settings = {"queued.max.request.bytes": "1000", "socket.request.max.bytes": "1000"}
+    assert NodeConfig.from_settings(settings).queued_max_request_bytes == 1000

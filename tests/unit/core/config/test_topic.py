@@ -23,9 +23,18 @@ def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults_
         assert node.topic_default(known.name) == known.default, known.name
 
 
+# A topic's own fate, and what Kafka has for topics only.
+WITHOUT_DEFAULT_OF_THE_NODE = {
+    "chronik.gaps",
+    "remote.log.copy.disable",
+    "remote.log.delete.on.disable",
+    "remote.storage.enable",
+}
+
+
 def test_every_synonym_is_a_node_setting() -> None:
     for known in TOPIC_SETTINGS.values():
-        assert known.synonyms or known.name == "chronik.gaps", known.name  # a topic's own fate, no default
+        assert known.synonyms or known.name in WITHOUT_DEFAULT_OF_THE_NODE, known.name
         for synonym in known.synonyms:
             assert synonym.name in NODE_SETTINGS
 
@@ -83,3 +92,48 @@ def test_the_two_compaction_lags_must_go_together() -> None:
 def test_log_append_time_is_the_nodes_clock() -> None:
     assert TopicConfig(message_timestamp_type="LogAppendTime").is_timed_by_log
     assert not TopicConfig().is_timed_by_log
+
+
+def test_settings_of_tiers_and_levels_are_taken_and_shown() -> None:
+    # MirrorMaker copies all of a topic's settings: one that is unknown makes it lose the others too.
+    overrides = {
+        "compression.gzip.level": "-1",
+        "compression.lz4.level": "17",
+        "compression.zstd.level": "-131072",
+        "local.retention.bytes": "-2",
+        "local.retention.ms": "5",
+        "remote.log.copy.disable": "true",
+        "remote.log.delete.on.disable": "true",
+        "remote.storage.enable": "false",
+    }
+
+    config = TopicConfig.from_overrides(NodeConfig(), overrides)
+
+    shown = {name: TOPIC_SETTINGS[name].show(getattr(config, TOPIC_SETTINGS[name].attribute)) for name in overrides}
+    assert shown == overrides
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        ("compression.gzip.level", "0"),
+        ("compression.lz4.level", "18"),
+        ("compression.zstd.level", "23"),
+        ("local.retention.ms", "-3"),
+    ],
+)
+def test_a_level_that_kafka_does_not_have_is_refused(key: str, text: str) -> None:
+    with pytest.raises(BadConfig, match=key):
+        TopicConfig.from_overrides(NodeConfig(), {key: text})
+
+
+def test_a_remote_tier_is_refused_by_name() -> None:
+    with pytest.raises(BadConfig, match=r"remote\.storage\.enable: must be false: tiered storage is not there"):
+        TopicConfig.from_overrides(NodeConfig(), {"remote.storage.enable": "true"})
+
+
+def test_an_empty_cleanup_policy_neither_deletes_nor_compacts() -> None:
+    config = TopicConfig.from_overrides(NodeConfig(), {"cleanup.policy": ""})
+
+    assert config.cleanup_policy == ()
+    assert not config.is_compacted

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.appended import Appended
+from chronik.core.log.log import Log
 from chronik.core.records.batch import BatchHeader, accept, read_header
 from chronik.core.records.payload import KeyValue, build
 from tests.unit.core.fakes import MemoryFiles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 
 import pytest
@@ -9,15 +10,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.errors import Corrupt
+from chronik.core.errors import Corrupt, Interrupted
+from chronik.core.log.appended import Appended
 from chronik.core.log.compaction import WORK_A_STEP, cleanable
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.log import Log
 from chronik.core.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACTIONAL_BIT, accept, read_header
-from chronik.core.records.payload import Record, assemble, build, pack, walk
+from chronik.core.records.payload import KeyValue, Record, assemble, build, pack, walk, write_record
+from chronik.core.records.steps import RECORDS_A_STEP, Work
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, SEGMENT, batch_of, contents, header_of, open_log, put
 
 KEPT_MS = 10_000
+KEPT_SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", "-checkpoint")
 COMPACT = TopicConfig(
     cleanup_policy=("compact",),
     segment_bytes=600,
@@ -38,7 +42,7 @@ def put_pairs(
 
 def compact(log: Log, now_ms: int = NOW_MS, high_watermark: int | None = None) -> None:
     for unsynced in log.compact(now_ms, log.end_offset if high_watermark is None else high_watermark):
-        if unsynced is not None:
+        if unsynced is not None and not isinstance(unsynced, Work):
             unsynced.sync()
 
 
@@ -236,6 +240,7 @@ def test_what_retention_takes_meanwhile_is_not_brought_back() -> None:
     steps = log.compact(NOW_MS, 40)
     next(steps)
     log.advance_start(20)
+    log.remove_below(20, NOW_MS)
     before = contents(log)
     for _ in steps:
         pass
@@ -294,13 +299,13 @@ def test_a_crash_at_any_moment_leaves_the_old_or_the_new() -> None:
         assert moment.paths(".cleaned") == moment.paths(".swap") == []
 
 
-def test_an_interrupted_swap_takes_the_log_offline_and_is_finished_at_the_next_start() -> None:
+def test_an_interrupted_swap_is_no_damage_and_is_finished_when_the_log_is_opened_anew() -> None:
     class Failing(MemoryFiles):
         is_failing = False
 
         def remove(self, path: str) -> None:
             if self.is_failing and path.endswith(".log") and not path.startswith(SEGMENT):
-                raise OSError("gone")
+                raise OSError(errno.ENOMEM, "no memory")
             super().remove(path)
 
     files = Failing()
@@ -308,8 +313,9 @@ def test_an_interrupted_swap_takes_the_log_offline_and_is_finished_at_the_next_s
     files.is_failing = True
     before = {record.key: record for record in records(log)}
     steps = log.compact(NOW_MS, 40)
-    with pytest.raises(Corrupt, match="interrupted"):
+    with pytest.raises(Interrupted) as caught:
         list(steps)
+    assert caught.value.problem.errno == errno.ENOMEM
     healed = files.copy()
     assert {record.key: record for record in records(open_log(healed, COMPACT))} == before
 
@@ -329,3 +335,109 @@ def test_a_log_that_was_compacted_once_is_opened_and_followed_with_its_gaps() ->
     assert reopened.end_offset == follower.end_offset == 40
     assert len(offsets) < 40
     assert [record.offset for record in records(follower)] == offsets
+
+
+def put_history(log: Log, first: int, last: int, value: bytes, leader_epoch: int) -> None:
+    """One record a batch, each of its own key but the even ones, which are of one: so there is something to clean."""
+    for number in range(first, last):
+        key = b"even" if number % 2 == 0 else b"key%02d" % number
+        batch = build([Record(0, NOW_MS + number, key, value * 60)], NOW_MS)
+        log.append(batch, accept(batch), leader_epoch, NOW_MS)
+
+
+@pytest.mark.parametrize("steps_before", range(1, 9))
+@pytest.mark.parametrize("cut_offset", [0, 11, 33, 35])
+def test_a_compaction_that_a_cut_overtakes_brings_nothing_back(steps_before: int, cut_offset: int) -> None:
+    """An election of a leader that was not in sync cuts below the watermark; the same offsets hold other records then,
+    of the same sizes."""
+    files = MemoryFiles()
+    log = open_log(files, COMPACT)
+    put_history(log, 0, 40, b"o", leader_epoch=0)
+    steps = log.compact(NOW_MS, log.end_offset)
+    for _ in range(steps_before):
+        next(steps)
+    log.truncate_to(cut_offset)
+    put_history(log, log.end_offset, 40, b"n", leader_epoch=1)
+    expected = records(log)
+
+    with pytest.raises(StopIteration):
+        next(steps)
+
+    assert records(log) == expected
+    assert records(open_log(files, COMPACT)) == expected
+    assert [path for path in files.names(log.directory) if not path.endswith(KEPT_SUFFIXES)] == []
+
+
+def test_a_compaction_that_a_new_beginning_overtakes_brings_nothing_back() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    put_history(log, 0, 40, b"o", leader_epoch=0)
+    steps = log.compact(NOW_MS, log.end_offset)
+    next(steps)
+    log.reset_to(0)
+    put_history(log, 0, 40, b"n", leader_epoch=1)
+    expected = records(log)
+
+    with pytest.raises(StopIteration):
+        next(steps)
+
+    assert records(log) == expected
+
+
+def test_a_large_batch_is_compacted_in_steps_and_unpacked_elsewhere() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    put_pairs(log, [(b"%d" % (n % 100), b"value" * 3) for n in range(20_000)], codec=4)
+    put_pairs(log, [(b"other", b"value")] * 20)
+
+    taken = list(log.compact(NOW_MS, log.end_offset))
+
+    # Read for its keys, judged, and written: each record is met three times.
+    assert taken.count(None) >= 3 * 20_000 // RECORDS_A_STEP
+    assert any(isinstance(step, Work) for step in taken)
+    assert [record.offset for record in records_of(log)[:100]] == list(range(19_900, 20_000))
+
+
+def records_of(log: Log) -> list[Record]:
+    return list(walk(contents(log, 10_000)))
+
+
+def test_a_batch_that_cannot_be_taken_apart_stays_and_its_keys_replace_nothing() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    put_pairs(log, [(b"k", b"kept")])
+    body = bytearray()
+    for delta in (1, 0):  # out of order
+        write_record(body, KeyValue(b"k", b"v"), 0, delta)
+    odd = assemble(body, header_of(build([KeyValue(b"k", b"v")] * 2, NOW_MS)))
+    log.append(odd, accept(odd), 0, NOW_MS)
+    put_pairs(log, [(b"other", b"v" * 400)] * 5)
+    put_pairs(log, [(b"other", b"v" * 400)] * 5)
+
+    compact(log)
+
+    first = next(walk(contents(log, 10_000)))
+    assert (first.offset, first.value) == (0, b"kept")
+    assert bytes(odd[61:]) in contents(log, 10_000)
+
+
+def test_keys_beyond_what_memory_holds_are_for_the_next_time() -> None:
+    log = filled_with(MemoryFiles(), keys=100, batches=400)
+    sizes = [log.size_bytes()]
+    for _ in range(12):
+        list(log.compact(NOW_MS, log.end_offset, keys_max=40))
+        sizes.append(log.size_bytes())
+    assert sizes == sorted(sizes, reverse=True)
+    closed_end = log._segments[-1].base_offset
+    stays = [record.offset for record in records(log) if record.offset < closed_end]
+    assert len(stays) <= 100
+    assert {offset % 100 for offset in range(closed_end - 100, closed_end)} == {offset % 100 for offset in stays}
+
+
+def test_long_keys_are_told_apart() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    for _ in range(3):
+        for number in range(5):
+            put_pairs(log, [(b"long" * 50 + b"%d" % number, b"v" * 100)])
+    put_pairs(log, [(b"other", b"v" * 500)] * 3)
+    compact(log)
+    closed_end = log._segments[-1].base_offset
+    stays = [record.key for record in records(log) if record.offset < closed_end]
+    assert len(stays) == len(set(stays)) == 5

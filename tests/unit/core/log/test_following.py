@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.appended import Appended
+from chronik.core.log.log import Log
 from chronik.core.log.producers import Producers
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of, contents, filled, open_log, put, sync
@@ -152,3 +153,35 @@ def test_a_cut_below_the_first_segment_begins_anew_there(end_offset: int, is_ann
     assert (follower.start_offset, follower.end_offset, follower.synced_offset) == (end_offset,) * 3
     again = open_log(files, synced_offset=end_offset, log_start_offset=end_offset)
     assert (again.start_offset, again.end_offset) == (end_offset, end_offset)
+
+
+OLD_MS = NOW_MS - 2 * 24 * 3600 * 1000
+EXPIRATION_MS = 24 * 3600 * 1000
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_restart_gives_a_producer_its_time_anew_however_old_its_records_are(was_clean: bool) -> None:
+    files = MemoryFiles()
+    log = open_log(files)
+    batch = batch_of(2, time_ms=OLD_MS, producer_id=1, sequence=0)
+    put(log, bytearray(batch))
+    log.close()
+
+    again = open_log(files, was_clean=was_clean)
+    for monotonic_ms in (5, 6):
+        again.producers.expire(monotonic_ms, EXPIRATION_MS)
+
+    assert not put(again, bytearray(batch)).is_new
+    again.producers.expire(6 + EXPIRATION_MS, EXPIRATION_MS)
+    assert len(again.producers) == 0  # it has not written since: a duplicate is no writing
+
+
+def test_a_follower_that_is_elected_knows_the_producers_of_old_records() -> None:
+    leader, follower = open_log(MemoryFiles()), open_log(MemoryFiles())
+    batch = batch_of(2, time_ms=OLD_MS, producer_id=1, sequence=0)
+    put(leader, bytearray(batch))
+    follower.append_as_follower(contents(leader), NOW_MS)
+    for monotonic_ms in (5, 6):
+        follower.producers.expire(monotonic_ms, EXPIRATION_MS)
+
+    assert not put(follower, bytearray(batch), leader_epoch=1).is_new

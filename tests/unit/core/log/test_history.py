@@ -60,7 +60,7 @@ def test_a_damaged_snapshot_is_removed_and_the_one_before_it_is_taken() -> None:
     snapshots.write(10, producers_of(1))
     snapshots.write(20, producers_of(1, 2))
     files.flip(snapshots.path(20), 100)
-    producers, offset, damaged = snapshots.load(end_offset=50)
+    producers, offset, damaged = snapshots.load(0, end_offset=50)
     assert (len(producers), offset, damaged) == (1, 10, [snapshots.path(20)])
     assert files.paths() == [snapshots.path(10)]
 
@@ -70,12 +70,12 @@ def test_a_snapshot_the_log_does_not_reach_is_not_taken() -> None:
     snapshots = Snapshots(files, DIRECTORY)
     snapshots.write(10, producers_of(1))
     snapshots.write(20, producers_of(1, 2))
-    producers, offset, damaged = snapshots.load(end_offset=15)
+    producers, offset, damaged = snapshots.load(0, end_offset=15)
     assert (len(producers), offset, damaged) == (1, 10, [])
 
 
 def test_without_a_snapshot_one_begins_with_nothing() -> None:
-    producers, offset, damaged = Snapshots(MemoryFiles(), DIRECTORY).load(end_offset=15)
+    producers, offset, damaged = Snapshots(MemoryFiles(), DIRECTORY).load(0, end_offset=15)
     assert (len(producers), offset, damaged) == (0, 0, [])
 
 
@@ -92,7 +92,8 @@ def test_replay_gives_the_state_that_appending_gave() -> None:
 def test_recall_brings_back_the_batches_a_snapshot_left_out() -> None:
     files = MemoryFiles()
     log = log_of(files, 9)
-    expected = log.producers.states()[0].batches
+    expected = log.producers.states()[0].batches.copy()
+    log.producers.states()[0].is_recalled = False  # as after a snapshot of Kafka's
     log.close()
     producer = open_log(files, SMALL, was_clean=True).producers.states()[0]
     assert (len(producer.batches), producer.is_recalled) == (1, False)
@@ -189,3 +190,19 @@ def test_when_the_log_start_has_moved_the_epochs_begin_there() -> None:
     again = open_log(files, SMALL, was_clean=True, log_start_offset=8)
     assert again.epochs.entries == log.epochs.entries == ((1, 8), (2, 12))
     assert again.recovery.rebuilt_indexes == ()
+
+
+@pytest.mark.parametrize("was_clean", [True, False])
+def test_a_log_all_of_which_was_deleted_is_not_damaged(was_clean: bool) -> None:
+    """Its last segment is still there, with epochs that the checkpoint need not know any more."""
+    files = MemoryFiles()
+    log = log_of(files, 9)
+    end_offset = log.end_offset
+    log.advance_start(end_offset)
+    if was_clean:
+        log.close()
+
+    again = open_log(files, SMALL, was_clean=was_clean, log_start_offset=end_offset)
+
+    assert again.epochs.entries in ((), ((2, end_offset),))
+    assert (again.start_offset, again.end_offset) == (end_offset, end_offset)

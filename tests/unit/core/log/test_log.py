@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log.log import Appended, Log
+from chronik.core.log.appended import Appended
+from chronik.core.log.log import Log
 from chronik.core.log.scan import sound_batches
 from chronik.core.records.batch import TIMESTAMP_TYPE_BIT, accept, crc_holds, read_header, stamp
 from tests.unit.core.fakes import MemoryFiles
@@ -304,6 +305,8 @@ def test_delete_records_moves_the_start_and_removes_whole_segments() -> None:
     log, _ = filled(files, 10, SMALL)
     second, third = bases(files)[1:3]
     log.advance_start(third + 1)
+    assert bases(files)[0] == 0
+    assert log.remove_below(third + 1, NOW_MS) == 2
     assert (log.start_offset, bases(files)[0]) == (third + 1, third)
     assert files.paths(f"{second:020}.index") == []
     assert contents(log)
@@ -323,7 +326,8 @@ def test_expired_segments_go_and_are_named() -> None:
     log, _ = filled(files, 10, SMALL)
     log.config = TopicConfig(segment_bytes=1000, retention_bytes=0)
     third = bases(files)[2]
-    gone = log.delete_expired(NOW_MS, high_watermark=third)
+    gone = log.expire(NOW_MS, high_watermark=third)
+    log.remove_below(third, NOW_MS)
     assert len(gone) == 2
     assert SEGMENT + ".log: more than retention.bytes=0" in gone
     assert (log.start_offset, bases(files)[0]) == (third, third)
@@ -334,7 +338,8 @@ def test_a_log_that_expired_whole_goes_on_at_the_same_offset_after_a_restart(was
     files = MemoryFiles()
     log, _ = filled(files, 3)
     sync(log)
-    assert len(log.delete_expired(NOW_MS + 10**12, high_watermark=6)) == 1
+    assert len(log.expire(NOW_MS + 10**12, high_watermark=6)) == 1
+    log.remove_below(6, NOW_MS)
     assert (log.start_offset, log.end_offset, log.size_bytes()) == (6, 6, 0)
     if was_clean:
         log.close()
@@ -351,17 +356,19 @@ def test_on_a_full_disk_retention_still_frees_the_closed_segments() -> None:
     log, _ = filled(files, 10, SMALL)
     last = bases(files)[-1]
     files.failures["write"] = DISK_FULL
+    log.expire(NOW_MS + 10**12, high_watermark=20)
     with pytest.raises(OSError, match="No space"):
-        log.delete_expired(NOW_MS + 10**12, high_watermark=20)
-    assert (bases(files), log.start_offset) == ([last], last)
+        log.remove_below(20, NOW_MS)
+    assert bases(files) == [last]
     files.failures.clear()
-    assert len(log.delete_expired(NOW_MS + 10**12, high_watermark=20)) == 1
+    assert log.remove_below(20, NOW_MS) == 1
+    assert log.size_bytes() == 0
     assert (log.start_offset, log.end_offset) == (20, 20)
 
 
 def test_the_watermark_keeps_what_has_expired() -> None:
     log, _ = filled(MemoryFiles(), 3)
-    assert log.delete_expired(NOW_MS + 10**12, high_watermark=5) == []
+    assert log.expire(NOW_MS + 10**12, high_watermark=5) == []
 
 
 # --- truncation

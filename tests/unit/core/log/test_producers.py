@@ -77,7 +77,7 @@ def test_what_is_under_way_behind_a_batch_that_was_put_off_does_not_overtake_it(
 
     producers.advance(header(0, 2), 0, 1000)
     assert isinstance(producers.check(header(2, 1)), Next)
-    producers.expire(100_000, 1)
+    forget_all(producers)
     assert isinstance(producers.check(header(9)), Next)
 
 
@@ -129,17 +129,48 @@ def test_checking_changes_nothing() -> None:
     assert isinstance(producers.check(header(1)), Next)
 
 
+def forget_all(producers: Producers) -> None:
+    producers.expire(0, 1)
+    producers.expire(1, 1)
+    assert len(producers) == 0
+
+
 def test_a_silent_producer_is_forgotten_and_may_begin_anywhere_again() -> None:
     producers = producers_with(header(0, producer_id=1), header(0, producer_id=2))
+    assert producers.expire(1000, expiration_ms=5000) == 0
     producers.advance(header(1, producer_id=2), 2, 5000)
-    assert producers.expire(now_ms=6000, expiration_ms=5000) == 1
+    assert producers.expire(5999, expiration_ms=5000) == 0
+    assert producers.expire(6000, expiration_ms=5000) == 1
     assert [producer.producer_id for producer in producers.states()] == [2]
     assert isinstance(producers.check(header(9, producer_id=1)), Next)
 
 
+def test_a_producer_that_writes_is_kept_whatever_time_its_records_have() -> None:
+    producers = Producers()
+    for sequence, now_ms in enumerate(range(0, 100_000, 1000)):
+        producers.advance(header(sequence), sequence, timestamp=5)  # of 1970
+        assert producers.expire(now_ms, expiration_ms=2000) == 0
+    assert isinstance(producers.check(header(99)), Duplicate)
+
+
+def test_of_too_many_producers_those_go_that_have_been_silent_longest() -> None:
+    producers = Producers(kept_max=100)
+    for number in range(100):
+        producers.advance(header(0, producer_id=number), number, 1000)
+    producers.advance(header(1, producer_id=0), 100, 1000)
+
+    producers.advance(header(0, producer_id=100), 101, 1000)
+
+    assert [producer.producer_id for producer in producers.states()] == [0, *range(11, 101)]
+    for number in range(101, 1000):
+        producers.advance(header(0, producer_id=number), number, 1000)
+        assert len(producers) <= 100
+
+
 def test_an_open_transaction_keeps_its_producer_and_takes_only_its_own() -> None:
     producers = producers_with(header(0, attributes=TRANSACTIONAL_BIT))
-    assert producers.expire(now_ms=10**9, expiration_ms=1) == 0
+    assert producers.expire(0, expiration_ms=1) == 0
+    assert producers.expire(10**9, expiration_ms=1) == 0
     assert refusal_of(producers, header(1)) == Code.INVALID_TXN_STATE
     producers.end_transaction(header(1), coordinator_epoch=5)
     assert isinstance(producers.check(header(1)), Next)

@@ -7,10 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.config.topic import TopicConfig
-from chronik.core.errors import Corrupt, Refused
-from chronik.core.log.log import Appended, Log
+from chronik.core.errors import Corrupt
+from chronik.core.log.appended import Appended
+from chronik.core.log.log import Log
 from chronik.core.log.producers import Producer
 from chronik.core.records.batch import LENGTH_FIELD_END, stamp
+from chronik.core.records.steps import finish
+from chronik.core.types import UNKNOWN_OFFSET
 from chronik.sim.chance import SimChance
 from chronik.sim.files import SimDisk
 from tests.unit.core.fakes import MemoryFiles
@@ -49,7 +52,7 @@ def known(log: Log) -> tuple[object, ...]:
     def state(producer: Producer) -> tuple[int, ...]:
         return producer.producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp
 
-    times = [log.offset_for_time(NOW_MS + number, log.end_offset) for number in range(-1, BATCHES + 1)]
+    times = [finish(log.offset_for_time(NOW_MS + number, log.end_offset)) for number in range(-1, BATCHES + 1)]
     states = [state(producer) for producer in log.producers.states()]
     return log.start_offset, log.end_offset, log.epochs.entries, states, times, contents(log, 500)
 
@@ -177,7 +180,7 @@ def test_what_recovery_drops_stays_away_after_a_power_cut() -> None:
     disk.replace(f"{DIRECTORY}/{9:020}.log", b"")
 
     assert open_log(disk).end_offset == 2
-    disk.power_cut(keeps=1.0)
+    disk.power_cut(keeps=0.0)
 
     assert [path for path in disk.contents if path.endswith(".log")] == [SEGMENT + ".log"]
 
@@ -220,7 +223,7 @@ def test_a_log_that_ends_below_what_was_synced_is_damaged() -> None:
     _, written = filled(files, 3)
     files.open(SEGMENT + ".log").truncate(len(written[0]))
     for was_clean in (True, False):
-        with pytest.raises(Corrupt, match="offsets below 6 were safe"):
+        with pytest.raises(Corrupt, match="all below 6 was safe"):
             open_log(files.copy(), synced_offset=6, was_clean=was_clean)
 
 
@@ -237,18 +240,20 @@ def test_a_missing_segment_in_the_middle_is_not_read_over() -> None:
     sync(log)
     files.remove(files.paths(".log")[1])
     with pytest.raises(Corrupt):
-        contents(open_log(files.copy(), SMALL, synced_offset=0))
+        contents(open_log(files.copy(), SMALL, synced_offset=UNKNOWN_OFFSET))
     with pytest.raises(Corrupt):
         contents(open_log(files.copy(), SMALL, synced_offset=24))
 
 
-def test_a_cut_segment_before_the_last_is_damage() -> None:
+def test_a_cut_segment_before_the_last_is_damage_unless_its_recovery_point_says_that_nothing_behind_it_counts() -> None:
     files = MemoryFiles()
     filled(files, 12, SMALL)
     first = files.open(SEGMENT + ".log")
     first.truncate(first.size() - 1)
     with pytest.raises(Corrupt, match="not the last segment"):
-        open_log(files, SMALL)
+        open_log(files, SMALL, synced_offset=UNKNOWN_OFFSET)
+    with pytest.raises(Corrupt, match="had been synced"):
+        open_log(files, SMALL, synced_offset=10)
 
 
 # --- a shutdown in order
@@ -301,7 +306,7 @@ def test_closing_twice_or_without_a_change_writes_nothing() -> None:
     log.close()
     files.appends = 0
     log.close()
-    open_log(files, was_clean=True).close()
+    open_log(files, was_clean=True, synced_offset=6).close()
     assert files.appends == 0
 
 
@@ -410,27 +415,6 @@ def test_what_can_be_made_anew_is_made_anew(suffix: str, was_clean: bool, damage
         assert again.recovery.rebuilt_indexes or again.rebuilt
 
 
-# --- producers
-
-
-def test_every_retry_of_the_last_five_batches_is_known_after_a_restart() -> None:
-    for was_clean in (True, False):
-        files = MemoryFiles()
-        log = open_log(files, SMALL)
-        for number in range(20):
-            put(log, batch_of(2, producer_id=1, sequence=2 * number, value=b"v" * 200))
-            put(log, batch_of(1, value=b"v" * 100))
-        if was_clean:
-            log.close()
-        again = open_log(files, SMALL, was_clean=was_clean)
-        for number in range(15, 20):
-            retried = put(again, batch_of(2, producer_id=1, sequence=2 * number, value=b"v" * 200))
-            assert retried == Appended(3 * number, 3 * number + 1, is_new=False)
-        with pytest.raises(Refused):
-            put(again, batch_of(2, producer_id=1, sequence=50))
-        assert put(again, batch_of(2, producer_id=1, sequence=40)).is_new
-
-
 def test_what_is_larger_than_its_file_is_not_read() -> None:
     files = MemoryFiles()
     _, written = filled(files, 2)
@@ -467,3 +451,21 @@ def test_so_does_none_whose_latest_epochs_were_not_written_either() -> None:
     assert (again.start_offset, again.end_offset) == (3, 16)
     assert again.epochs.entries == log.epochs.entries
     assert again.recovery.rebuilt_indexes == (CHECKPOINT,)
+
+
+@pytest.mark.parametrize("synced_offset", [0, 8, 12])
+def test_files_below_the_log_start_that_are_back_in_part_after_a_power_cut_are_no_hole(synced_offset: int) -> None:
+    files, config = MemoryFiles(), TopicConfig(segment_bytes=300)
+    log, written = filled(files, 6, config)  # each in a segment of its own
+    sync(log)
+    first = files.read_all(SEGMENT + ".log")
+    log.advance_start(8)
+    assert log.remove_below(8, NOW_MS) == 4
+    files.replace(SEGMENT + ".log", first)
+
+    again = open_log(files, config, synced_offset=synced_offset, log_start_offset=8)
+
+    assert (again.start_offset, again.end_offset) == (8, 12)
+    assert contents(again) == b"".join(written[4:])
+    assert again.remove_below(8, NOW_MS) == 1
+    assert files.paths("0.log") == [f"{log.directory}/{10:020}.log"]

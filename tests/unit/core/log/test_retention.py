@@ -21,8 +21,8 @@ def segments_of(*times_ms: int) -> list[Segment]:
     return segments
 
 
-def gone(segments: list[Segment], config: TopicConfig, *, start: int = 0, watermark: int = 10**6) -> list[int]:
-    return [segment.base_offset for segment, _ in expired(segments, config, start, watermark, NOW_MS)]
+def gone(segments: list[Segment], config: TopicConfig, *, watermark: int = 10**6) -> list[int]:
+    return [segment.base_offset for segment, _ in expired(segments, config, 0, watermark, NOW_MS)]
 
 
 def test_segments_older_than_the_time_go_up_to_the_first_that_is_not() -> None:
@@ -47,9 +47,9 @@ def test_segments_go_while_the_rest_still_has_the_size_to_keep() -> None:
     assert gone(segments, TopicConfig(retention_bytes=-1)) == []
 
 
-def test_what_is_below_the_log_start_goes_even_where_nothing_is_deleted() -> None:
+def test_a_topic_that_is_only_compacted_keeps_all() -> None:
     config = TopicConfig(cleanup_policy=("compact",), retention_ms=0, retention_bytes=0)
-    assert gone(segments_of(0, 0, 0), config, start=20) == [0, 10]
+    assert gone(segments_of(0, 0, 0), config) == []
 
 
 def test_without_a_limit_everything_stays() -> None:
@@ -65,5 +65,5 @@ def test_records_without_a_time_are_as_old_as_our_knowledge_of_them() -> None:
 
 def test_each_goes_with_its_reason() -> None:
     segments = segments_of(0, 0, NOW_MS)
-    reasons = [why for _, why in expired(segments, TopicConfig(retention_ms=KEPT_MS), 10, 100, NOW_MS)]
-    assert reasons == ["below the log start", "older than retention.ms=1000"]
+    reasons = [why for _, why in expired(segments, TopicConfig(retention_ms=KEPT_MS), 0, 100, NOW_MS)]
+    assert reasons == ["older than retention.ms=1000"] * 2

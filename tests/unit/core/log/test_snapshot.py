@@ -1,9 +1,10 @@
-"""The producer snapshot: Kafka's bytes, and nothing else is believed."""
+"""The producer snapshot: Kafka's bytes and the earlier batches behind them; nothing else is believed."""
 
 from __future__ import annotations
 
 import struct
 
+from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,16 +22,34 @@ def producer_of(producer_id: int = 7) -> Producer:
 def test_the_bytes_are_kafkas() -> None:
     content = snapshot.encode(Producers([producer_of()]))
     assert struct.unpack_from(">h", content) == (1,)
-    assert struct.unpack(">iqhiqiqiq", content[6:]) == (1, 7, 3, 14, 104, 4, 1234, -1, -1)
+    assert struct.unpack_from(">iqhiqiqiq", content, 6) == (1, 7, 3, 14, 104, 4, 1234, -1, -1)
 
 
-def test_it_brings_back_the_last_batch_of_each_producer() -> None:
+def test_one_of_kafkas_tells_the_last_batch_only() -> None:
+    body = struct.pack(">iqhiqiqiq", 1, 7, 3, 14, 104, 4, 1234, -1, -1)
+    again = snapshot.decode(struct.pack(">hI", 1, crc32c(body)) + body)
+    assert again is not None
+    assert list(again.states()[0].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert not again.states()[0].is_recalled
+    assert_same(again)
+
+
+def assert_same(producers: Producers) -> None:
+    again = snapshot.decode(snapshot.encode(producers))
+    assert again is not None
+    for one, other in zip(producers.states(), again.states(), strict=True):
+        assert (one.batches, one.is_recalled) == (other.batches, other.is_recalled)
+
+
+def test_it_brings_back_the_last_batches_of_each_producer() -> None:
     first = producer_of(1)
     first.batches.appendleft(Written(5, 9, 90, 94, 1000))
     again = snapshot.decode(snapshot.encode(Producers([producer_of(2), first])))
     assert again is not None
     assert [producer.producer_id for producer in again.states()] == [1, 2]
-    assert list(again.states()[0].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert list(again.states()[0].batches) == [Written(5, 9, 90, 94, 1000), Written(10, 14, 100, 104, 1234)]
+    assert list(again.states()[1].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert all(producer.is_recalled for producer in again.states())
     assert (again.states()[0].epoch, again.states()[0].last_timestamp) == (3, 1234)
 
 
@@ -60,6 +79,12 @@ def test_every_flipped_bit_is_noticed(data: st.DataObject) -> None:
 def test_every_shorter_file_is_noticed() -> None:
     content = snapshot.encode(Producers([producer_of(1), producer_of(2)]))
     assert all(snapshot.decode(content[:size]) is None for size in range(len(content)))
+
+
+def test_what_stands_behind_the_entries_is_the_earlier_batches_or_it_is_no_snapshot() -> None:
+    content = snapshot.encode(Producers([producer_of()]))
+    for body in (content[6:] + b"\0", content[6:-1] + b"\1"):
+        assert snapshot.decode(struct.pack(">hI", 1, crc32c(body)) + body) is None
 
 
 def test_offsets_are_read_off_the_names() -> None:

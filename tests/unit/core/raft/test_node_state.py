@@ -56,7 +56,7 @@ def test_a_vote_given_before_a_restart_still_binds() -> None:
 def test_a_node_that_lost_its_vote_but_not_its_log_gives_none_in_the_epochs_it_has_seen() -> None:
     raft = start(Election(), epochs=(1, 4))
 
-    ready = raft.step(Vote(2, 4, LogPoint(4, 9)), 0)
+    ready = raft.step(Vote(2, 4, LogPoint(3, 9)), 0)
 
     assert ready.send[0].message == VoteAnswer(1, 4, None, is_granted=False)
     assert ready.election == Election(4, 1, None)

@@ -12,6 +12,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.records.batch import (
     CRC_START,
     HEADER_BYTES,
+    RECORDS_MAX,
     TIMESTAMP_TYPE_BIT,
     BatchHeader,
     accept,
@@ -98,6 +99,30 @@ def test_a_batch_whose_count_and_offsets_disagree_is_refused() -> None:
     body = bytes(batch_of(2))[HEADER_BYTES:]
     assert refusal(assemble(body, header._replace(last_offset_delta=5))) == Code.INVALID_RECORD
     assert refusal(assemble(body, header._replace(record_count=0, last_offset_delta=-1))) == Code.INVALID_RECORD
+
+
+@pytest.mark.parametrize(("compression", "unpacked_of_one"), [(0, 1), (1, 1032), (2, 22), (3, 255), (4, 32768)])
+def test_more_records_than_the_bytes_can_hold_are_refused_without_unpacking(
+    compression: int, unpacked_of_one: int
+) -> None:
+    fits = 70 * unpacked_of_one // 7
+    assert accept(claiming(fits, compression)).record_count == fits
+    with pytest.raises(Refused, match=f"{fits + 1} records") as refused:
+        accept(claiming(fits + 1, compression))
+    assert refused.value.code == Code.INVALID_RECORD
+
+
+def test_more_records_than_a_batch_may_have_are_refused_whatever_its_size() -> None:
+    assert accept(claiming(RECORDS_MAX, 4, size=10_000)).record_count == RECORDS_MAX
+    with pytest.raises(Refused) as refused:
+        accept(claiming(RECORDS_MAX + 1, 4, size=10_000))
+    assert refused.value.code == Code.INVALID_RECORD
+
+
+def claiming(count: int, compression: int, size: int = 70) -> bytearray:
+    """A batch that says it has so many records."""
+    header = BatchHeader(0, 0, 0, 2, 0, compression, count - 1, 0, 0, -1, -1, -1, count)
+    return assemble(bytes(size), header)
 
 
 def test_an_unknown_compression_is_refused() -> None:

@@ -22,9 +22,13 @@ from chronik.core.records.payload import (
     build,
     pack,
     read_varint,
+    skim,
+    unpacked,
     walk,
+    write_record,
     write_varint,
 )
+from chronik.core.records.steps import Work, finish
 
 NOW_MS = 1_700_000_000_000
 
@@ -173,3 +177,88 @@ def bad_header(**fields: int) -> bytes:
 def test_what_is_no_batch_is_corrupt(content: bytes) -> None:
     with pytest.raises(Corrupt):
         list(walk(content))
+
+
+# --- skimming
+
+
+@settings(max_examples=100)
+@given(RECORDS, st.integers(0, 2**40), st.sampled_from(sorted(CODECS)))
+def test_skimming_finds_what_walking_finds(records: list[Record], base_offset: int, codec: str) -> None:
+    batch = packed(build(records, NOW_MS, base_offset=base_offset), codec)
+    header = read_header(batch)
+    body = finish(unpacked(batch, header))
+    skimmed = [(s.offset, s.timestamp, s.key_in(body), s.value_bytes < 0) for s in skim(body, header)]
+    assert skimmed == [(r.offset, r.timestamp, r.key, r.value is None) for r in walk(batch)]
+
+
+@settings(max_examples=300)
+@given(st.binary(max_size=80), st.integers(1, 10))
+def test_whatever_stands_where_records_should_be_is_skimmed_or_corrupt(body: bytes, count: int) -> None:
+    header = read_header(build([KeyValue(b"k", b"v")] * count, NOW_MS))
+    with contextlib.suppress(Corrupt):
+        assert len(list(skim(body, header))) == count
+
+
+def test_a_count_that_cannot_be_true_for_the_bytes_is_corrupt_before_any_record_is_read() -> None:
+    claimed = read_header(build([KeyValue(None, None)] * 1000, NOW_MS))
+    body = bytes(build([KeyValue(None, None)] * 900, NOW_MS)[HEADER_BYTES:])
+    with pytest.raises(Corrupt, match="cannot be in"):
+        next(skim(body[: 7 * 900], claimed))
+    with pytest.raises(Corrupt, match="cannot be in"):
+        next(walk(assemble(body[: 7 * 900], claimed)))
+
+
+def test_a_record_with_a_million_headers_costs_no_more_than_another() -> None:
+    head = bytearray(b"\x00\x00\x00\x01\x01")  # attributes, deltas, no key, no value
+    write_varint(head, 1_000_000)
+    body = bytearray()
+    write_varint(body, len(head) + 2_000_000)
+    body += head + b"\x00\x01" * 1_000_000  # no name and no value each
+    read = Counted(body)
+    [record] = skim(read, header_of_one())
+    assert record.end == len(body)
+    assert read.looked_at < 20
+
+
+class Counted(bytearray):
+    """Counts the bytes that are looked at."""
+
+    looked_at = 0
+
+    def __getitem__(self, index: int | slice) -> int | bytearray:  # type: ignore[override]
+        self.looked_at += 1
+        return super().__getitem__(index)
+
+
+def header_of_one() -> BatchHeader:
+    return read_header(build([KeyValue(None, None)], NOW_MS))
+
+
+@pytest.mark.parametrize("deltas", [(0, 0), (1, 0), (0, 2), (-1, 1), (0, 2**40)])
+def test_an_offset_outside_its_batch_or_out_of_order_is_corrupt(deltas: tuple[int, ...]) -> None:
+    body = bytearray()
+    for delta in deltas:
+        write_record(body, KeyValue(b"k", b"v"), 0, delta)
+    header = read_header(build([KeyValue(b"k", b"v")] * 2, NOW_MS))
+    with pytest.raises(Corrupt, match="offset delta"):
+        list(skim(body, header))
+
+
+@pytest.mark.parametrize("delta", [2**63, -(2**63)])
+def test_a_time_that_no_message_can_hold_is_corrupt(delta: int) -> None:
+    body = bytearray()
+    write_record(body, KeyValue(b"k", b"v"), delta, 0)
+    header = header_of_one()._replace(base_timestamp=-1 if delta < 0 else 1)
+    with pytest.raises(Corrupt, match="time"):
+        list(skim(body, header))
+
+
+@pytest.mark.parametrize("codec", sorted(set(CODECS) - {"none"}))
+def test_what_is_large_is_unpacked_as_work_for_a_thread(codec: str) -> None:
+    large, small = (packed(build([KeyValue(b"k", b"v" * 1000)] * n, NOW_MS), codec) for n in (1000, 10))
+    [work] = unpacked(large, read_header(large))
+    assert isinstance(work, Work)
+    assert list(unpacked(small, read_header(small))) == []
+    header = read_header(large)
+    assert len(list(skim(finish(unpacked(large, header)), header))) == 1000

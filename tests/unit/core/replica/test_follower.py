@@ -15,7 +15,7 @@ from chronik.core.log.epochs import Epochs, EpochStart
 from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.replica.divergence import Diverging
-from chronik.core.replica.follower import Append, AskAgain, Cut, Nothing, Position, Told, position_of, step
+from chronik.core.replica.follower import Append, AskAgain, BeginAnew, Cut, Nothing, Position, Told, position_of, step
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of
@@ -24,9 +24,11 @@ NOTHING = b""
 EVERYTHING = 10**9
 
 
-def log_of(end_offset: int, *entries: tuple[int, int], start_offset: int = 0) -> Log:
+def log_of(end_offset: int, *entries: tuple[int, int], start_offset: int = 0, gone_below: int = 0) -> Log:
     epochs = Epochs([EpochStart(*entry) for entry in entries])
-    return cast(Log, cast(Any, SimpleNamespace(start_offset=start_offset, end_offset=end_offset, epochs=epochs)))
+    horizon = SimpleNamespace(offset=gone_below)
+    log = SimpleNamespace(start_offset=start_offset, end_offset=end_offset, epochs=epochs, horizon=horizon)
+    return cast(Log, cast(Any, log))
 
 
 def told(error: Code = Code.NONE, start: int = 0, diverging: Diverging | None = None, records: bytes = b"") -> Told:
@@ -55,6 +57,16 @@ def test_an_empty_log_has_no_epoch() -> None:
 def test_records_are_appended_and_no_records_are_nothing() -> None:
     assert step(log_of(5, (0, 0)), told(records=b"batches")) == Append(b"batches")
     assert step(log_of(5, (0, 0)), told()) == Nothing()
+
+
+def test_a_log_that_ends_below_the_leaders_tombstone_horizon_is_begun_anew() -> None:
+    given = Told(Code.NONE, 7, None, b"batches", horizon=40)
+
+    assert step(log_of(39, (0, 0)), given) == BeginAnew(7)
+    assert step(log_of(40, (0, 0)), given) == Append(b"batches")
+    assert step(log_of(39, (0, 0), start_offset=39), given) == Append(b"batches"), "it has no value to forget"
+    assert step(log_of(39, (0, 0), gone_below=40), given) == Append(b"batches"), "it was begun anew since"
+    assert step(log_of(39, (0, 0)), given._replace(records=b"")) == Nothing()
 
 
 def test_a_diverging_epoch_is_where_it_is_cut() -> None:

@@ -183,6 +183,21 @@ def test_it_must_also_have_all_that_the_leader_began_with() -> None:
     assert due(kept, watermark=5, epoch_start=6) == (HERE, SECOND, THIRD)
 
 
+def test_it_must_have_heard_what_was_deleted() -> None:
+    """If it led, that would be there again."""
+    kept = in_sync_of(HERE, SECOND)
+    kept.fetched(SECOND, 10, 10, 0)
+    kept.fetched(THIRD, 10, 10, 0)
+    kept.followers[THIRD].log_start = 3
+
+    assert kept.change_due(10, 5, 0, 0, LAG_MS, ABLE, own_start=4) is None
+    assert not kept.may_change(THIRD, 5, 0, own_start=4)
+
+    kept.followers[THIRD].log_start = 4
+    assert kept.may_change(THIRD, 5, 0, own_start=4)
+    assert kept.change_due(10, 5, 0, 0, LAG_MS, ABLE, own_start=4) == (HERE, SECOND, THIRD)
+
+
 def test_a_node_that_is_fenced_or_shutting_down_does_not_join() -> None:
     kept = in_sync_of(HERE, SECOND)
     kept.fetched(SECOND, 10, 10, 0)

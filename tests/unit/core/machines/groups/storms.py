@@ -7,7 +7,7 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import ConsumerBeatSeen, Joined, MemberIdRequired, Synced
-from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
+from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState, counted
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.machine import GroupsMachine
@@ -37,7 +37,11 @@ class CarefulHost(Host):
         except Refused:
             pass
         assert state_of(self.machine) == before, "deciding changed something"
-        return super().send(command)
+        ticket = super().send(command)
+        for group in self.machine.groups.values():
+            if isinstance(group, ClassicGroup):
+                assert group.supporters == counted({}, (), group.members.values())
+        return ticket
 
     def check_log(self) -> None:
         """What the log says is what the machine holds, as far as it is meant to last."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Callable
+from statistics import median
 from typing import TypeAlias
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from chronik.core.errors import Code
 from chronik.core.machines.groups.answers import Joined, JoinedMember, MemberIdRequired
 from chronik.core.machines.groups.classic_group import ClassicState
+from chronik.core.machines.groups.classic_join import PENDING_MIN
 from chronik.core.machines.groups.config import GroupConfig
 from tests.unit.core.machines.groups.host import Host, beat, join, leave, sync
 
@@ -204,3 +208,46 @@ def test_a_generation_ends_when_a_join_comes_before_the_leader_has_synced() -> N
     waiting = host.send(sync("b", host.classic().generation))
     host.joins("c")
     assert host.answer(waiting) is Code.REBALANCE_IN_PROGRESS
+
+
+# --- many members
+
+
+def calls_of(act: Callable[[], object]) -> int:
+    """How many functions are called, one step of a generator included."""
+    count = 0
+
+    def noted(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(noted)
+    try:
+        act()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_a_join_costs_the_same_however_many_members_there_are() -> None:
+    host = Host(GroupConfig(initial_rebalance_delay_ms=3_000))
+    calls = [calls_of(lambda number=number: host.joins(f"m{number}")) for number in range(300)]  # type: ignore[misc]
+    assert median(calls[250:]) <= median(calls[5:55])
+
+
+def test_a_sync_costs_the_same_however_many_wait_for_the_leader() -> None:
+    host = Host(GroupConfig(initial_rebalance_delay_ms=3_000))
+    tickets = [host.joins(f"m{number}") for number in range(300)]
+    host.wait(60_000)
+    generation = host.answer(tickets[0]).generation
+    calls = [calls_of(lambda number=number: host.send(sync(f"m{number}", generation))) for number in range(1, 300)]  # type: ignore[misc]
+    assert median(calls[250:]) <= median(calls[5:55])
+
+
+def test_ids_that_are_given_out_and_never_used_are_bounded() -> None:
+    host = Host(GroupConfig(max_size=2))
+    for number in range(PENDING_MIN):
+        assert host.ask(join("", new_member_id=f"m{number}")) == MemberIdRequired(f"m{number}")
+    assert host.ask(join("", new_member_id="one more")) is Code.GROUP_MAX_SIZE_REACHED
+    assert host.ask(join("m0")) is None  # it waits for the group, and its id is used: there is room for another
+    assert host.ask(join("", new_member_id="another")) == MemberIdRequired("another")

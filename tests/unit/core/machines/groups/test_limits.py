@@ -9,7 +9,8 @@ import pytest
 
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
-from chronik.core.machines.groups.limits import NAME_CHARS_MAX
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.limits import NAME_CHARS_MAX, PROTOCOLS_MAX, SUBSCRIPTION_BYTES_MAX
 from tests.unit.core.machines.groups.host import Host, commit, consumer_beat, fetch, join
 
 LONG = "€" * (NAME_CHARS_MAX + 1)
@@ -47,3 +48,30 @@ def test_the_longest_names_fit_into_the_log() -> None:
 
 def test_asking_about_a_long_name_is_no_error() -> None:
     assert Host().ask(fetch(group_id=LONG)).offsets == ()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        join(protocols=(("range", bytes(SUBSCRIPTION_BYTES_MAX)), ("rr", b"!"))),
+        join(protocols=tuple((str(number), b"") for number in range(PROTOCOLS_MAX + 1))),
+        replace(consumer_beat("m", 0), subscribed_topics=("t" * 1000,) * 2000),
+        replace(consumer_beat("m", 0), subscribed_regex=LONG),
+        replace(consumer_beat("m", 0), instance_id=LONG),
+    ],
+    ids=range(5),
+)
+def test_a_member_that_wants_too_much_is_refused_and_changes_nothing(command: Any) -> None:
+    host = Host()
+    assert host.ask(command) is Code.INVALID_REQUEST
+    assert host.machine.groups == {}
+
+
+def test_a_coordinator_has_so_many_groups_and_no_more() -> None:
+    host = Host(GroupConfig(groups_max=2))
+    for group_id in ("a", "b"):
+        host.ask(commit(OffsetToCommit("t", 0, 1), group_id=group_id))
+    for more in (commit(OffsetToCommit("t", 0, 1), group_id="c"), join(group_id="c"), consumer_beat("m", 0)):
+        assert host.ask(replace(more, group_id="c")) is Code.GROUP_MAX_SIZE_REACHED
+    assert host.ask(commit(OffsetToCommit("t", 0, 2), group_id="a")) is not Code.GROUP_MAX_SIZE_REACHED
+    assert sorted(host.machine.groups) == ["a", "b"]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from chronik.core.config.definitions import Source
+from chronik.core.config.describe import describe_cluster_wide, describe_node
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
@@ -17,6 +19,9 @@ from chronik.core.machines.metadata.commands import (
 )
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import NO_LEADER, ConfigRecord
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.core.log.logs import NOW_MS, batch_of, contents, open_log, put
+from tests.unit.core.log.test_compaction import COMPACT, compact
 from tests.unit.core.machines.metadata.cluster import Cluster, led
 from tests.unit.core.machines.metadata.machine_asked import Asked, content, topic_id
 
@@ -80,7 +85,8 @@ def test_the_old_way_takes_back_what_is_not_named() -> None:
         (("retention.ms", SET, "soon"), Code.INVALID_CONFIG),
         (("retention.ms", APPEND, "1"), Code.INVALID_CONFIG),
         (("no.such.key", SUBTRACT, "1"), Code.INVALID_CONFIG),
-        (("cleanup.policy", SUBTRACT, "delete"), Code.INVALID_CONFIG),
+        (("cleanup.policy", APPEND, "shrink"), Code.INVALID_CONFIG),
+        (("remote.storage.enable", SET, "true"), Code.INVALID_CONFIG),
         (("retention.ms", SET, None), Code.INVALID_REQUEST),
         (("cleanup.policy", APPEND, None), Code.INVALID_REQUEST),
         (("retention.ms", 7, "1"), Code.INVALID_REQUEST),
@@ -225,6 +231,79 @@ def test_a_topic_that_never_was_compacted_has_no_gaps() -> None:
     assert not asked.image.topic_config("t").may_have_gaps
 
 
+COMPACTED = {"log.cleanup.policy": "compact"}
+
+
+def test_a_default_that_lets_topics_be_compacted_marks_them_for_good() -> None:
+    asked = with_topic()
+    alter(asked, ("log.cleanup.policy", SET, "compact"), of=(BROKER, ""))
+    assert asked.image.topic_config("t").may_be_compacted
+
+    alter(asked, ("log.cleanup.policy", SET, "delete"), of=(BROKER, ""))
+
+    assert not asked.image.topic_config("t").may_be_compacted
+    assert asked.image.topic_config("t").may_have_gaps
+
+
+def test_a_default_of_one_broker_marks_the_topics_as_well() -> None:
+    asked = with_topic()
+
+    alter(asked, ("log.cleanup.policy", SET, "compact,delete"), of=(BROKER, "2"))
+
+    assert asked.image.topic_overrides("t") == {"chronik.gaps": "true"}
+
+
+def test_a_topic_is_made_with_the_mark_that_the_default_asks_for_unless_it_says_otherwise() -> None:
+    asked = Asked(COMPACTED, brokers=(1, 2))
+    own = (("cleanup.policy", "delete"),)
+    asked.ask(CreateTopics((NewTopic("t", topic_id(1)), NewTopic("kept", topic_id(2), configs=own))))
+
+    assert asked.image.topic_overrides("t") == {"chronik.gaps": "true"}
+    assert asked.image.topic_overrides("kept") == dict(own)
+    alter(asked, ("cleanup.policy", DELETE, None), of=(TOPIC, "kept"))
+    assert asked.image.topic_config("kept").may_be_compacted
+
+
+def test_the_default_in_the_file_of_whoever_controls_now_marks_topics_that_another_made() -> None:
+    """At a registration, and with the first word of its own."""
+    of_now = Cluster(settings=COMPACTED)
+    of_now.topic((1, 2))
+    of_now.image.apply(ConfigRecord(TOPIC, "t", "chronik.gaps", None))
+    assert not of_now.image.topic_config("t").may_be_compacted
+
+    of_now.beat(2)
+    assert not of_now.image.topic_config("t").may_be_compacted
+    of_now.beat(1)
+    assert of_now.image.topic_config("t").may_be_compacted
+
+    of_now.image.apply(ConfigRecord(TOPIC, "t", "chronik.gaps", None))
+    of_now.start(3)
+    assert of_now.image.topic_config("t").may_be_compacted
+
+
+def test_a_node_whose_file_differs_compacts_nothing_by_itself_and_takes_what_others_have_compacted() -> None:
+    of_deleting = Cluster()
+    of_deleting.topic((1, 2))
+    compacting = MetadataImage("cluster", NodeConfig.from_settings({"node.id": "2", **COMPACTED}))
+    of_compacting = Cluster(settings=COMPACTED)
+    of_compacting.topic((1, 2))
+    deleting = MetadataImage("cluster", NodeConfig.from_settings({"node.id": "2"}))
+    for image, told in ((compacting, of_deleting.image), (deleting, of_compacting.image)):
+        for kind, name, values in told.overrides():
+            for key, value in values.items():
+                image.apply(ConfigRecord(kind, name, key, value))
+
+    assert compacting.topic_config("t").is_compacted
+    assert not compacting.topic_config("t").may_be_compacted
+    assert deleting.topic_config("t").may_have_gaps
+    leader, follower = open_log(MemoryFiles(), COMPACT), open_log(MemoryFiles(), deleting.topic_config("t"))
+    for _ in range(40):
+        put(leader, batch_of(value=b"v" * 60))
+    compact(leader)
+    follower.append_as_follower(contents(leader), NOW_MS)  # also an empty one, which begins with a gap
+    assert (follower.end_offset, contents(follower)) == (40, contents(leader))
+
+
 def test_where_there_are_several_brokers_one_minimum_holds_for_all() -> None:
     """With one number for who may lead and another for what is safe, an acknowledged record could be lost."""
     controller = Cluster(settings={"min.insync.replicas": "2"})
@@ -260,13 +339,49 @@ def test_the_minimum_of_all_is_altered_for_all_and_never_taken_back() -> None:
 
     assert alter(cluster, (key, SET, "1"), of=(BROKER, "2")).code is Code.INVALID_CONFIG
     assert alter(cluster, (key, DELETE, None), of=(BROKER, "")).code is Code.INVALID_CONFIG
-    assert (
-        alter(cluster, ("message.max.bytes", SET, "77"), of=(BROKER, ""), replace_all=True).code is Code.INVALID_CONFIG
-    )
     assert alter(cluster, (key, SET, "1"), of=(BROKER, "")).code is Code.NONE
     assert cluster.image.topic_config("any").min_insync_replicas == 1
     cluster.start(3)
     assert cluster.image.broker_overrides("") == {key: "1"}
+
+
+def test_a_client_that_names_all_settings_of_all_brokers_need_not_know_the_minimum() -> None:
+    # AlterConfigs (33) removes what it does not name. Kafka's older tools send what they were told to set, and no more.
+    cluster = Cluster(settings={"min.insync.replicas": "2"})
+
+    assert alter(cluster, ("message.max.bytes", SET, "77"), of=(BROKER, ""), replace_all=True).code is Code.NONE
+    assert cluster.image.broker_overrides("") == {"message.max.bytes": "77", "min.insync.replicas": "2"}
+
+    assert alter(cluster, of=(BROKER, ""), replace_all=True).code is Code.NONE
+    assert cluster.image.broker_overrides("") == {"min.insync.replicas": "2"}
+
+
+def test_a_setting_of_kafkas_brokers_without_effect_is_taken_kept_and_shown() -> None:
+    cluster = Cluster()
+    key = "num.io.threads"
+
+    assert alter(cluster, (key, SET, "16"), of=(BROKER, "")).code is Code.NONE
+    assert alter(cluster, (key, SET, "8"), of=(BROKER, "2")).code is Code.NONE
+
+    assert cluster.image.broker_overrides("")[key] == "16"
+    config = cluster.image.node_config.with_dynamic(cluster.image.broker_overrides(""), {})
+    shown = {each.name: each for each in describe_node(config)}
+    assert (shown[key].value, shown[key].source) == ("16", Source.DYNAMIC_CLUSTER)
+    assert key in {each.name for each in describe_cluster_wide(config)}
+    assert key not in {each.name for each in describe_node(NodeConfig())}
+
+
+@pytest.mark.parametrize("key", ["authorizer.class.name", "ssl.keystore.location", "num.io.thread"])
+def test_what_asks_for_something_that_is_missing_is_not_taken_for_a_setting_without_effect(key: str) -> None:
+    assert alter(Cluster(), (key, SET, "x"), of=(BROKER, "")).code is Code.INVALID_REQUEST
+
+
+def test_a_cleanup_policy_may_be_empty() -> None:
+    asked = with_topic()
+
+    assert alter(asked, ("cleanup.policy", SUBTRACT, "delete")).code is Code.NONE
+
+    assert asked.image.topic_config("t").cleanup_policy == ()
 
 
 def leaderless() -> Cluster:

@@ -276,3 +276,35 @@ def test_who_was_added_and_is_eligible_is_not_left_out() -> None:
     cluster.unfence(2)
 
     assert cluster.partition().leader == 2
+
+
+def only_new_in_sync() -> Cluster:
+    """From 1 and 2 to 3, which is alone in sync; whoever is alive may lead in an emergency."""
+    cluster = Cluster((1, 2, 3, 4))
+    cluster.topic((1, 2), unclean_leader_election_enable="true")
+    cluster.move(3, 4)
+    cluster.alter(1, 2, 3)
+    cluster.fence(1)
+    cluster.alter(3)
+    assert led(cluster.partition())[:2] == (3, (3,))
+    return cluster
+
+
+def test_an_unclean_leader_of_a_move_taken_back_is_said_to_be_one() -> None:
+    cluster = only_new_in_sync()
+    cluster.unfence(1)
+
+    assert cluster.move() == Code.NONE
+
+    assert placed(cluster.partition()) == ((1, 2), (), ())
+    assert led(cluster.partition()) == (1, (1,), ())
+    assert cluster.partition().is_recovering
+
+
+def test_it_is_not_taken_back_while_nobody_is_there_to_lead() -> None:
+    cluster = only_new_in_sync()
+    cluster.fence(2)
+
+    assert cluster.move() == Code.INVALID_REPLICA_ASSIGNMENT
+
+    assert led(cluster.partition()) == (3, (3,), ())
