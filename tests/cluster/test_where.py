@@ -290,6 +290,8 @@ def test_a_replica_that_lags_says_where_its_log_ends(tmp_path: Path) -> None:
         partition = next(number for number in range(3) if lab_leader(lab, number) != 3)
         many = [b"x"] * (AFTER_RECORDS + 50)
         produce_at_once(bootstrap, many, partition)
+        # Only from there on it stops: a follower that is slower than the producer would still fetch the last record.
+        wait_until(lambda: has_come_to(bootstrap, partition, AFTER_RECORDS), "the follower has the records before its fault")
         produce(bootstrap, LAB_TOPIC, [b"last"], partition, acks=1)
 
         story = where(bootstrap, LAB_TOPIC, partition, len(many))
@@ -302,6 +304,10 @@ def test_a_replica_that_lags_says_where_its_log_ends(tmp_path: Path) -> None:
     assert lagging["words"].startswith("does not have it yet: its log ends at")
     assert "it waits for node 3" in story["summary"]
     assert sum(copy["is_synced"] for copy in story["copies"]) == 2
+
+
+def has_come_to(bootstrap: str, partition: int, end_offset: int) -> bool:
+    return replica(where(bootstrap, LAB_TOPIC, partition, end_offset - 1), 3)["place"] == "here"
 
 
 def lab_leader(lab: LabRun, partition: int) -> int:
