@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 
@@ -51,6 +52,7 @@ class Caller(NamedTuple):
     connection_id: int
     is_node: bool = False  # of this cluster, not a client
     node_id: int = -1  # which node the connection said it is, when it said that it is one; -1: none
+    order: BatchOrder | None = None  # of its connection; None in tests of what does not depend on it
 
 
 class MetadataDesk(Protocol):

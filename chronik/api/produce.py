@@ -10,6 +10,9 @@ is refused because a leader has changed is told who it is, from version 10 on (K
 A compacted topic wants a key in every record, so its batches are looked through first. Where that takes long, others
 are served meanwhile, and only the requests of the same connection wait.
 
+Of an idempotent producer that a log does not know, nothing is taken that came behind a refused batch on the same
+connection (core/replica/batch_order).
+
 A producer id that was never given out is refused (NOT_ENOUGH_REPLICAS, which makes a producer come again): each would
 take memory in every partition. Kafka takes any. Those that writers make from what they write are taken, and the
 number of producers that a partition remembers bounds them.
@@ -27,8 +30,9 @@ from chronik.core.errors import Code, Refused
 from chronik.core.log.admission import check_keys
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
-from chronik.core.records.batch import accept, read_producer_id
+from chronik.core.records.batch import accept, read_header, read_producer_id
 from chronik.core.records.steps import Unfinished, begin
+from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.wire import produce as wire
@@ -51,6 +55,7 @@ _LED_ELSEWHERE = (
 # Ids whose block may have been allocated while the metadata here is a moment behind.
 IDS_ON_THEIR_WAY = 100_000
 _LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
+_BEHIND = "a batch of the same producer that came before it on this connection was not taken"
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 
 
@@ -95,6 +100,11 @@ def _append(
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
+        if pending.caller.order and not _is_in_order(topic, partition, records, replica, pending.caller.order, desk):
+            pending.refused(
+                answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
+            )
+            return
         if read_producer_id(records) >= desk.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
         if replica.log.config.is_compacted and not is_looked_through:
@@ -158,6 +168,18 @@ def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, desk
     return False
 
 
+def _is_in_order(
+    topic: str | bytes, partition: int, records: memoryview, replica: Replica, order: BatchOrder, desk: Desk
+) -> bool:
+    """Whether nothing of its producer that came before it on its connection is missing here. A log that knows the
+    producer sees that by itself. Told to look for the leader, the producer sends all of it again, in order."""
+    producer_id = read_producer_id(records)
+    if producer_id < 0:
+        return True
+    is_due = order.comes(topic, partition, read_header(records), (desk.node_id, replica.leader_epoch))
+    return is_due or replica.log.producers.get(producer_id) is not None
+
+
 def _put_off_unknown(replica: Replica, records: memoryview, next_producer_id: int) -> None:
     """Refuse a producer id that no node has been given, as far as this one knows.
 
@@ -218,8 +240,27 @@ class _Pending:
         if told.error_code:
             self.refused(part.answers, part.index, told)
         else:
+            self._keep_order(part.answers, part.index, Code.NONE)
             part.answers[part.index] = told
             self.one_done()
+
+    def _keep_order(
+        self, answers: list[PartitionAnswer], index: int, code: Code, leader_epoch: int | None = None
+    ) -> None:
+        """Have what comes behind it on this connection know what became of it; with a leader epoch: of this node's."""
+        order = self.caller.order
+        if order is None or self.request.acks == 0:
+            return
+        place = next(place for place, (_, its_answers) in enumerate(self.topics) if its_answers is answers)
+        topic, partitions = self.request.topics[place]
+        partition, records = partitions[index]
+        if records is None or read_producer_id(records) < 0:
+            return
+        header = read_header(records)
+        if code in DOUBTFUL and leader_epoch is not None:
+            order.goes(topic, partition, header, (self.desk.node_id, leader_epoch))
+        else:
+            order.settled(topic, partition, header, code)
 
     def again(self, part: Elsewhere, *, is_looked_through: bool = False) -> None:
         """It has another leader, perhaps this node."""
@@ -254,8 +295,11 @@ class _Pending:
         else:
             self.again(part, is_looked_through=True)
 
-    def refused(self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer) -> None:
+    def refused(
+        self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer, leader_epoch: int | None = None
+    ) -> None:
         self.desk.metrics.refused(PRODUCE, Code(told.error_code))
+        self._keep_order(answers, index, Code(told.error_code), leader_epoch)
         if self.steps is not None:
             topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
             trace_refusal(self.desk, "produce", self.caller, told.error_code, told.message, topic, told.partition)
@@ -268,7 +312,7 @@ class _Pending:
             if self.steps is not None:
                 self.steps.batches.refused(replica, self.caller, answers[index].base_offset)
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
-            self.refused(answers, index, told)
+            self.refused(answers, index, told, replica.leader_epoch)
         else:
             self.one_done()
 

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias, cast
 
 from chronik.api.desk import Caller
 from chronik.core.ports import FileSlice, Outgoing
+from chronik.core.replica.batch_order import BatchOrder
 from chronik.core.types import Buffer
 from chronik.node.connection_quotas import ConnectionQuotas
 from chronik.node.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
@@ -58,13 +59,14 @@ class Slot:
 class Peer:
     """Who is at the other end."""
 
-    __slots__ = ("caller", "connection_id", "host", "is_node", "node_id")
+    __slots__ = ("caller", "connection_id", "host", "is_node", "node_id", "order")
 
     def __init__(self, connection_id: int, host: str) -> None:
         self.connection_id = connection_id
         self.host = host
         self.is_node = False  # another node of this cluster has said that it is one
         self.node_id = -1  # which one it said it is
+        self.order = BatchOrder()  # of the idempotent batches that it sends
         self.caller: Caller | None = None  # as who it asked last; None again when anything of the above changes
 
 

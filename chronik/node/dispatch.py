@@ -38,7 +38,7 @@ def caller_of(header: RequestHeader, peer: Peer) -> Caller:
     caller = peer.caller
     if caller is None or caller.version != header.version or caller.client_id != header.client_id:
         caller = peer.caller = Caller(
-            header.client_id, peer.host, header.version, peer.connection_id, peer.is_node, peer.node_id
+            header.client_id, peer.host, header.version, peer.connection_id, peer.is_node, peer.node_id, peer.order
         )
     return caller
 

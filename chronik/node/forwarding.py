@@ -28,13 +28,15 @@ from chronik.api.table import Place, at
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.partition import Partition
+from chronik.core.records.batch import read_header, read_producer_id
+from chronik.core.replica.batch_order import Leadership
 from chronik.node.coordinators import Coordinators
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.node.here import here
 from chronik.node.one_address import OneAddress, Relayed
 from chronik.node.peers import NotSent, Peers, Unreachable
 from chronik.node.routes import Route, Routes
-from chronik.node.turns import Leadership, Returned, Turns
+from chronik.node.turns import Returned, Turns
 from chronik.trace.metrics import Metrics
 from chronik.wire import forwarded_produce as wire
 from chronik.wire.codec import decode_response
@@ -159,6 +161,8 @@ class Forwarding:
             turns = route.turns(part.topic, part.partition) if produce.request.acks == 0 else None
             if turns is not None and turns.must_wait(_leadership(placed)):
                 turns.hold(produce, part)
+            elif turns is None and not _goes_in_order(produce, part, placed):
+                self._refuse(produce, part, Code.NOT_LEADER_OR_FOLLOWER)
             elif placed is None:
                 self._wait_for_news(produce, part, route)
             elif not placed.has_leader:
@@ -318,6 +322,7 @@ class Forwarding:
         if left_ms <= 0:
             self._late(produce, part)
             return
+        _waits(produce, part)
         ticket = self._parked_total = self._parked_total + 1
         deadline = self._deadlines.after_ms(left_ms, lambda: self._give_up(ticket))
         self._parked[ticket] = _Parked(produce, part, seen, deadline)
@@ -452,6 +457,26 @@ async def _reached(asking: Awaitable[memoryview]) -> memoryview:
 def _is_out(image: MetadataImage, node_id: int) -> bool:
     broker = image.brokers.get(node_id)
     return broker is None or broker.is_fenced
+
+
+def _goes_in_order(produce: ProduceUnderWay, part: Elsewhere, placed: Partition | None) -> bool:
+    """Whether it may go to this leader; then it is on its way (core/replica/batch_order)."""
+    order = produce.caller.order
+    if order is None or read_producer_id(part.records) < 0:
+        return True
+    header = read_header(part.records)
+    leadership = _leadership(placed) if placed is not None and placed.has_leader else None
+    if not order.comes(part.topic, part.partition, header, leadership):
+        return False
+    order.goes(part.topic, part.partition, header, leadership)
+    return True
+
+
+def _waits(produce: ProduceUnderWay, part: Elsewhere) -> None:
+    """Nobody has it: what comes behind it must not go anywhere before it does."""
+    order = produce.caller.order
+    if order is not None and produce.request.acks != 0 and read_producer_id(part.records) >= 0:
+        order.goes(part.topic, part.partition, read_header(part.records), None)
 
 
 def _leadership(placed: Partition | None) -> Leadership | None:

@@ -8,12 +8,11 @@ next one; those behind it are held until it has been taken. What was refused goe
 from __future__ import annotations
 
 from collections import deque
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from chronik.api.desk import Elsewhere, ProduceUnderWay
+from chronik.core.replica.batch_order import Leadership
 from chronik.wire.produce import PartitionAnswer
-
-Leadership: TypeAlias = tuple[int, int]  # leader, leader epoch
 
 
 class Returned(NamedTuple):

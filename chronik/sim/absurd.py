@@ -37,6 +37,7 @@ NUMBERS: dict[str, Sequence[int]] = {
     "acks": (-1, 1, 0, 2**15 - 1),
     "key_type": (0, 1, 127),
     "resource_type": (2, 4, 8, 127),
+    "election_type": (0, 2, -1, 127),  # not 1: an unclean election of everything loses records, as ordered
     "session_epoch": (-1, 0, 1, 2**31 - 1),
     "member_epoch": (0, 1, -1, -2, 2**31 - 1),
 }

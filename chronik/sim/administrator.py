@@ -1,6 +1,9 @@
 """The administrator of a simulated world: moves partitions, changes its mind, adds partitions, alters settings, deletes
 records and elects leaders, all through whichever node it reaches, while everybody else goes on.
 
+It elects leaders uncleanly too, of a topic of its own (`LOSSY`): records may be lost there, so that nothing of what it
+holds is promised. That one node leads in an epoch, and that all copies are the same in the end, is.
+
 An order whose answer is lost may come true or not; nobody asks again for it. In the end, when everything else is
 written and nothing of what was sent can still arrive, each thing that was ordered is ordered once more, and has to be
 exactly so (`wholeness`, `ConfigAuditor`).
@@ -21,16 +24,16 @@ from chronik.core.types import TopicPartition
 from chronik.sim import admin_requests as requests
 from chronik.sim.chance import SimChance
 from chronik.sim.client import Client, TryAgain, milliseconds
+from chronik.sim.coverage import register
 from chronik.sim.link import part_of
 from chronik.sim.network import STRAY_S
 from chronik.sim.orders import Orders, Setting
-from chronik.sim.plans import TopicPlan
+from chronik.sim.plans import UNKEYED, TopicPlan
 
-# Of all worlds. With 0.3, 2 of 159 seeds are open: 49 (batch 0 of idem1 is out of order for ever; perhaps a new leader
-# that knew nothing of the producer took a later one first) and 429 (idem0 is never done; nobody has looked at it).
-WITH_ADMINISTRATOR = 0.0
+WITH_ADMINISTRATOR = 0.25  # of all worlds
 KEYED = "once"  # the topic that is written with keys, each once: compacting it loses nothing
 KEYED_PLAN = TopicPlan(1, -1, {"segment.bytes": "1000", "min.cleanable.dirty.ratio": "0.01"})
+LOSSY = "lossy"  # the topic whose leaders may be elected uncleanly
 PARTITIONS_MAX = 4  # of one topic
 QUIET_S = STRAY_S[1] + 4.0  # what was sent before has arrived or never will, and nodes have given up sending it on
 
@@ -49,6 +52,7 @@ KEYED_SETTINGS: dict[str, tuple[str | None, ...]] = {
     "min.insync.replicas": ("1", "2", None),
     "segment.bytes": ("300", "1000"),
 }
+LOSSY_SETTINGS: dict[str, tuple[str | None, ...]] = {"unclean.leader.election.enable": ("true", "false", None)}
 ALL_BROKERS_SETTINGS: dict[str, tuple[str | None, ...]] = {
     "min.insync.replicas": ("1", "2", "3"),  # it cannot be taken back
     "log.cleanup.policy": ("delete", "compact", "compact,delete", None),
@@ -59,8 +63,13 @@ ALL_BROKERS_SETTINGS: dict[str, tuple[str | None, ...]] = {
 DELETES = {"retention.ms": ("1000",), "retention.bytes": ("2000",)}  # these values let records go
 
 KINDS = {"move": 6, "redirect": 4, "cancel": 4, "grow": 2, "topic_setting": 5, "broker_setting": 3, "delete": 4}
-KINDS |= {"prefer": 4, "write": 3}
-AMONG_NODES = frozenset(("move", "redirect", "cancel", "prefer"))
+KINDS |= {"prefer": 4, "write": 3, "unclean": 12}
+AMONG_NODES = frozenset(("move", "redirect", "cancel", "prefer", "unclean"))
+register(*(f"admin {kind}" for kind in KINDS))
+
+
+def lossy_plan(node_count: int) -> TopicPlan:
+    return TopicPlan(1, min(node_count, 2), UNKEYED | {"min.insync.replicas": "1", "segment.bytes": "1000"})
 
 
 def is_there(chance: SimChance, share: float = WITH_ADMINISTRATOR) -> bool:
@@ -79,6 +88,7 @@ class Administrator(Client):
 
     is_over: Callable[[], bool]
     placed: Callable[[TopicPartition], Partition | None]  # by the newest metadata that any node has
+    met: Callable[[str], None]  # told of what it is about to order, for the table of coverage
     names: list[TopicPartition]  # of all clients; partitions that are added are added here
     node_ids: Sequence[int]
     orders: Orders
@@ -94,6 +104,7 @@ class Administrator(Client):
             if self._is_content:
                 continue
             kind = self.chance.weighted(self.kinds)
+            self.met(f"admin {kind}")
             await getattr(self, f"_{kind}")()
             self.counts[kind] = self.counts.get(kind, 0) + 1
         await self._settle()
@@ -192,6 +203,22 @@ class Administrator(Client):
         also = (Code.ELECTION_NOT_NEEDED, Code.PREFERRED_LEADER_NOT_AVAILABLE)
         self._passes(code, f"electing the preferred leader of {name or 'everything'}", *also)
 
+    async def _unclean(self) -> None:
+        """Where nobody leads; else a record is written that may be lost, or leaders are elected so from now on."""
+        name = TopicPartition(LOSSY, 0)
+        placed = self.placed(name)
+        if self.chance.happens(0.2):
+            key = self.chance.one_of(sorted(LOSSY_SETTINGS))
+            await self._order_setting(Setting(ResourceType.TOPIC, LOSSY, key), self.chance.one_of(LOSSY_SETTINGS[key]))
+            return
+        if placed is None or placed.has_leader:
+            self._written += 1
+            await self._produce(name, KeyValue(None, b"%d" % self._written), acks=1)
+            return
+        code = await requests.elect(self, name, requests.UNCLEAN)
+        also = (Code.ELECTION_NOT_NEEDED, Code.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        self._passes(code, f"electing any leader of {name}", *also)
+
     # --- records
 
     async def _delete(self) -> None:
@@ -213,20 +240,26 @@ class Administrator(Client):
 
     async def _append(self, name: TopicPartition, record: KeyValue) -> None:
         self.judge.sent(name, [record.value or b""], is_idempotent=False)
+        base_offset = await self._produce(name, record, acks=-1)
+        if base_offset is not None:
+            self.judge.acknowledged(self.name, name, base_offset, [record.value or b""])
+
+    async def _produce(self, name: TopicPartition, record: KeyValue, acks: int) -> int | None:
+        """The offset that was acknowledged; None where every copy is damaged. Raises OSError and TryAgain."""
         topic, partition = part_of("produce", "topic_data"), part_of("produce", "topic_data", "partition_data")
         part = partition(index=name.partition, records=bytes(build([record], self.clock.now_ms())))
         answer: Any = await self.ask(
             "produce",
             await self.leader_of(name),
-            acks=-1,
+            acks=acks,
             timeout=milliseconds(requests.TIMEOUT_MS),
             topic_data=(topic(name=name.topic, partition_data=(part,)),),
         )
         told = answer.responses[0].partition_responses[0]
         if told.error_code != Code.NONE and self.judge.may_refuse(name):
-            return
+            return None
         self.check(told.error_code, f"produce to {name}")
-        self.judge.acknowledged(self.name, name, told.base_offset, [record.value or b""])
+        return int(told.base_offset)
 
     # --- settings
 
@@ -270,12 +303,10 @@ class Administrator(Client):
             self.orders.holds(setting, value)
 
     def _last_value(self, setting: Setting) -> str | None:
-        tables = TOPIC_SETTINGS | ALL_BROKERS_SETTINGS | KEYED_SETTINGS
+        table = {KEYED: KEYED_SETTINGS, LOSSY: LOSSY_SETTINGS}.get(setting.resource_name, TOPIC_SETTINGS)
         if setting.resource_type == ResourceType.BROKER:
-            tables = ALL_BROKERS_SETTINGS
-        elif setting.resource_name != KEYED:
-            tables = TOPIC_SETTINGS
-        return self.chance.one_of(tables[setting.key])
+            table = ALL_BROKERS_SETTINGS
+        return self.chance.one_of(table[setting.key])
 
 
 class ConfigAuditor(Client):

@@ -126,7 +126,7 @@ class Cleaned:
                 replicas = host.node.replicas.held() if host.node is not None else iter(())
                 for replica in replicas:
                     if (replica.topic, replica.partition) == known.name and not known.is_lost:
-                        known.whole(f"the copy on {host.name}", replica.log.start_offset, _content_of(replica))
+                        known.whole(f"the copy on {host.name}", replica.log.start_offset, content_of(replica))
 
 
 def _keyed(chance: SimChance) -> dict[str, str]:
@@ -146,7 +146,7 @@ def _aged(chance: SimChance) -> dict[str, str]:
     }
 
 
-def _content_of(replica: Replica) -> dict[int, Pair]:
+def content_of(replica: Replica) -> dict[int, Pair]:
     """All records below the watermark that a copy has."""
     log, found = replica.log, dict[int, Pair]()
     offset = log.start_offset

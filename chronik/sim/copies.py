@@ -88,11 +88,12 @@ class Copies:
         that it does not have: so it is not looked at as such until it has caught up."""
         self._excused.update({(key, node_id): True for key in self._seen})
 
-    def saw(self, node_id: int, name: str, key: Key, sight: Sight) -> None:
-        """A node's copy has changed."""
+    def saw(self, node_id: int, name: str, key: Key, sight: Sight, *, may_lose: bool = False) -> None:
+        """A node's copy has changed. With `may_lose`, its leaders may be elected uncleanly: then what was below a
+        watermark may be gone, and only that one node leads in an epoch is to be held."""
         who, sights = f"node{node_id}", self._seen.setdefault(key, {})
         before = sights.get(node_id)
-        if before is not None and sight.watermark < before.watermark:
+        if before is not None and sight.watermark < before.watermark and not may_lose:
             raise self._story.break_promise(
                 f"{who}: the watermark of {name} went back from {before.watermark} to {sight.watermark}"
             )
@@ -109,6 +110,8 @@ class Copies:
                     f"{name} is led by node{leader} and by {who} in leader epoch {sight.leader_epoch}"
                 )
         sights[node_id] = sight
+        if may_lose:
+            return
         self._watermarks[key] = max(self._watermarks.get(key, 0), sight.watermark)
         if (key, node_id) in self._excused and sight.safe_end >= self._watermarks[key]:
             del self._excused[key, node_id]

@@ -47,6 +47,7 @@ class Inspector:
         self._places: dict[TopicPartition, Partition] = {}  # the newest that any image has
         self._versions: dict[int, int] = {}
         self._moved_away: set[tuple[TopicPartition, int]] = set()  # copies that the metadata took from a node
+        self.lossy_topics: set[str] = set()  # their leaders may be elected uncleanly: what was safe may be lost
 
     def look(self) -> None:
         """Raises Violation."""
@@ -97,7 +98,7 @@ class Inspector:
             self._begins_anew(host, name, key)
         if self._is_fetched_anew(host, replica, name):
             self.copies.begins_anew(key, host.node_id)
-        self.copies.saw(host.node_id, str(name), key, sight)
+        self.copies.saw(host.node_id, str(name), key, sight, may_lose=name.topic in self.lossy_topics)
         if not replica.log.config.may_have_gaps and host.node_id not in self._judge.damage.get(name, ()):
             self._follow(host, replica, name, key, sight)
 
@@ -155,7 +156,8 @@ class Inspector:
             # has another history there. Nothing reads that, here or there.
             if header.next_offset <= sight.start_offset:
                 continue
-            self.copies.safe_batch(host.node_id, str(name), key, header)
+            if name.topic not in self.lossy_topics:
+                self.copies.safe_batch(host.node_id, str(name), key, header)
             # A majority of the quorum is enough; the leader's own disk need not be part of it.
             if replica.is_synced and not is_durable and name.topic != METADATA_TOPIC:
                 raise self._story.break_promise(
@@ -178,7 +180,8 @@ class Inspector:
                         gone = [node_id for node_id in known.replicas if node_id not in partition.replicas]
                         self._moved_away.update((name, node_id) for node_id in gone)
                     self._places[name] = partition
-                    self._look_at_eligible(name, (topic.id, number), partition)
+                    if name.topic not in self.lossy_topics:
+                        self._look_at_eligible(name, (topic.id, number), partition)
 
     def _look_at_eligible(self, name: TopicPartition, key: Key, partition: Partition) -> None:
         waited_for = () if partition.has_leader else partition.in_sync

@@ -31,7 +31,6 @@ class Orders:
         self._settled: dict[TopicPartition, Replicas] = {}
         self.counts: dict[str, int] = {}  # partitions that a topic has at least
         self.settings: dict[Setting, set[str | None]] = {}  # None: nothing was altered
-        self.uncleanly: set[TopicPartition] = set()  # an unclean election was asked for
 
     # --- replicas
 

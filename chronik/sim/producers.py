@@ -137,8 +137,13 @@ class IdempotentProducer(Producer):
 
     def _sequence_lost(self, number: int, code: Code, *, is_first: bool) -> None:
         """Raises TryAgain, or Violation where that cannot be. A leader that has been left behind says it in good faith:
-        it has not heard of what the next one took. The one after it must not, or this producer is never done."""
-        if is_first and not self.is_replicated and not self.judge.may_refuse(self.partition):
+        it has not heard of what the next one took. The one after it must not, or this producer is never done.
+
+        Of the last copy, damaged, only headers are read below the recovery point: a bit turned in a producer id there
+        takes the batch from its producer. Any refusal is right then (seed 703)."""
+        if self.judge.may_refuse(self.partition):
+            self.check_unless_damaged(code, f"produce to {self.partition}")
+        if is_first and not self.is_replicated:
             raise self.story.break_promise(
                 f"{self.name}: batch {number} follows on what was acknowledged, yet it got {code.name}"
             )

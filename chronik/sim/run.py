@@ -17,7 +17,7 @@ from chronik.sim.faults import Faults
 from chronik.sim.loop import SimProcess, SpinError
 from chronik.sim.replay import check_replay
 from chronik.sim.story import Violation
-from chronik.sim.wholeness import wait_until_whole
+from chronik.sim.wholeness import check_lossy_copies, wait_until_whole
 from chronik.sim.world import NodeLog, World
 
 SET_UP_S = 30.0
@@ -112,6 +112,7 @@ async def _history(world: World, faults: Faults) -> None:
     await _finished(world, tasks, FINISH_S)
     await _finish(world, world.auditors(1), FINISH_S)
     await wait_until_whole(world, FINISH_S)
+    check_lossy_copies(world)
     world.cleaned.check_copies(world)
     await world.idle_time.pass_by(world)
     world.cleaned.check_copies(world)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.types import TopicPartition
+from chronik.sim.cleaned import content_of
 from chronik.sim.quorum_checks import differences, metadata_state
 
 if TYPE_CHECKING:
@@ -23,6 +24,21 @@ async def wait_until_whole(world: World, within_s: float) -> None:
             raise world.story.break_promise(f"not whole again {within_s:g} s after the last fault: {problem}")
         await asyncio.sleep(LOOK_AGAIN_S)
     world.story.tell("world", "is whole again")
+
+
+def check_lossy_copies(world: World) -> None:
+    """When all is quiet: after unclean elections too, every copy is the same. Raises Violation."""
+    contents: dict[tuple[str, int], tuple[str, object]] = {}
+    for host in world.hosts:
+        replicas = [] if host.node is None else list(host.node.replicas.held())
+        for replica in replicas:
+            name = TopicPartition(replica.topic, replica.partition)
+            if name.topic not in world.inspector.lossy_topics or world.judge.damage.get(name):
+                continue
+            found = replica.log.start_offset, replica.log.end_offset, content_of(replica)
+            first_host, first = contents.setdefault(name, (host.name, found))
+            if found != first:
+                raise world.story.break_promise(f"{name} is not the same on {first_host} and {host.name}")
 
 
 def missing(world: World) -> str | None:

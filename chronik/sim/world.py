@@ -113,6 +113,9 @@ class World:
             for partition in range(plan.partition_count)
         ]
         self.topics |= self.cleaned.plans  # not among the names: what is dense is looked for there
+        if self.has_administrator and self.node_count > 1:
+            self.topics[administrator.LOSSY] = administrator.lossy_plan(self.node_count)
+            self.inspector.lossy_topics.add(administrator.LOSSY)
         self.groups = [CLASSIC_GROUP]
         self.clients: list[Client] = []
         self.producers: list[Producer] = []
@@ -215,6 +218,7 @@ class World:
             "ruler",
             is_over=self.is_written,
             placed=self.inspector.newest_place,
+            met=lambda order: self.coverage.met(order, self._controller()),
             names=self.names,
             node_ids=[host.node_id for host in self.hosts],
             orders=self.orders,
@@ -222,6 +226,11 @@ class World:
             pace_s=chance.one_of((0.1, 0.4, 1.0)),
             counts={},
         )
+
+    def _controller(self) -> Host:
+        """The node that carries out what is ordered; any other while there is none."""
+        leads = [host for host in self.hosts if host.node is not None and host.node.quorum.is_leader]
+        return (leads or self.hosts)[0]
 
     def _members(self, classic_count: int, chance: SimChance) -> list[Client]:
         """Of a classic group, and in some worlds of one of KIP-848 as well."""

@@ -259,9 +259,9 @@ class Log:
         active, end_offset = self._segments[-1], self.end_offset
         active.file.truncate(active.size)  # what a failed append left would stand between this segment and the next
         beside = [*active.write_indexes(), self._snapshots.write(end_offset, self.producers)]
-        self._to_sync.append((end_offset, active.file))
-        # They are written after the last batch: only a sync that has seen a later one has surely seen them.
-        self._to_sync += [(end_offset + 1, file) for file in beside]
+        # Only a sync that has seen a later batch has surely seen them as they are now. An earlier process may have cut
+        # the segment: if that is not synced, a power cut brings back what was cut off, before what took its place.
+        self._to_sync += [(end_offset + 1, file) for file in (active.file, *beside)]
         segment = self._new_segment(now_ms)
         self._segments.append(segment)
         return segment

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.errors import Code
-from chronik.node.connection import Peer
+from chronik.node.connection import Peer, Slot
 from chronik.node.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
 from chronik.node.peers import NotSent, Unreachable
 from chronik.wire import produce as wire
@@ -348,3 +348,73 @@ async def test_what_follows_on_a_batch_that_was_put_off_here_is_not_sent_on_befo
 
     send(town, [("orders", [(0, first)])])
     assert [partitions_in(sent) for sent in town.peers.to(SECOND)] == [[0]]
+
+
+# --- idempotent producers
+
+
+def of_producer(*sequences: int, producer_id: int = 7) -> list[bytes]:
+    return [bytes(batch_of(producer_id=producer_id, producer_epoch=0, sequence=sequence)) for sequence in sequences]
+
+
+def codes(*slots: Slot) -> list[Code]:
+    return [Code(code) for slot in slots for _, code, _ in outcomes(slot)]
+
+
+@in_town()
+async def test_what_follows_on_a_batch_that_one_leader_refused_does_not_go_to_the_next_leader(town: Town) -> None:
+    """The next leader knows nothing of the producer: it would take the second, and refuse the first for ever."""
+    peer, (first, second) = Peer(1, "a"), of_producer(0, 1)
+    refused = send(town, [("orders", [(1, first)])], peer=peer)
+    take(town.peers.to(SECOND)[0], code=Code.NOT_ENOUGH_REPLICAS)
+    await town.settle()
+    town.lead("orders", 1, THIRD)
+
+    behind = send(town, [("orders", [(1, second)])], peer=peer)
+    assert codes(refused, behind) == [Code.NOT_ENOUGH_REPLICAS, Code.NOT_LEADER_OR_FOLLOWER]
+    assert town.peers.to(THIRD) == []
+
+    again = [send(town, [("orders", [(1, batch)])], peer=peer) for batch in (first, second)]
+    for sent in town.peers.to(THIRD):
+        take(sent)
+    await town.settle()
+    assert codes(*again) == [Code.NONE, Code.NONE]
+
+
+@in_town()
+async def test_what_follows_on_a_batch_under_way_to_one_leader_does_not_go_to_the_next(town: Town) -> None:
+    peer, (first, second) = Peer(1, "a"), of_producer(0, 1)
+    send(town, [("orders", [(1, first)])], peer=peer)
+    town.lead("orders", 1, THIRD)
+    assert codes(send(town, [("orders", [(1, second)])], peer=peer)) == [Code.NOT_LEADER_OR_FOLLOWER]
+
+    take(town.peers.to(SECOND)[0])
+    await town.settle()
+    send(town, [("orders", [(1, second)])], peer=peer)
+    assert len(town.peers.to(THIRD)) == 1
+
+
+@in_town()
+async def test_what_follows_on_a_batch_that_another_leader_refused_is_not_taken_here(town: Town) -> None:
+    peer, (first, second) = Peer(1, "a"), of_producer(0, 1)
+    send(town, [("orders", [(1, first)])], peer=peer)
+    take(town.peers.to(SECOND)[0], code=Code.NOT_LEADER_OR_FOLLOWER)
+    await town.settle()
+    town.lead("orders", 1, 1)
+    town.house.replicas.metadata_changed()
+
+    behind = send(town, [("orders", [(1, second)])], peer=peer)
+    again = [send(town, [("orders", [(1, batch)])], peer=peer) for batch in (first, second)]
+    await town.settle()
+    assert codes(behind, *again) == [Code.NOT_LEADER_OR_FOLLOWER, Code.NONE, Code.NONE]
+
+
+@in_town()
+async def test_a_log_that_knows_the_producer_sees_by_itself_what_is_missing(town: Town) -> None:
+    peer, (first, second, third) = Peer(1, "a"), of_producer(0, 1, 2)
+    slots = [send(town, [("orders", [(0, first)])], peer=peer)]
+    slots.append(send(town, [("orders", [(0, third)])], peer=peer))
+    slots.append(send(town, [("orders", [(0, second)])], peer=Peer(2, "a")))  # it did not wait
+    slots.append(send(town, [("orders", [(0, third)])], peer=peer))
+    await town.settle()
+    assert codes(*slots) == [Code.NONE, Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.NONE, Code.NONE]

@@ -49,6 +49,15 @@ def test_two_leaders_in_one_epoch_are_found(copies: Copies) -> None:
         copies.saw(2, "t-0", KEY, sight(epoch=3, counted=(2,)))
 
 
+def test_an_unclean_election_may_lose_what_was_safe_and_not_make_two_leaders(copies: Copies) -> None:
+    copies.saw(1, "t-0", KEY, sight(5, watermark=5, epoch=3, counted=(1, 2)), may_lose=True)
+    copies.saw(2, "t-0", KEY, sight(2, watermark=2, epoch=4, counted=(2,)), may_lose=True)
+    copies.saw(1, "t-0", KEY, sight(2, watermark=2, epoch=4), may_lose=True)
+
+    with pytest.raises(Violation, match="led by node2 and by node3 in leader epoch 4"):
+        copies.saw(3, "t-0", KEY, sight(epoch=4, counted=(3,)), may_lose=True)
+
+
 def test_a_leader_that_was_left_behind_may_believe_in_its_epoch(copies: Copies) -> None:
     copies.saw(1, "t-0", KEY, sight(epoch=3, counted=(1,)))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chronik.sim import administrator
+from chronik.sim.chance import SimChance
 from chronik.sim.coverage import ANY, FAULTS, STATES, Coverage, never_met, summed, unreached
 from chronik.sim.faults import AMONG_NODES, ANY_DURABILITY, ONCE, SYNCED_ONLY
 from chronik.sim.run import run_world
@@ -52,5 +54,18 @@ def test_the_faults_of_a_world_are_those_of_its_table() -> None:
     outcome = run_world(World(11, 6.0, 3))
 
     assert outcome.broken is None, outcome.story
-    assert {fault: row[ANY] for fault, row in outcome.met.items()} == outcome.faults
+    counts = {fault: row[ANY] for fault, row in outcome.met.items()}
+    assert {fault: count for fault, count in counts.items() if not fault.startswith("admin ")} == outcome.faults
     assert outcome.faults
+
+
+def test_the_orders_of_an_administrator_are_in_the_table_before_any_was_given() -> None:
+    assert {f"admin {kind}" for kind in administrator.KINDS} <= summed([]).keys()
+
+
+def test_the_orders_of_a_world_are_in_its_table() -> None:
+    seed = next(seed for seed in range(100) if administrator.is_there(SimChance(seed, "world"), 0.3))
+    outcome = run_world(World(seed, 6.0, 3, administrator_share=0.3))
+
+    assert outcome.broken is None, outcome.story
+    assert any(fault.startswith("admin ") for fault in outcome.met)

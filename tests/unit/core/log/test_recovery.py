@@ -256,6 +256,18 @@ def test_a_cut_segment_before_the_last_is_damage_unless_its_recovery_point_says_
         open_log(files, SMALL, synced_offset=10)
 
 
+# --- a cut
+
+
+def test_a_sync_that_began_before_a_roll_says_nothing_of_the_segment_that_was_closed() -> None:
+    files = MemoryFiles()
+    log, _ = filled(files, 1, TopicConfig(segment_bytes=100))
+    sync(log)
+    put(log, batch_of(2))  # rolls
+    log.mark_synced(2)
+    assert SEGMENT + ".log" in [file.path for file in log.unsynced()[0]]
+
+
 # --- a shutdown in order
 
 
