@@ -46,6 +46,8 @@ class Source(IntEnum):
     DYNAMIC_CLUSTER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
 
 
 class BadConfig(Exception):

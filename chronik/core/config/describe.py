@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chronik.core.config.definitions import ConfigType, Setting, Source
+from chronik.core.config.group import GROUP_SETTINGS, GroupSettings
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
@@ -40,6 +41,19 @@ def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Shown
         chain = _chain(node, tuple(synonym.name for synonym in known.synonyms))
         if known.name in overrides:
             chain = (ShownSynonym(known.name, value, Source.TOPIC), *chain)
+        shown.append(_shown(known, value, chain, is_read_only=False))
+    return shown
+
+
+def describe_group(node: NodeConfig, overrides: Mapping[str, str]) -> list[ShownConfig]:
+    """Every setting of a group, by name."""
+    config = GroupSettings.from_overrides(node, overrides)
+    shown: list[ShownConfig] = []
+    for known in GROUP_SETTINGS.values():
+        value = known.show(getattr(config, known.attribute))
+        chain = _chain(node, tuple(synonym.name for synonym in known.synonyms))
+        if known.name in overrides:
+            chain = (ShownSynonym(known.name, value, Source.GROUP), *chain)
         shown.append(_shown(known, value, chain, is_read_only=False))
     return shown
 
