@@ -13,6 +13,7 @@ from collections.abc import Callable
 from mypy.plugin import FunctionSigContext, Plugin
 from mypy.types import FunctionLike, Instance, ProperType, TupleType, Type, UnionType, get_proper_type
 
+MESSAGES = ("kio.schema.", "chronik.wire.kafka_4_4.")
 PLAIN = frozenset({"builtins.int", "builtins.str", "builtins.bytes", "datetime.timedelta", "datetime.datetime"})
 
 
@@ -39,7 +40,7 @@ def plain_signature(context: FunctionSigContext) -> FunctionLike:
 
 class KioPlugin(Plugin):
     def get_function_signature_hook(self, fullname: str) -> Callable[[FunctionSigContext], FunctionLike] | None:
-        return plain_signature if fullname.startswith("kio.schema.") else None
+        return plain_signature if fullname.startswith(MESSAGES) else None
 
 
 def plugin(version: str) -> type[Plugin]:

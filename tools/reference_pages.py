@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from chronik.core.config.definitions import INT_MAX, LONG_MAX, Setting
+from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import ALIASES, NODE_SETTINGS
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.config.without_effect import WITHOUT_EFFECT
@@ -31,8 +32,16 @@ def node_settings() -> Iterator[str]:
 
 
 def topic_settings() -> Iterator[str]:
+    yield from _with_synonyms(TOPIC_SETTINGS.values())
+
+
+def group_settings() -> Iterator[str]:
+    yield from _with_synonyms(GROUP_SETTINGS.values())
+
+
+def _with_synonyms(settings: Iterable[Setting]) -> Iterator[str]:
     yield from _rows("setting", "default", "type", "what it does", "default comes from")
-    for known in TOPIC_SETTINGS.values():
+    for known in settings:
         synonyms = ", ".join(f"`{synonym.name}`" for synonym in known.synonyms)
         yield _row(f"`{known.name}`", _default(known), _type(known), _meaning(known), synonyms)
 
@@ -64,6 +73,7 @@ def partition_metrics() -> Iterator[str]:
 TABLES: dict[str, Callable[[], Iterable[str]]] = {
     "node-settings": node_settings,
     "topic-settings": topic_settings,
+    "group-settings": group_settings,
     "aliases": aliases,
     "passed-over": passed_over,
     "node-metrics": node_metrics,

@@ -22,6 +22,7 @@ from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedConsumer, DescribedConsumerMember
 from chronik.core.machines.groups.commands import DescribeConsumerGroup, TopicIdPartitions
+from chronik.core.machines.metadata.features import has_consumer_groups
 from chronik.core.machines.metadata.image import MetadataImage
 
 REQUEST = ConsumerGroupDescribeRequest
@@ -31,6 +32,8 @@ CONSUMER_PROTOCOL = 1
 
 
 async def handle(request: ConsumerGroupDescribeRequest, caller: Caller, desk: Desk) -> ConsumerGroupDescribeResponse:
+    if not has_consumer_groups(desk.metadata.image):
+        raise Refused(Code.UNSUPPORTED_VERSION, "The consumer group protocol is switched off (group.version).")
     operations = ALL_ON_GROUP if request.include_authorized_operations else NOT_ASKED
     groups = tuple([await _describe(group_id, operations, desk) for group_id in request.group_ids])
     return ConsumerGroupDescribeResponse(throttle_time=datetime.timedelta(0), groups=groups)

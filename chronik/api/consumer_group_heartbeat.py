@@ -23,6 +23,7 @@ from chronik.api.durations import duration, milliseconds
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import ConsumerBeatSeen
 from chronik.core.machines.groups.commands import ConsumerBeat, TopicIdPartitions, TopicShape
+from chronik.core.machines.metadata.features import has_consumer_groups
 from chronik.core.machines.metadata.image import MetadataImage
 
 REQUEST = ConsumerGroupHeartbeatRequest
@@ -52,6 +53,8 @@ class TopicShapes(Mapping[str, TopicShape]):
 
 
 async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: Desk) -> ConsumerGroupHeartbeatResponse:
+    if not has_consumer_groups(desk.metadata.image):
+        raise Refused(Code.UNSUPPORTED_VERSION, "The consumer group protocol is switched off (group.version).")
     if not request.group_id:
         raise Refused(Code.INVALID_REQUEST, "GroupId can't be empty.")
     member_id = request.member_id

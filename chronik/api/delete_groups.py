@@ -1,18 +1,21 @@
-"""DeleteGroups (42), versions 0-2. Forget groups that nobody is in, and all they have committed."""
+"""DeleteGroups (42), versions 0-3. Forget groups that nobody is in, and all they have committed. 3 adds a message."""
 
 from __future__ import annotations
 
 import datetime
 
-from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
-from kio.schema.delete_groups.v2.response import DeletableGroupResult, DeleteGroupsResponse
-
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import DeleteGroup
+from chronik.wire.kafka_4_4 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 REQUEST = DeleteGroupsRequest
 RESPONSE = DeleteGroupsResponse
+
+_MESSAGES = {
+    Code.NON_EMPTY_GROUP: "The group is not empty.",
+    Code.GROUP_ID_NOT_FOUND: "The group id does not exist.",
+}
 
 
 async def handle(request: DeleteGroupsRequest, caller: Caller, desk: Desk) -> DeleteGroupsResponse:
@@ -24,10 +27,15 @@ async def _delete(group_id: str, desk: Desk) -> DeletableGroupResult:
     try:
         await desk.groups.ask(group_id, DeleteGroup(group_id))
     except Refused as refused:
-        return DeletableGroupResult(group_id=group_id, error_code=refused.code)
+        return DeletableGroupResult(
+            group_id=group_id, error_code=refused.code, error_message=refused.message or _MESSAGES.get(refused.code)
+        )
     return DeletableGroupResult(group_id=group_id, error_code=Code.NONE)
 
 
 def refuse(request: DeleteGroupsRequest, code: Code, message: str | None) -> DeleteGroupsResponse:
-    results = tuple(DeletableGroupResult(group_id=group_id, error_code=code) for group_id in request.groups_names)
+    results = tuple(
+        DeletableGroupResult(group_id=group_id, error_code=code, error_message=message)
+        for group_id in request.groups_names
+    )
     return DeleteGroupsResponse(throttle_time=datetime.timedelta(0), results=results)

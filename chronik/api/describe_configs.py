@@ -1,7 +1,8 @@
 """DescribeConfigs (32), versions 1-4. From 3 with the type of each setting and, if asked, what it does.
 
 A topic shows every setting with the place its value comes from; a node shows its own settings and is asked itself,
-because each node has a file of its own. The broker without a name shows what was altered for all of them.
+because each node has a file of its own. The broker without a name shows what was altered for all of them. A group
+need not exist. The loggers of a node are those of the process that is asked.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from kio.schema.describe_configs.v4.response import (
     DescribeConfigsSynonym,
 )
 
+from chronik.api import broker_loggers
 from chronik.api.desk import Caller, Desk
-from chronik.core.config.describe import ShownConfig, describe_cluster_wide, describe_node, describe_topic
+from chronik.core.config.definitions import ConfigType, Source
+from chronik.core.config.describe import (
+    ShownConfig,
+    describe_cluster_wide,
+    describe_group,
+    describe_node,
+    describe_topic,
+)
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import ALL_BROKERS
@@ -59,7 +68,26 @@ def _shown(resource: Any, desk: Desk) -> list[ShownConfig]:
             return describe_node(image.node_config)
         message = f"Unexpected broker id, expected {desk.node_id} or empty string, but received {name}"
         raise Refused(Code.INVALID_REQUEST, message)
+    if resource.resource_type == ResourceType.GROUP:
+        if not name:
+            raise Refused(Code.INVALID_REQUEST, "Group name must not be empty")
+        return describe_group(image.node_config, image.group_overrides(name))
+    if resource.resource_type == ResourceType.BROKER_LOGGER:
+        broker_loggers.check_node(name, desk.node_id)
+        return [_logger(*one) for one in broker_loggers.levels()]
     raise Refused(Code.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}.")
+
+
+def _logger(name: str, level: str) -> ShownConfig:
+    return ShownConfig(
+        name=name,
+        value=level,
+        source=Source.BROKER_LOGGER,
+        is_read_only=False,
+        synonyms=(),
+        type=ConfigType.STRING,
+        documentation="",
+    )
 
 
 def _config(config: ShownConfig, request: Any) -> Any:

@@ -1,6 +1,7 @@
 """DescribeGroups (15), versions 0-6. State, protocol and members of classic groups.
 
 A group that does not exist is 'Dead' without an error up to version 5, GROUP_ID_NOT_FOUND from version 6 (KIP-1043).
+What the client may do is told where there is no error.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ async def _describe(group_id: str, operations: int, caller: Caller, desk: Desk) 
         if refused.code is not Code.GROUP_ID_NOT_FOUND:
             return _error(group_id, refused.code, refused.message)
         if caller.version < NOT_FOUND_FROM:
-            return _error(group_id, Code.NONE, None, DEAD)
+            return _error(group_id, Code.NONE, None, DEAD, operations)
         return _error(group_id, refused.code, refused.message, DEAD)
     members = tuple(
         DescribedGroupMember(
@@ -61,7 +62,9 @@ async def _describe(group_id: str, operations: int, caller: Caller, desk: Desk) 
     )
 
 
-def _error(group_id: str, code: Code, message: str | None, state: str = "") -> DescribedGroup:
+def _error(
+    group_id: str, code: Code, message: str | None, state: str = "", operations: int = NOT_ASKED
+) -> DescribedGroup:
     return DescribedGroup(
         error_code=code,
         error_message=message,
@@ -70,7 +73,7 @@ def _error(group_id: str, code: Code, message: str | None, state: str = "") -> D
         protocol_type="",
         protocol_data="",
         members=(),
-        authorized_operations=NOT_ASKED,
+        authorized_operations=operations,
     )
 
 

@@ -1,4 +1,7 @@
-"""IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single settings (KIP-339)."""
+"""IncrementalAlterConfigs (44), versions 0-1: set, delete, append to or subtract from single settings (KIP-339).
+
+The levels of loggers are a matter of the node that is asked; all else is decided by the controller.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +14,11 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
+from chronik.api import broker_loggers
 from chronik.api.alter_configs import warn_of_settings_without_effect
 from chronik.api.desk import Caller, Desk
-from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, Outcome
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import DONE, AlterConfigs, ConfigChange, Outcome, ResourceType
 
 REQUEST = IncrementalAlterConfigsRequest
 RESPONSE = IncrementalAlterConfigsResponse
@@ -29,9 +33,30 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for resource in request.resources
     )
-    outcomes = await desk.metadata.ask(AlterConfigs(changes, validate_only=request.validate_only))
-    warn_of_settings_without_effect(changes, outcomes)
-    return _response(request, outcomes)
+    stored = tuple(change for change in changes if change.resource_type != ResourceType.BROKER_LOGGER)
+    outcomes: tuple[Outcome, ...] = ()
+    if stored:
+        outcomes = await desk.metadata.ask(AlterConfigs(stored, validate_only=request.validate_only))
+        warn_of_settings_without_effect(stored, outcomes)
+    waiting = iter(outcomes)
+    return _response(
+        request,
+        tuple(
+            _of_logger(change, request, desk) if change.resource_type == ResourceType.BROKER_LOGGER else next(waiting)
+            for change in changes
+        ),
+    )
+
+
+def _of_logger(change: ConfigChange, request: Any, desk: Desk) -> Outcome:
+    named = [(one.resource_type, one.resource_name) for one in request.resources]
+    try:
+        if named.count((change.resource_type, change.resource_name)) > 1:
+            raise Refused(Code.INVALID_REQUEST, "Each resource must appear at most once.")
+        broker_loggers.alter(change, desk.node_id, validate_only=request.validate_only)
+    except Refused as refused:
+        return Outcome(refused.code, refused.message)
+    return DONE
 
 
 def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:

@@ -1,7 +1,7 @@
 """ListConfigResources (74), versions 0-1 (KIP-1142): what has settings, so that a tool can describe all of it.
 
 Version 0 lists client metrics only, and there are none. In 1 a client may name the types it wants; none means all.
-Groups and client metrics have no settings here yet, so there are none of them.
+Of groups, those that have settings of their own are listed. There are no client metrics here.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def handle(request: Any, caller: Caller, desk: Desk) -> Any:
 
 
 def _names(image: MetadataImage, kind: int) -> list[str]:
+    if kind == GROUP:
+        return sorted(name for of, name, _ in image.overrides() if of == GROUP)
     if kind == TOPIC:
         return sorted(image.topics)
     return [str(broker_id) for broker_id in sorted(image.brokers)] if kind in (BROKER, BROKER_LOGGER) else []

@@ -78,6 +78,7 @@ _NAMES = {
         "create_partitions",
         "alter_configs",
         "incremental_alter_configs",
+        "update_features",
         "elect_leaders",
         "alter_partition_reassignments",
         "list_partition_reassignments",

@@ -40,7 +40,8 @@ from chronik.core.machines.metadata.controller_commands import (
     HeartbeatAnswer,
     InSyncChange,
 )
-from chronik.core.machines.metadata.records import CLIENTS_END_POINT, METADATA_VERSION, NODES_END_POINT
+from chronik.core.machines.metadata.features import SUPPORTED
+from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT
 
 PLAINTEXT = 0
 KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration where it is not known, or there is none
@@ -93,10 +94,9 @@ def _registration(command: RegisterBroker, cluster_id: str) -> Any:
         listeners=tuple(
             Listener(name=name, host=host, port=port, security_protocol=PLAINTEXT) for name, host, port in addresses
         ),
-        features=(
-            Feature(
-                name="metadata.version", min_supported_version=METADATA_VERSION, max_supported_version=METADATA_VERSION
-            ),
+        features=tuple(
+            Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+            for name, levels in SUPPORTED.items()
         ),
         rack=command.rack,
         previous_broker_epoch=_previous_epoch(command),

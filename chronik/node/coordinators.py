@@ -11,9 +11,11 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
+from chronik.core.config.group import GroupSettings
 from chronik.core.errors import Code, Corrupt, Refused, shortage_of
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
@@ -114,7 +116,7 @@ class Coordinators:
 
         if self._changes is None:
             self._changes = GroupChanges(self._trace, self._time)
-        machine = GroupsMachine(replica.partition, self._config)
+        machine = GroupsMachine(replica.partition, self._config, self._config_of)
         host = MachineHost(
             machine,
             replica,
@@ -128,6 +130,19 @@ class Coordinators:
         self._hosts[replica.partition] = self._loading[replica.partition] = host
         self._unread.append(host)
         self._read()
+
+    def _config_of(self, group_id: str) -> GroupConfig:
+        """With the settings that this group has of its own."""
+        overrides = self._image.group_overrides(group_id)
+        if not overrides:
+            return self._config
+        node = self._image.node_config
+        own = GroupSettings.from_overrides(node, overrides).within(node)
+        return replace(
+            self._config,
+            consumer_session_timeout_ms=own.consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=own.consumer_heartbeat_interval_ms,
+        )
 
     def leadership_lost(self, replica: Replica) -> None:
         """It leads no longer, or its log is lost: whoever waits for an answer hears that this is the wrong place."""

@@ -33,6 +33,7 @@ from chronik.core.replica.batch_order import Leadership
 from chronik.node.coordinators import Coordinators
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.node.here import here
+from chronik.node.logger_requests import alter_loggers, names_loggers
 from chronik.node.one_address import OneAddress, Relayed
 from chronik.node.peers import NotSent, Peers, Unreachable
 from chronik.node.routes import Route, Routes
@@ -397,6 +398,9 @@ class Forwarding:
     ) -> Coroutine[Any, Any, Any]:
         """The response of the module, or a `Relayed` one. Raises Refused."""
         route = self._routes.of(caller.connection_id)  # now: later, the connection may be gone
+        if names_loggers(header, request):
+            by_controller = lambda rest, sent: self._by_controller(module, rest, sent, header, caller, desk, route)  # noqa: E731
+            return alter_loggers(module, request, header, caller, desk, by_controller)
         if header.api_key in CONTROLLER_BOUND:
             return self._by_controller(module, request, frame, header, caller, desk, route)
         return self._one_address.handle(module, request, frame, header, caller, desk, route)

@@ -50,7 +50,14 @@ class Housekeeping:
 
     async def once(self) -> None:
         """Each by itself: on a full disk no checkpoint can be written, and retention is what makes room again."""
-        steps = (self._flush_aged, self._write_checkpoints, self._close_idle, self._clean_if_due, self._repair_damaged)
+        steps = (
+            self._flush_aged,
+            self._write_checkpoints,
+            self._show_indexes,
+            self._close_idle,
+            self._clean_if_due,
+            self._repair_damaged,
+        )
         for step in steps:
             try:
                 await step()
@@ -73,6 +80,17 @@ class Housekeeping:
 
     async def _write_checkpoints(self) -> None:
         await self._checkpoints.write_later(self._node.replicas.held)
+
+    async def _show_indexes(self) -> None:
+        """For Kafka's tools, which look at the files of a log that is in use."""
+        for count, replica in enumerate(list(self._node.replicas.held())):
+            if count % SLICE == 0:
+                await asyncio.sleep(0)
+            try:
+                if replica.offline is None:
+                    replica.log.show_indexes()
+            except OSError as problem:  # those of the others are put there all the same
+                log.warning("%s-%d: its indexes: %s", replica.topic, replica.partition, problem)
 
     async def _repair_damaged(self) -> None:
         self._node.replicas.repair_damaged()

@@ -169,7 +169,10 @@ class OneAddress:
         return self._node_id if broker is None else broker.id
 
     def _broker(self, resource: Any) -> int:
-        if resource.resource_type == ResourceType.BROKER and resource.resource_name.isdecimal():
+        if (
+            resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
+            and resource.resource_name.isdecimal()
+        ):
             broker = self._image.brokers.get(int(resource.resource_name))
             if broker is not None and not broker.is_fenced:
                 return broker.id

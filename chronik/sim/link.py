@@ -9,11 +9,11 @@ from collections import deque
 from functools import cache
 from typing import Any, NamedTuple
 
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 
 from chronik.sim.network import SimNetwork
 from chronik.sim.story import Story
+from chronik.wire import schemas
 from chronik.wire.framing import response_head
 from chronik.wire.versions import APIS
 from chronik.wire.writer import encode_into
@@ -63,12 +63,12 @@ class Asked(NamedTuple):
 
 @cache
 def request_type(name: str) -> Any:
-    return load_request_schema(_KEYS[name], VERSIONS[name])
+    return schemas.request_type(_KEYS[name], VERSIONS[name])
 
 
 @cache
 def response_type(name: str) -> Any:
-    return load_response_schema(_KEYS[name], VERSIONS[name])
+    return schemas.response_type(_KEYS[name], VERSIONS[name])
 
 
 @cache

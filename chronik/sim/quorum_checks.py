@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.sim.story import Story
 
@@ -46,6 +47,11 @@ def metadata_state(image: MetadataImage) -> dict[str, Any]:
         "broker settings": {
             name: dict(sorted(image.broker_overrides(name).items()))
             for name in ("", *(str(node_id) for node_id in sorted(image.brokers)))
+        },
+        "group settings": {
+            name: dict(sorted(values.items()))
+            for kind, name, values in sorted(image.overrides())
+            if kind == ResourceType.GROUP
         },
         "next_producer_id": image.next_producer_id,
         "features": dict(sorted(image.features.items())),

@@ -6,32 +6,21 @@ And the other way round, for what we ask other nodes: a request to a frame, and 
 from __future__ import annotations
 
 import struct
-from functools import cache
 from typing import Any
-
-from kio.index import load_request_schema, load_response_schema
 
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
 from chronik.wire.lift import convert
 from chronik.wire.reader import decode, skip_tags
+from chronik.wire.schemas import request_type as _request_type
+from chronik.wire.schemas import response_type as _response_type
 from chronik.wire.versions import API_VERSIONS, APIS
 from chronik.wire.writer import encode_into
 
 CORRELATION_BYTES = 4
 
 _SIZE_AND_HEADER = struct.Struct(">ihhih")
-
-
-@cache
-def _request_type(api_key: int, version: int) -> Any:
-    return load_request_schema(api_key, version)
-
-
-@cache
-def _response_type(api_key: int, version: int) -> Any:
-    return load_response_schema(api_key, version)
 
 
 def decode_request(api_key: int, version: int, frame: Buffer, position: int, target: type) -> Any:

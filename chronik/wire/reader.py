@@ -64,6 +64,7 @@ def skip_tags(buffer: Buffer, position: int) -> int:
     if not buffer[position]:
         return position + 1
     count, position = read_uvarint(buffer, position)
+    _check_tags(count, len(buffer) - position)
     for _ in range(count):
         _, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -71,6 +72,12 @@ def skip_tags(buffer: Buffer, position: int) -> int:
         if position > len(buffer):
             raise Malformed("a tagged field reaches past the end")
     return position
+
+
+def _check_tags(count: int, bytes_left: int) -> None:
+    """A tagged field takes at least two bytes, its number and its size: a longer list is a lie."""
+    if 2 * count > bytes_left:
+        raise Malformed(f"{count} tagged fields in {bytes_left} bytes")
 
 
 @cache
@@ -104,6 +111,7 @@ def reader_of(message_type: type) -> Read:
 
 def _read_tagged(buffer: Buffer, position: int, tagged: dict[int, tuple[str, Read]], values: dict[str, Any]) -> int:
     count, position = read_uvarint(buffer, position)
+    _check_tags(count, len(buffer) - position)
     for _ in range(count):
         tag, position = read_uvarint(buffer, position)
         size, position = read_uvarint(buffer, position)
@@ -112,7 +120,9 @@ def _read_tagged(buffer: Buffer, position: int, tagged: dict[int, tuple[str, Rea
             raise Malformed("a tagged field reaches past the end")
         if tag in tagged:
             name, read_value = tagged[tag]
-            values[name], _ = read_value(buffer, position)
+            values[name], reached = read_value(buffer, position)
+            if reached > end:
+                raise Malformed(f"a tagged field of {size} bytes that needs {reached - position}")
         position = end
     return position
 

@@ -1,6 +1,6 @@
 """Every request we know by number: its name in kio, the versions we answer, and where its flexible encoding begins.
 
-The ranges are Kafka 4.x's. Produce is *advertised* from 0 though 0-2 are refused: older librdkafka switches
+The ranges are Kafka 4.4's. Produce is *advertised* from 0 though 0-2 are refused: older librdkafka switches
 compression off when it does not see version 0.
 """
 
@@ -47,7 +47,7 @@ _ALL = (
     _api(14, "sync_group", 0, 5, 4),
     _api(15, "describe_groups", 0, 6, 5),
     _api(16, "list_groups", 0, 5, 3),
-    _api(API_VERSIONS, "api_versions", 0, 4, 3),
+    _api(API_VERSIONS, "api_versions", 0, 5, 3),
     _api(19, "create_topics", 2, 7, 5),
     _api(20, "delete_topics", 1, 6, 4),
     _api(21, "delete_records", 0, 2, 2),
@@ -58,7 +58,7 @@ _ALL = (
     _api(33, "alter_configs", 0, 2, 2),
     _api(35, "describe_log_dirs", 1, 5, 2),
     _api(37, "create_partitions", 0, 3, 2),
-    _api(42, "delete_groups", 0, 2, 2),
+    _api(42, "delete_groups", 0, 3, 2),
     _api(43, "elect_leaders", 0, 2, 2),
     _api(44, "incremental_alter_configs", 0, 1, 1),
     _api(45, "alter_partition_reassignments", 0, 1, 0),
@@ -69,6 +69,7 @@ _ALL = (
     _api(54, "end_quorum_epoch", 1, 1, 1),
     _api(55, "describe_quorum", 0, 2, 0),
     _api(56, "alter_partition", 3, 3, 0),
+    _api(57, "update_features", 0, 2, 0),
     _api(59, "fetch_snapshot", 0, 1, 0),
     _api(60, "describe_cluster", 0, 2, 0),
     _api(61, "describe_producers", 0, 0, 0),

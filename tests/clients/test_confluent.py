@@ -248,3 +248,18 @@ def test_a_group_is_listed_described_moved_and_deleted(
     client.close()
     _outcome(admin.delete_consumer_groups([topic]))
     assert _refusal(admin.delete_consumer_groups([topic])) == KafkaError.GROUP_ID_NOT_FOUND
+
+
+def test_what_may_be_done_to_a_group_that_does_not_exist_is_told(bootstrap: str, name: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    described = admin.describe_consumer_groups([name], include_authorized_operations=True)[name].result(20)
+
+    assert described.state is ConsumerGroupState.DEAD
+    assert {operation.name for operation in described.authorized_operations} == {
+        "READ",
+        "DELETE",
+        "DESCRIBE",
+        "DESCRIBE_CONFIGS",
+        "ALTER_CONFIGS",
+    }

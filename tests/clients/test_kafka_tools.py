@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -215,6 +216,26 @@ def test_kafka_dump_log_finds_the_indexes_of_a_rolled_segment_right(
     assert "mismatch" not in dumped.lower()
     assert "Found out of order" not in dumped
     sane = tool.alone("kafka-dump-log", "--files", ",".join(indexes), "--index-sanity-check")
+    assert sane.count("passed sanity check") == 2
+
+
+def test_kafka_dump_log_reads_the_indexes_of_the_active_segment(
+    tool: Tool, client: Client, make_topic: MakeTopic
+) -> None:
+    topic = make_topic()
+    for number in range(20):
+        client.produce(topic, [Record(bytes(5_000), b"%d" % number)])
+    folder = log_folder(tool, topic)
+    indexes = [folder / f"00000000000000000000{suffix}" for suffix in (".index", ".timeindex")]
+    deadline = time.monotonic() + 60  # they are put on disk now and then
+    while not all(index.exists() and index.stat().st_size for index in indexes) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    dumped = tool.alone("kafka-dump-log", "--files", ",".join(map(str, indexes)))
+    assert len(re.findall(r"^offset: \d+ position: \d+", dumped, re.MULTILINE)) > 1
+    assert len(re.findall(r"^timestamp: \d+ offset: \d+", dumped, re.MULTILINE)) > 1
+    assert "mismatch" not in dumped.lower()
+    assert "Found out of order" not in dumped
+    sane = tool.alone("kafka-dump-log", "--files", ",".join(map(str, indexes)), "--index-sanity-check")
     assert sane.count("passed sanity check") == 2
 
 

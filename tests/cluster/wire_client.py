@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from kio.index import load_response_schema
 from kio.schema.fetch.v11 import request as fetch_v11
 from kio.schema.list_offsets.v5 import request as list_offsets_v5
 from kio.schema.metadata.v9 import request as metadata_v9
@@ -21,6 +20,7 @@ from kio.serial import entity_reader, entity_writer
 
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE
+from chronik.wire.schemas import response_type
 from chronik.wire.versions import API_VERSIONS, APIS
 
 TIMEOUT_S = 30.0
@@ -69,7 +69,7 @@ class WireClient:
         (size,) = struct.unpack(">i", self._read(4))
         content = self._read(size)
         head_bytes = 5 if APIS[api_key].is_flexible(version) and api_key != API_VERSIONS else 4
-        answer, _ = entity_reader(load_response_schema(api_key, version))(content, head_bytes)
+        answer, _ = entity_reader(response_type(api_key, version))(content, head_bytes)
         return answer
 
     def _read(self, size: int) -> bytes:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from crc32c import crc32c
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader
 
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import read_header
 from chronik.wire.reader import decode
+from chronik.wire.schemas import request_type, response_type
 from chronik.wire.versions import API_VERSIONS, APIS, PRODUCE
 from tests.fuzz.requests import Frame
 from tests.fuzz.vocabulary import INTERNAL, TOPICS
@@ -29,7 +29,7 @@ def request_of(frame: Frame) -> Any:
     """The request of a frame, None when it cannot be read as one."""
     try:
         head = read_header(frame.content[4:])
-        return decode(load_request_schema(head.api_key, head.version), frame.content[4:], head.body)
+        return decode(request_type(head.api_key, head.version), frame.content[4:], head.body)
     except Malformed:
         return None
 
@@ -60,7 +60,7 @@ def answer_of(frame: Frame, content: bytes) -> Any:
         if content[4] != 0:
             raise WrongAnswer(f"tagged fields in the header of the answer to {frame}")
         position = 5
-    message, size = entity_reader(load_response_schema(frame.api_key, version))(content, position)
+    message, size = entity_reader(response_type(frame.api_key, version))(content, position)
     if position + size != len(content):
         raise WrongAnswer(f"{len(content) - position - size} bytes behind the answer to {frame}")
     return message

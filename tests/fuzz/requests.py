@@ -11,9 +11,8 @@ import struct
 import typing
 from typing import Any, NamedTuple
 
-from kio.index import load_request_schema
-
 from chronik.wire.reader import shape_of
+from chronik.wire.schemas import request_type
 from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE
 from tests.fuzz.vocabulary import Vocabulary
 
@@ -177,7 +176,7 @@ def structured(vocabulary: Vocabulary, correlation_id: int, lies: float) -> Fram
     dice = vocabulary.dice
     api_key, version = dice.choice(SPOKEN)
     writer = RequestWriter(vocabulary, lies)
-    body = writer.message(load_request_schema(api_key, version))
+    body = writer.message(request_type(api_key, version))
     tags = b"\x00" if dice.random() < 0.95 else b"\x01\x05\x03abc"
     client_id = dice.choice((b"fuzz", b"", None, b"fuzz" * 1000))
     if vocabulary.signed_as is not None:

@@ -46,6 +46,8 @@ class Source(IntEnum):
     DYNAMIC_CLUSTER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    BROKER_LOGGER = 6
+    GROUP = 8
 
 
 class BadConfig(Exception):
@@ -106,6 +108,7 @@ class Setting:
     allowed: Allowed | None
     is_dynamic: bool
     synonyms: tuple[Synonym, ...]
+    shown_type: ConfigType  # what DescribeConfigs says, where that is not how we read it
 
     @property
     def attribute(self) -> str:
@@ -165,10 +168,13 @@ def setting(
     *,
     dynamic: bool = False,
     synonyms: tuple[Synonym, ...] = (),
+    shown: ConfigType | None = None,
 ) -> Any:
     """A dataclass field that is a setting. `dynamic` ones can be altered while the node runs."""
     traits = {"type": kind, "documentation": documentation, "allowed": allowed, "is_dynamic": dynamic}
-    return dataclasses.field(default=default, metadata={"setting": traits | {"synonyms": synonyms}})
+    return dataclasses.field(
+        default=default, metadata={"setting": traits | {"synonyms": synonyms, "shown_type": shown or kind}}
+    )
 
 
 def settings_of(config_class: type) -> dict[str, Setting]:

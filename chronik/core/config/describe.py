@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from chronik.core.config.definitions import ConfigType, Setting, Source
+from chronik.core.config.group import GROUP_SETTINGS, GroupSettings
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
+
+OURS = "chronik."
 
 
 class ShownSynonym(NamedTuple):
@@ -32,7 +35,8 @@ class ShownConfig(NamedTuple):
 
 
 def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[ShownConfig]:
-    """Every setting of a topic, by name."""
+    """Every setting of a topic, by name. Ours are shown as read-only: programs that copy a topic's settings to another
+    cluster (MirrorMaker) leave those out, and Apache Kafka would refuse them. They can be altered all the same."""
     config = TopicConfig.from_overrides(node, overrides)
     shown: list[ShownConfig] = []
     for known in TOPIC_SETTINGS.values():
@@ -40,6 +44,19 @@ def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Shown
         chain = _chain(node, tuple(synonym.name for synonym in known.synonyms))
         if known.name in overrides:
             chain = (ShownSynonym(known.name, value, Source.TOPIC), *chain)
+        shown.append(_shown(known, value, chain, is_read_only=known.name.startswith(OURS)))
+    return shown
+
+
+def describe_group(node: NodeConfig, overrides: Mapping[str, str]) -> list[ShownConfig]:
+    """Every setting of a group, by name."""
+    config = GroupSettings.from_overrides(node, overrides)
+    shown: list[ShownConfig] = []
+    for known in GROUP_SETTINGS.values():
+        value = known.show(getattr(config, known.attribute))
+        chain = _chain(node, tuple(synonym.name for synonym in known.synonyms))
+        if known.name in overrides:
+            chain = (ShownSynonym(known.name, value, Source.GROUP), *chain)
         shown.append(_shown(known, value, chain, is_read_only=False))
     return shown
 
@@ -77,7 +94,7 @@ def _without_effect(node: NodeConfig, name: str, *layers: tuple[Mapping[str, str
 
 def _shown(known: Setting, value: str | None, chain: tuple[ShownSynonym, ...], is_read_only: bool) -> ShownConfig:
     source = chain[0].source if chain else Source.DEFAULT
-    return ShownConfig(known.name, value, source, is_read_only, chain, known.type, known.documentation)
+    return ShownConfig(known.name, value, source, is_read_only, chain, known.shown_type, known.documentation)
 
 
 def _chain(node: NodeConfig, names: tuple[str, ...]) -> tuple[ShownSynonym, ...]:

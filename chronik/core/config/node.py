@@ -60,11 +60,11 @@ class NodeConfig:
 
     # Who and where
     node_id: int = setting(INT, 1, "This node's number in the cluster.", at_least(0))
-    listeners: str = setting(STRING, "PLAINTEXT://127.0.0.1:9092", "Where clients are listened for.")
+    listeners: str = setting(STRING, "PLAINTEXT://127.0.0.1:9092", "Where clients are listened for.", shown=LIST)
     advertised_listeners: str | None = setting(
-        STRING, None, "The address clients are told; that of listeners if not set."
+        STRING, None, "The address clients are told; that of listeners if not set.", shown=LIST
     )
-    log_dirs: str = setting(STRING, "chronik-data", "The data directory.")
+    log_dirs: str = setting(STRING, "chronik-data", "The data directory.", shown=LIST)
     http_address: str = setting(STRING, "127.0.0.1:9644", "Where metrics and health are served; empty for nowhere.")
     http_max_connections: int = setting(INT, 64, "Connections to the HTTP port at the same time.", at_least(1))
     http_allowed_hosts: tuple[str, ...] = setting(
@@ -86,10 +86,16 @@ class NodeConfig:
         STRING, None, "The cluster this node belongs to; all its nodes have the same. A node alone makes its own."
     )
     controller_quorum_voters: str = setting(
-        STRING, "", "The nodes that vote on the metadata, as ID@HOST:PORT,...; empty for a node that is alone."
+        STRING,
+        "",
+        "The nodes that vote on the metadata, as ID@HOST:PORT,...; empty for a node that is alone.",
+        shown=LIST,
     )
     controller_quorum_bootstrap_servers: str = setting(
-        STRING, "", "HOST:PORT,... of nodes of a running cluster that this node joins, without a vote at first."
+        STRING,
+        "",
+        "HOST:PORT,... of nodes of a running cluster that this node joins, without a vote at first.",
+        shown=LIST,
     )
     controller_quorum_election_timeout_ms: int = setting(
         INT,

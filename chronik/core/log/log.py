@@ -41,25 +41,10 @@ class Log:
     """One partition's batches on disk."""
 
     __slots__ = (
-        "_clean_offset",
-        "_epochs_safe_at",
-        "_files",
-        "_segments",
-        "_snapshots",
-        "_stored_end_offset",
-        "_to_sync",
-        "config",
-        "cuts",
-        "directory",
-        "end_offset",
-        "epochs",
-        "horizon",
-        "producers",
-        "recovery",
-        "recovery_point",
-        "start_offset",
-        "synced_offset",
-    )
+        "_clean_offset", "_epochs_safe_at", "_files", "_segments", "_snapshots", "_stored_end_offset", "_to_sync",
+        "config", "cuts", "directory", "end_offset", "epochs", "horizon", "producers", "recovery", "recovery_point",
+        "start_offset", "synced_offset",
+    )  # fmt: skip
 
     def __init__(self, files: Files, directory: str, config: TopicConfig) -> None:
         self.directory = directory
@@ -357,6 +342,11 @@ class Log:
         """Whether it has a file."""
         return bool(self._segments)
 
+    def show_indexes(self) -> None:
+        """Put the indexes of the active segment on disk, for tools that look at it."""
+        for active in self._segments[-1:]:
+            active.show_indexes()
+
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
@@ -365,8 +355,8 @@ class Log:
     def advance_start(self, offset: int) -> None:
         """Move the log start up. The files below it go later (`remove_below`)."""
         if not self.start_offset <= offset <= self.end_offset:
-            problem = f"offset {offset}, the log has {self.start_offset} to {self.end_offset}"
-            raise Refused(Code.OFFSET_OUT_OF_RANGE, problem)
+            known = f"the log has {self.start_offset} to {self.end_offset}"
+            raise Refused(Code.OFFSET_OUT_OF_RANGE, f"offset {offset}, {known}")
         self.start_offset = offset
         self.epochs.advance(offset)
 

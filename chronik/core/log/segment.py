@@ -53,6 +53,7 @@ class Segment:
         "_offset_of_max",
         "_recent_offsets",
         "_recent_positions",
+        "_shown",
         "_times",
         "base_offset",
         "created_ms",
@@ -80,6 +81,7 @@ class Segment:
         self._files = files
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
+        self._shown = (-1, 0, 0)  # how often it had been cut when the indexes were last shown, and their entries then
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp = NO_TIMESTAMP
@@ -196,6 +198,28 @@ class Segment:
             file.append((content,))
             written.append(file)
         return written
+
+    def show_indexes(self) -> None:
+        """Put on disk what the indexes have while the segment is written, for tools that look at it. Nothing here
+        relies on that: after a crash the segment is learned anew, and closing it writes both files whole."""
+        if self._index is None or self._times is None or self.size <= self.inherited_bytes:
+            return  # nothing was written to it in this process
+        cuts, *shown = self._shown
+        now = [len(self._index), len(self._times)]
+        if cuts == self.cuts and shown == now:
+            return
+        if cuts != self.cuts or now < shown:
+            shown = [0, 0]
+        encoded = (
+            (".index", self._index.encode(), OFFSET_ENTRY_BYTES),
+            (".timeindex", self._times.encode(), TIME_ENTRY_BYTES),
+        )
+        for (suffix, content, entry_bytes), entries in zip(encoded, shown, strict=True):
+            file = self._files.open(self.path + suffix)
+            file.truncate(entries * entry_bytes)
+            file.append((content[entries * entry_bytes :],))
+            file.close()
+        self._shown = self.cuts, now[0], now[1]
 
     def truncate(self, end_offset: int) -> None:
         """Cut off the batch that holds `end_offset` and all behind it."""

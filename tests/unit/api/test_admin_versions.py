@@ -11,7 +11,6 @@ import typing
 from typing import Any
 
 import pytest
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
 
 from chronik.api.table import module_of
@@ -19,6 +18,7 @@ from chronik.core.errors import Code
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.lift import convert
 from chronik.wire.reader import default_of, shape_of
+from chronik.wire.schemas import request_type, response_type
 from chronik.wire.versions import APIS
 from tests.unit.api.fake_desk import ask, fake_desk
 
@@ -134,9 +134,9 @@ def codes_in(message: Any) -> list[int]:
 
 def read_back(api: Any, version: int, response: Any) -> Any:
     frame = encode_response(api.key, version, 7, response)
-    response_type = load_response_schema(api.key, version)
+    kind = response_type(api.key, version)
     body = 9 if api.is_flexible(version) else 8
-    message, size = entity_reader(response_type)(frame[body:], 0)
+    message, size = entity_reader(kind)(frame[body:], 0)
     assert size == len(frame) - body  # nothing is left over
     return message
 
@@ -144,7 +144,7 @@ def read_back(api: Any, version: int, response: Any) -> Any:
 @pytest.mark.parametrize(("api", "version"), CASES, ids=[f"{api.name}-v{version}" for api, version in CASES])
 def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version: int) -> None:
     module = module_of(api.key)
-    body = written(filled(load_request_schema(api.key, version), WANTED[api.name]))
+    body = written(filled(request_type(api.key, version), WANTED[api.name]))
     desk = fake_desk(topics={"orders": 3})
 
     request = decode_request(api.key, version, body, 0, module.REQUEST)
@@ -157,7 +157,7 @@ def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version:
 def test_a_refusal_in_any_version_is_never_a_success(api: Any, version: int) -> None:
     # F33: a fault answered as success.
     module = module_of(api.key)
-    request = convert(filled(load_request_schema(api.key, version), WANTED[api.name]), module.REQUEST)
+    request = convert(filled(request_type(api.key, version), WANTED[api.name]), module.REQUEST)
 
     response = read_back(api, version, module.refuse(request, Code.UNKNOWN_SERVER_ERROR, "a fault"))
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
-from chronik.api import consumer_group_heartbeat, topic_ids
+from chronik.api import consumer_group_describe, consumer_group_heartbeat, topic_ids
 from chronik.api.consumer_group_heartbeat import TopicShapes
 from chronik.api.durations import duration
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
-from tests.unit.api.fake_desk import ask, fake_desk, groups_of
+from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures
+from tests.unit.api.fake_desk import ask, fake_desk, groups_of, metadata_of
 from tests.unit.api.grouped_desk import grouped_desk
 
 
@@ -80,3 +82,16 @@ def test_the_image_is_seen_as_names_with_shapes() -> None:
     assert "orders" in shapes
     assert "missing" not in shapes
     assert shapes["orders"] == TopicShape(image.topics["orders"].id, 3)
+
+
+def test_with_the_feature_switched_off_there_are_no_groups_of_the_new_protocol() -> None:
+    desk, _ = grouped_desk({"orders": 3})
+    metadata_of(desk).tell(UpdateFeatures((FeatureUpdate("group.version", 0, SAFE_DOWNGRADE),)))
+
+    assert ask(consumer_group_heartbeat, request(), desk, version=1).error_code is Code.UNSUPPORTED_VERSION
+    describing = ConsumerGroupDescribeRequest(group_ids=("g",), include_authorized_operations=False)
+    described = ask(consumer_group_describe, describing, desk, version=1)
+    assert [one.error_code for one in described.groups] == [Code.UNSUPPORTED_VERSION]
+
+    metadata_of(desk).tell(UpdateFeatures((FeatureUpdate("group.version", 1),)))
+    assert ask(consumer_group_heartbeat, request(), desk, version=1).error_code is Code.NONE

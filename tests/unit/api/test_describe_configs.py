@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -15,7 +16,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation
 from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 
 
 def request(kind: int, name: str, keys: tuple[str, ...] | None = None, *, more: bool = False) -> Any:
@@ -94,7 +95,7 @@ def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
         (TOPIC, "nope", Code.UNKNOWN_TOPIC_OR_PARTITION),
         (TOPIC, "no pe", Code.INVALID_TOPIC_EXCEPTION),
         (BROKER, "2", Code.INVALID_REQUEST),
-        (8, "1", Code.INVALID_REQUEST),
+        (16, "1", Code.INVALID_REQUEST),
     ],
 )
 def test_what_cannot_be_described_has_its_own_error(kind: int, name: str, code: Code) -> None:
@@ -102,3 +103,43 @@ def test_what_cannot_be_described_has_its_own_error(kind: int, name: str, code: 
 
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, ())
     assert result.error_message
+
+
+def test_a_group_shows_its_settings_with_those_of_the_node_behind_them() -> None:
+    desk = fake_desk(config=NodeConfig.from_settings({"group.consumer.heartbeat.interval.ms": "6000"}))
+    change = ConfigChange(GROUP, "g", (("consumer.session.timeout.ms", ConfigOperation.SET, "50000"),))
+    metadata_of(desk).tell(AlterConfigs((change,)))
+
+    configs = shown(ask(describe_configs, request(GROUP, "g", more=True), desk, version=4))
+
+    told = {name: (config.value, config.config_source, config.read_only) for name, config in configs.items()}
+    assert told == {
+        "consumer.heartbeat.interval.ms": ("6000", Source.STATIC_BROKER, False),
+        "consumer.session.timeout.ms": ("50000", Source.GROUP, False),
+    }
+    assert [(one.name, one.value, one.source) for one in configs["consumer.session.timeout.ms"].synonyms] == [
+        ("consumer.session.timeout.ms", "50000", Source.GROUP),
+        ("group.consumer.session.timeout.ms", "45000", Source.DEFAULT),
+    ]
+    assert shown(ask(describe_configs, request(GROUP, "other"), desk, version=4))
+
+
+def test_a_node_shows_its_loggers() -> None:
+    logging.getLogger("chronik.node.dispatch").setLevel(logging.CRITICAL)
+    try:
+        configs = shown(ask(describe_configs, request(BROKER_LOGGER, "1"), fake_desk(), version=4))
+    finally:
+        logging.getLogger("chronik.node.dispatch").setLevel(logging.NOTSET)
+
+    assert {"root", "chronik", "chronik.node.dispatch"} <= set(configs)
+    one = configs["chronik.node.dispatch"]
+    assert (one.value, one.config_source, one.read_only, one.synonyms) == ("FATAL", Source.BROKER_LOGGER, False, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(GROUP, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, ""), (16, "m"), (7, "x")]
+)
+def test_what_has_no_settings_here_is_refused(kind: int, name: str) -> None:
+    [result] = ask(describe_configs, request(kind, name), fake_desk(), version=4).results
+
+    assert result.error_code is Code.INVALID_REQUEST

@@ -37,10 +37,11 @@ def test_what_the_client_may_do_is_told_when_asked() -> None:
 
 def test_a_group_that_is_not_there_is_dead_and_from_version_6_an_error() -> None:
     desk, _ = grouped_desk()
-    (old,) = ask(describe_groups, request("g"), desk, version=5).groups
-    (new,) = ask(describe_groups, request("g"), desk, version=6).groups
+    (old,) = ask(describe_groups, request("g", operations=True), desk, version=5).groups
+    (new,) = ask(describe_groups, request("g", operations=True), desk, version=6).groups
     assert (old.error_code, old.group_state) == (Code.NONE, "Dead")
     assert (new.error_code, new.group_state) == (Code.GROUP_ID_NOT_FOUND, "Dead")
+    assert (old.authorized_operations, new.authorized_operations) == (0b1101_0100_1000, -(2**31))
     assert new.error_message == "Group g not found."
 
 

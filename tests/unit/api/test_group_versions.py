@@ -6,7 +6,6 @@ import uuid
 from typing import Any
 
 import pytest
-from kio.index import load_request_schema
 
 from chronik.api.durations import duration
 from chronik.api.table import module_of
@@ -14,6 +13,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
 from chronik.wire.codec import decode_request
 from chronik.wire.lift import convert
+from chronik.wire.schemas import request_type
 from chronik.wire.versions import APIS
 from tests.unit.api.fake_desk import ask
 from tests.unit.api.grouped_desk import grouped_desk
@@ -91,7 +91,7 @@ def house() -> Any:
 @EVERY_CASE
 def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version: int) -> None:
     module = module_of(api.key)
-    body = written(filled(load_request_schema(api.key, version), WANTED[api.name]))
+    body = written(filled(request_type(api.key, version), WANTED[api.name]))
 
     request = decode_request(api.key, version, body, 0, module.REQUEST)
     response = read_back(api, version, ask(module, request, house(), version))
@@ -104,7 +104,7 @@ def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version:
 def test_a_refusal_in_any_version_is_never_a_success(api: Any, version: int) -> None:
     # F33: a fault answered as success.
     module = module_of(api.key)
-    request = convert(filled(load_request_schema(api.key, version), WANTED[api.name]), module.REQUEST)
+    request = convert(filled(request_type(api.key, version), WANTED[api.name]), module.REQUEST)
 
     response = read_back(api, version, module.refuse(request, Code.UNKNOWN_SERVER_ERROR, "a fault"))
 
@@ -117,10 +117,10 @@ def test_a_refusal_in_any_version_is_never_a_success(api: Any, version: int) -> 
 def test_what_one_version_commits_every_version_fetches(version: int) -> None:
     desk = house()
     committing, fetching = module_of(8), module_of(9)
-    body = written(filled(load_request_schema(8, version), WANTED["offset_commit"]))
+    body = written(filled(request_type(8, version), WANTED["offset_commit"]))
     ask(committing, decode_request(8, version, body, 0, committing.REQUEST), desk, version)
     for fetch_version in range(1, 11):
-        body = written(filled(load_request_schema(9, fetch_version), WANTED["offset_fetch"]))
+        body = written(filled(request_type(9, fetch_version), WANTED["offset_fetch"]))
         request = decode_request(9, fetch_version, body, 0, fetching.REQUEST)
         response = read_back(APIS[9], fetch_version, ask(fetching, request, desk, fetch_version))
         (topic,) = response.topics if fetch_version < 8 else response.groups[0].topics
@@ -138,7 +138,7 @@ def test_leaving_is_possible_in_all_versions() -> None:
         host.stable_group("a")
         module = module_of(13)
         wanted = {"group_id": "g", "member_id": "a", "members": [{"member_id": "a"}]}
-        body = written(filled(load_request_schema(13, version), wanted))
+        body = written(filled(request_type(13, version), wanted))
         response = ask(module, decode_request(13, version, body, 0, module.REQUEST), desk, version)
         assert response.error_code is Code.NONE
         assert host.classic().members == {}

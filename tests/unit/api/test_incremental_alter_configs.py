@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from typing import Any
 
+import pytest
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
 
-from chronik.api import incremental_alter_configs
+from chronik.api import broker_loggers, incremental_alter_configs
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
-TOPIC, BROKER = 2, 4
+TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
 
@@ -48,15 +51,15 @@ def test_each_resource_has_its_own_error() -> None:
     topic = resource(TOPIC, "a", ("retention.ms", SET, "5"))
     missing = resource(TOPIC, "b", ("retention.ms", SET, "5"))
     broker = resource(BROKER, "1", ("num.partitions", SET, "5"))
-    logger = resource(8, "1", ("root", SET, "DEBUG"))
+    metrics = resource(16, "1", ("interval.ms", SET, "1000"))
 
-    response = ask(incremental_alter_configs, request(topic, missing, broker, logger), desk, 1)
+    response = ask(incremental_alter_configs, request(topic, missing, broker, metrics), desk, 1)
 
     assert [(one.resource_type, one.resource_name, one.error_code) for one in response.responses] == [
         (TOPIC, "a", Code.NONE),
         (TOPIC, "b", Code.UNKNOWN_TOPIC_OR_PARTITION),
         (BROKER, "1", Code.INVALID_REQUEST),
-        (8, "1", Code.INVALID_REQUEST),
+        (16, "1", Code.INVALID_REQUEST),
     ]
 
 
@@ -79,3 +82,105 @@ def test_validate_only_alters_nothing() -> None:
     )
 
     assert desk.metadata.image.topic_overrides("a") == {}
+
+
+@pytest.fixture
+def _levels() -> Iterator[None]:
+    """Loggers are the process's: whatever a test sets is taken back."""
+    loggers = [logging.getLogger(name) for name in ("chronik.node.dispatch", "chronik.api.alter_configs", None)]
+    levels = [logger.level for logger in loggers]
+    yield
+    for logger, level in zip(loggers, levels, strict=True):
+        logger.setLevel(level)
+
+
+def codes(response: Any) -> list[tuple[Code, str | None]]:
+    return [(one.error_code, one.error_message) for one in response.responses]
+
+
+@pytest.mark.usefixtures("_levels")
+def test_the_level_of_a_logger_is_set_and_taken_back_on_this_node() -> None:
+    desk = fake_desk(topics={"a": 1})
+    logger = logging.getLogger("chronik.node.dispatch")
+    above = logger.getEffectiveLevel()
+
+    for text, level in (("TRACE", 5), ("DEBUG", 10), ("INFO", 20), ("WARN", 30), ("ERROR", 40), ("FATAL", 50)):
+        wanted = request(resource(BROKER_LOGGER, "1", (logger.name, SET, text)))
+        assert codes(ask(incremental_alter_configs, wanted, desk, 1)) == [(Code.NONE, None)]
+        assert logger.level == level
+    back = request(resource(BROKER_LOGGER, "1", (logger.name, DELETE, None)))
+    assert codes(ask(incremental_alter_configs, back, desk, 1)) == [(Code.NONE, None)]
+    assert (logger.level, logger.getEffectiveLevel()) == (logging.NOTSET, above)
+    assert not metadata_of(desk).asked
+
+
+@pytest.mark.usefixtures("_levels")
+@pytest.mark.parametrize(
+    ("node", "operations", "code", "message"),
+    [
+        ("1", [("foo.bar", SET, "DEBUG")], Code.INVALID_CONFIG, "Logger foo.bar does not exist!"),
+        (
+            "1",
+            [("chronik.node.dispatch", SET, "DEBUG"), ("root", SET, "LOUD")],
+            Code.INVALID_CONFIG,
+            "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are DEBUG,"
+            " ERROR, FATAL, INFO, TRACE, WARN",
+        ),
+        ("1", [("root", SET, None)], Code.INVALID_CONFIG, "Cannot set the log level of root to None"),
+        ("1", [("root", DELETE, None)], Code.INVALID_REQUEST, "Removing the log level of the root logger"),
+        ("1", [("root", APPEND, "INFO")], Code.INVALID_REQUEST, "APPEND operation is not allowed"),
+        ("1", [("root", SUBTRACT, "INFO")], Code.INVALID_REQUEST, "SUBTRACT operation is not allowed"),
+        ("1", [("root", 9, "INFO")], Code.INVALID_REQUEST, "Unknown (9) operation is not allowed"),
+        ("2", [("root", SET, "INFO")], Code.INVALID_REQUEST, "Unexpected broker id, expected 1, but received 2"),
+        ("", [("root", SET, "INFO")], Code.INVALID_REQUEST, "Node id must be an integer, but it is: "),
+    ],
+)
+def test_a_level_that_cannot_be_is_refused_and_nothing_is_set(
+    node: str, operations: list[tuple[str, int, str | None]], code: Code, message: str
+) -> None:
+    logging.getLogger("chronik.node.dispatch")
+    before = broker_loggers.levels()
+
+    [(answered, said)] = codes(
+        ask(incremental_alter_configs, request(resource(BROKER_LOGGER, node, *operations)), fake_desk(), 1)
+    )
+
+    assert answered is code
+    assert (said or "").startswith(message)
+    assert broker_loggers.levels() == before
+
+
+@pytest.mark.usefixtures("_levels")
+def test_loggers_and_other_resources_are_answered_in_the_order_of_the_request() -> None:
+    desk = fake_desk(topics={"a": 1})
+    wanted = request(
+        resource(BROKER_LOGGER, "9", ("root", SET, "INFO")),
+        resource(TOPIC, "a", ("retention.ms", SET, "5")),
+        resource(BROKER_LOGGER, "1", ("chronik.api.alter_configs", SET, "ERROR")),
+        resource(TOPIC, "none", ("retention.ms", SET, "5")),
+        resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")),
+    )
+
+    response = ask(incremental_alter_configs, wanted, desk, 1)
+
+    assert [code for code, _ in codes(response)] == [
+        Code.INVALID_REQUEST,
+        Code.NONE,
+        Code.NONE,
+        Code.UNKNOWN_TOPIC_OR_PARTITION,
+        Code.NONE,
+    ]
+    assert logging.getLogger("chronik.api.alter_configs").level == logging.ERROR
+    assert desk.metadata.image.group_overrides("g") == {"consumer.session.timeout.ms": "50000"}
+
+
+@pytest.mark.usefixtures("_levels")
+def test_a_logger_is_not_set_by_a_validation_nor_by_a_request_that_names_its_node_twice() -> None:
+    logger = logging.getLogger("chronik.node.dispatch")
+    one = resource(BROKER_LOGGER, "1", (logger.name, SET, "FATAL"))
+
+    assert codes(ask(incremental_alter_configs, request(one, validate_only=True), fake_desk(), 1))[0][0] is Code.NONE
+    twice = codes(ask(incremental_alter_configs, request(one, one), fake_desk(), 1))
+
+    assert [code for code, _ in twice] == [Code.INVALID_REQUEST] * 2
+    assert logger.level != logging.CRITICAL

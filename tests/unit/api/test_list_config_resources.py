@@ -8,11 +8,15 @@ from kio.schema.list_config_resources.v1.request import ListConfigResourcesReque
 from chronik.api import list_config_resources
 from chronik.api.list_config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
+from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
 
 def listed(*kinds: int, version: int = 1) -> tuple[Code, list[tuple[int, str]]]:
     desk = fake_desk(topics={"b": 1, "a": 1}, brokers=(2, 1))
+    for group_id in ("h", "g"):
+        change = ConfigChange(GROUP, group_id, (("consumer.session.timeout.ms", 0, "50000"),))
+        metadata_of(desk).tell(AlterConfigs((change,)))
     response = ask(list_config_resources, ListConfigResourcesRequest(resource_types=kinds), desk, version=version)
     return response.error_code, [(each.resource_type, each.resource_name) for each in response.config_resources]
 
@@ -22,7 +26,7 @@ def listed(*kinds: int, version: int = 1) -> tuple[Code, list[tuple[int, str]]]:
     [
         ((TOPIC,), [(TOPIC, "a"), (TOPIC, "b")]),
         ((BROKER_LOGGER, BROKER), [(BROKER_LOGGER, "1"), (BROKER_LOGGER, "2"), (BROKER, "1"), (BROKER, "2")]),
-        ((GROUP,), []),
+        ((GROUP,), [(GROUP, "g"), (GROUP, "h")]),
         ((TOPIC, TOPIC), [(TOPIC, "a"), (TOPIC, "b")]),
     ],
 )
@@ -34,7 +38,7 @@ def test_who_names_no_type_is_told_of_all() -> None:
     code, resources = listed()
 
     assert code is Code.NONE
-    assert {kind for kind, _ in resources} == {TOPIC, BROKER, BROKER_LOGGER}
+    assert {kind for kind, _ in resources} == {TOPIC, BROKER, BROKER_LOGGER, GROUP}
 
 
 def test_a_type_that_kafka_does_not_have_is_refused() -> None:

@@ -7,15 +7,25 @@ import dataclasses
 import errno
 import logging
 from collections.abc import Callable, Coroutine, Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.commands import CommitOffsets, FetchOffsets, OffsetToCommit
+from chronik.core.machines.groups.commands import CommitOffsets, ConsumerBeat, FetchOffsets, OffsetToCommit
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
-from chronik.core.machines.metadata.commands import CreateInternalTopic, DeleteTopics, RegisterBroker, TopicToDelete
+from chronik.core.machines.groups.timers import TimerKind
+from chronik.core.machines.metadata.commands import (
+    AlterConfigs,
+    ConfigChange,
+    CreateInternalTopic,
+    DeleteTopics,
+    RegisterBroker,
+    ResourceType,
+    TopicToDelete,
+)
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.replica.replica import Replica
@@ -388,3 +398,25 @@ async def test_the_coordinator_of_a_group_is_the_leader_that_the_image_names(pla
     with pytest.raises(Refused) as caught:
         await place.coordinators.coordinator("g")
     assert caught.value.code == Code.COORDINATOR_NOT_AVAILABLE
+
+
+@run
+async def test_the_settings_of_a_group_hold_for_it_and_no_other(place: Place) -> None:
+    change = ConfigChange(
+        ResourceType.GROUP,
+        "g",
+        (("consumer.session.timeout.ms", 0, "60000"), ("consumer.heartbeat.interval.ms", 0, "9000")),
+    )
+    place.house.tell(AlterConfigs((change,)))
+    join = partial(ConsumerBeat, member_id="m", member_epoch=0, rebalance_timeout_ms=1, subscribed_topics=(), owned=())
+
+    beats = {group_id: await place.coordinators.ask(group_id, join(group_id)) for group_id in ("g", "h")}
+
+    assert {group_id: beat.heartbeat_interval_ms for group_id, beat in beats.items()} == {"g": 9_000, "h": 5_000}
+    deadlines = {
+        key.group_id: deadline
+        for machine in place.coordinators.machines()
+        for key, deadline in machine.timers.deadlines().items()
+        if key.kind is TimerKind.SESSION
+    }
+    assert deadlines["g"] - deadlines["h"] == 15_000

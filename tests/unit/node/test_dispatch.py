@@ -173,7 +173,7 @@ def test_a_fault_in_produce_or_fetch_hangs_up(api_key: int) -> None:
     asyncio.run(ask())
 
 
-@pytest.mark.parametrize("version", [5, 99, 32_767, -1])
+@pytest.mark.parametrize("version", [6, 99, 32_767, -1])
 def test_an_unknown_version_of_api_versions_gets_the_table_in_version_0(version: int) -> None:
     async def ask() -> None:
         desk = Desk()

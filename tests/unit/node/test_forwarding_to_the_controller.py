@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import logging
 
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.create_topics.v7.request import CreatableTopic, CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicResult, CreateTopicsResponse
+from kio.schema.incremental_alter_configs.v1.request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kio.schema.incremental_alter_configs.v1.response import (
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsResponse,
+)
 
 from chronik.core.errors import Code
 from chronik.node.connection import Peer
@@ -17,7 +27,7 @@ from chronik.node.peers import Unreachable
 from chronik.wire.errors import Malformed
 from tests.unit.node.town import HERE, SECOND, THIRD, Sent, Town, in_time, in_town, response_in, until
 
-CREATE_TOPICS, API_VERSIONS = 19, 18
+CREATE_TOPICS, API_VERSIONS, ALTER = 19, 18, 44
 NO_TIME = datetime.timedelta(0)
 
 
@@ -182,3 +192,38 @@ async def test_the_controller_itself_answers_here(town: Town) -> None:
     assert len(town.cluster.asked) == 1
     assert town.peers.sent == []
     assert response_in(slot, CREATE_TOPICS, 7).topics[0].error_code == Code.NONE
+
+
+@in_town()
+async def test_the_level_of_a_logger_is_set_here_and_all_else_by_the_controller(town: Town) -> None:
+    logger = logging.getLogger("chronik.node.dispatch")
+    loggers = AlterConfigsResource(
+        resource_type=8,
+        resource_name=str(HERE),
+        configs=(AlterableConfig(name=logger.name, config_operation=0, value="FATAL"),),
+    )
+    topic = AlterConfigsResource(
+        resource_type=2,
+        resource_name="orders",
+        configs=(AlterableConfig(name="retention.ms", config_operation=0, value="5"),),
+    )
+    before = logger.level
+    try:
+        alone = town.ask(ALTER, 1, IncrementalAlterConfigsRequest(resources=(loggers,), validate_only=False))
+        await town.settle()
+        assert response_in(alone, ALTER, 1).responses[0].error_code == Code.NONE
+        assert (logger.level, town.peers.sent) == (logging.CRITICAL, [])
+
+        both = town.ask(ALTER, 1, IncrementalAlterConfigsRequest(resources=(loggers, topic), validate_only=False))
+        await town.settle()
+        (sent,) = town.peers.sent
+        assert sent.decoded(IncrementalAlterConfigsRequest).resources == (topic,)
+        refused = AlterConfigsResourceResponse(
+            error_code=Code.POLICY_VIOLATION, error_message="no", resource_type=2, resource_name="orders"
+        )
+        sent.respond(IncrementalAlterConfigsResponse(throttle_time=NO_TIME, responses=(refused,)))
+        await town.settle()
+        told = response_in(both, ALTER, 1).responses
+        assert [(one.resource_type, one.error_code) for one in told] == [(8, Code.NONE), (2, Code.POLICY_VIOLATION)]
+    finally:
+        logger.setLevel(before)

@@ -311,3 +311,18 @@ async def test_a_clock_that_jumps_a_day_forgets_no_producer(node: FakeNode) -> N
     node.house.clock.advance(2 * DAY_MS)  # this time it has been silent
     await node.housekeeping.clean()
     assert len(replica.log.producers) == 0
+
+
+@run
+async def test_the_indexes_of_logs_in_use_are_put_on_disk_and_one_that_fails_keeps_no_other_from_it(
+    node: FakeNode,
+) -> None:
+    for topic in ("a", "b"):
+        node.fill(topic, batches=1)
+    files = node.house.files
+    failing, other = (f"{replica.log.directory}/{0:020}.index" for replica in node.replicas.held())
+    files.failures[f"write:{failing}"] = ENOSPC
+
+    await node.housekeeping.once()
+
+    assert (files.exists(failing), files.exists(other)) == (False, True)

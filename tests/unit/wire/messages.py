@@ -11,27 +11,20 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from kio.index import load_request_schema, load_response_schema
 from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 
 from chronik.wire.reader import shape_of
+from chronik.wire.schemas import request_type, response_type
 from chronik.wire.versions import APIS
 
 FULL, NULL, SPARSE = "full", "null", "sparse"
 VARIANTS = (FULL, NULL, SPARSE)
+__all__ = ["SPOKEN", "SPOKEN_NAMES", "all_variants", "filled", "read", "request_type", "response_type", "write"]
 
 # Every request and version that we answer, as (api key, version), and a name for each.
 SPOKEN = [(api.key, version) for api in APIS.values() for version in range(api.supported, api.highest + 1)]
 SPOKEN_NAMES = [f"{APIS[key].name}-v{version}" for key, version in SPOKEN]
-
-
-def request_type(api_key: int, version: int) -> Any:
-    return load_request_schema(api_key, version)
-
-
-def response_type(api_key: int, version: int) -> Any:
-    return load_response_schema(api_key, version)
 
 
 def write(message: Any) -> bytes:

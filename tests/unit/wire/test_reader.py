@@ -25,7 +25,17 @@ from kio.schema.offset_fetch.v1.request import OffsetFetchRequest as OffsetFetch
 from chronik.core.records.schema import write_uvarint
 from chronik.wire.errors import Malformed
 from chronik.wire.reader import ARRAY_ITEMS_MAX, decode, read_uvarint, skip_tags
-from tests.unit.wire.messages import SPARSE, SPOKEN, SPOKEN_NAMES, VARIANTS, filled, read, request_type, write
+from tests.unit.wire.messages import (
+    SPARSE,
+    SPOKEN,
+    SPOKEN_NAMES,
+    VARIANTS,
+    filled,
+    read,
+    request_type,
+    response_type,
+    write,
+)
 
 
 @pytest.mark.parametrize(("api_key", "version"), SPOKEN, ids=SPOKEN_NAMES)
@@ -186,6 +196,25 @@ def test_tagged_fields_that_lie_are_malformed(tags: bytes) -> None:
         decode(FlexibleHeartbeat, content, 0)
     with pytest.raises((Malformed, IndexError)):
         skip_tags(tags, 0)
+
+
+def test_a_tagged_field_that_needs_more_bytes_than_it_says_is_malformed() -> None:
+    told = filled(response_type(18, 4), SPARSE)
+    content = bytearray(write(told))
+    epoch = content.index(bytes((1, 8)))  # tag 1, 8 bytes: the epoch of the finalized features
+    content[epoch + 1] = 7
+
+    with pytest.raises(Malformed, match="a tagged field of 7 bytes that needs 8"):
+        decode(response_type(18, 4), bytes(content), 0)
+
+
+def test_more_tagged_fields_than_there_are_bytes_for_are_malformed_at_once() -> None:
+    content = write(filled(request_type(12, 4), SPARSE))[:-1] + b"\xff\xff\xff\xff\x0f" + b"\x00" * 20
+
+    with pytest.raises(Malformed, match="4294967295 tagged fields in 20 bytes"):
+        decode(request_type(12, 4), content, 0)
+    with pytest.raises(Malformed, match="3 tagged fields in 5 bytes"):
+        skip_tags(b"\x03" + b"\x09\x00" * 2 + b"\x09", 0)
 
 
 def test_skipping_tags_ends_where_the_fields_end() -> None:

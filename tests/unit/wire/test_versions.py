@@ -8,19 +8,19 @@ from kio.schema.index import api_key_map
 from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, LOOK, PRIVATE_APIS, PRODUCE, ApiVersion
 from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, request_type, response_type
 
-# Kafka 4.x's ranges, as in its message definitions.
+# Kafka 4.4's ranges, as in its message definitions.
 RANGES = {
     "produce": (0, 13), "fetch": (4, 18), "list_offsets": (1, 11), "metadata": (0, 13), "offset_commit": (2, 10),
     "offset_fetch": (1, 10), "find_coordinator": (0, 6), "join_group": (0, 9), "heartbeat": (0, 4),
     "leave_group": (0, 5), "sync_group": (0, 5), "describe_groups": (0, 6), "list_groups": (0, 5),
-    "api_versions": (0, 4), "create_topics": (2, 7), "delete_topics": (1, 6), "delete_records": (0, 2),
+    "api_versions": (0, 5), "create_topics": (2, 7), "delete_topics": (1, 6), "delete_records": (0, 2),
     "init_producer_id": (0, 5), "offset_for_leader_epoch": (2, 4), "describe_configs": (1, 4),
-    "alter_configs": (0, 2), "describe_log_dirs": (1, 5), "create_partitions": (0, 3), "delete_groups": (0, 2),
+    "alter_configs": (0, 2), "describe_log_dirs": (1, 5), "create_partitions": (0, 3), "delete_groups": (0, 3),
     "incremental_alter_configs": (0, 1), "offset_delete": (0, 0), "describe_cluster": (0, 2),
     "describe_producers": (0, 0), "consumer_group_heartbeat": (0, 1), "consumer_group_describe": (0, 1),
     "describe_topic_partitions": (0, 0), "elect_leaders": (0, 2), "alter_partition_reassignments": (0, 1),
     "list_partition_reassignments": (0, 0), "broker_registration": (0, 4), "broker_heartbeat": (0, 2),
-    "unregister_broker": (0, 0), "allocate_producer_ids": (0, 0),
+    "update_features": (0, 2), "unregister_broker": (0, 0), "allocate_producer_ids": (0, 0),
     "vote": (0, 2), "describe_quorum": (0, 2), "fetch_snapshot": (0, 1), "add_raft_voter": (0, 1),
     "remove_raft_voter": (0, 0), "describe_acls": (1, 3), "list_config_resources": (0, 1),
     "begin_quorum_epoch": (1, 1), "end_quorum_epoch": (1, 1),  # Kafka's are 0-1: only nodes ask these

@@ -6,6 +6,7 @@ log and back. A machine that was replayed wants `expire` at once: its members ge
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, assert_never
 
 from chronik.core.errors import Code, Refused
@@ -57,9 +58,12 @@ _RETENTION = TimerKey(TimerKind.RETENTION)
 class GroupsMachine:
     """Groups and their offsets, decided here and nowhere else."""
 
-    def __init__(self, partition: int, config: GroupConfig) -> None:
+    def __init__(
+        self, partition: int, config: GroupConfig, config_of: Callable[[str], GroupConfig] | None = None
+    ) -> None:
         self.partition = partition
         self.config = config
+        self._config_of = config_of or (lambda group_id: config)  # with what is set for one group
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = Offsets()
         self.timers = Timers()
@@ -85,7 +89,7 @@ class GroupsMachine:
                 return self._decide_classic(ticket, command, now_ms, wall_ms)
             case ConsumerBeat():
                 group = self.groups.get(command.group_id)
-                return consumer_beat.beat(ticket, command, group, self.config, now_ms)
+                return consumer_beat.beat(ticket, command, group, self._config_of(command.group_id), now_ms)
             case CommitOffsets():
                 return offset_desk.commit(ticket, command, self.groups, self.config, now_ms, wall_ms)
             case FetchOffsets():
@@ -174,7 +178,7 @@ class GroupsMachine:
                 classic_members.start_after_replay(group, step)
                 self._extend(decision, step.decision())
             else:
-                decision.facts += consumer_beat.start_after_replay(group, self.config, now_ms)
+                decision.facts += consumer_beat.start_after_replay(group, self._config_of(group.group_id), now_ms)
         return decision
 
     @staticmethod

@@ -19,18 +19,16 @@ from chronik.core.machines.metadata.controller_commands import (
     HeartbeatAnswer,
     UnregisterBroker,
 )
+from chronik.core.machines.metadata.features import first_features, supported_features
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.leaders import joined_by, left_by
 from chronik.core.machines.metadata.records import (
     CLIENTS_END_POINT,
     FENCE,
-    METADATA_VERSION,
     NODES_END_POINT,
     UNFENCE,
     BrokerEndpoint,
-    BrokerFeature,
     BrokerRegistrationChangeRecord,
-    FeatureLevelRecord,
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
@@ -59,9 +57,7 @@ def register_broker(
         # The same process again, as after an answer that was lost: nothing begins anew.
         epoch, is_fenced, is_shutting_down = existing.epoch, existing.is_fenced, existing.is_shutting_down
         seen = replace(sessions.of(existing) or seen, broker_epoch=epoch, seen_ms=now_ms)
-    facts: list[Any] = []
-    if "metadata.version" not in image.features:
-        facts.append(FeatureLevelRecord("metadata.version", METADATA_VERSION))
+    facts: list[Any] = [*first_features(image)]
     facts.append(_registered(command, epoch, is_fenced, is_shutting_down))
     is_active = not (is_fenced or is_shutting_down)
     if command.has_lost_its_log and not is_amended:
@@ -101,7 +97,7 @@ def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shuttin
             BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),
             BrokerEndpoint(NODES_END_POINT, *_nodes_end_point(command), PLAINTEXT),
         ),
-        features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
+        features=supported_features(),
         rack=command.rack,
         fenced=is_fenced,
         in_controlled_shutdown=is_shutting_down,

@@ -20,6 +20,9 @@ class ResourceType(IntEnum):
 
     TOPIC = 2
     BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
 
 
 class ConfigOperation(IntEnum):
@@ -151,7 +154,7 @@ class CreatePartitions:
 
 @dataclass(frozen=True, slots=True)
 class ConfigChange:
-    """Changes to the settings of one topic or broker; broker "" means all. The type may be one we do not know."""
+    """Changes to the settings of one topic, broker or group; broker "" means all. The type may be unknown here."""
 
     resource_type: int
     resource_name: str

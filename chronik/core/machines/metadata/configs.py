@@ -1,4 +1,4 @@
-"""What follows from altering settings: records, and how it went with each topic or broker.
+"""What follows from altering settings: records, and how it went with each topic, broker or group.
 
 One resource changes as a whole or not at all.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from chronik.core.config.definitions import LIST, BadConfig, Setting, unknown_key
+from chronik.core.config.group import GROUP_SETTINGS, GroupSettings
 from chronik.core.config.node import NODE_SETTINGS
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
@@ -28,6 +29,8 @@ from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
 from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
 
+GROUP_ID_LENGTH_MAX = 32_767
+GROUPS_WITH_SETTINGS_MAX = 100_000
 GAPS = "chronik.gaps"
 POLICY = "cleanup.policy"
 DEFAULT_POLICY = "log.cleanup.policy"
@@ -157,6 +160,8 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
         had_gaps = image.topic_config(change.resource_name).may_have_gaps
         if not will_be.chronik_gaps and (had_gaps or needs_gaps_mark(image, will_be, wanted)):
             wanted[GAPS] = "true"  # what compaction took out stays out: whoever reads its logs must know
+    elif change.resource_type == ResourceType.GROUP:
+        _check_group(image, wanted)
     else:
         _check_broker(image, change.resource_name, wanted, named)
     changed = [key for key in sorted({**present, **wanted}) if present.get(key) != wanted.get(key)]
@@ -187,6 +192,16 @@ def _resource(image: MetadataImage, change: ConfigChange) -> tuple[Mapping[str, 
             if int(name) not in image.brokers:
                 raise Refused(Code.BROKER_ID_NOT_REGISTERED, f"No broker with id {name} found.")
         return image.broker_overrides(name), NODE_SETTINGS
+    if change.resource_type == ResourceType.GROUP:
+        if not name:
+            raise Refused(Code.INVALID_REQUEST, "Default group resources are not allowed.")
+        if len(name) > GROUP_ID_LENGTH_MAX:
+            raise Refused(Code.INVALID_REQUEST, f"A group id of {len(name)} characters.")
+        if not image.group_overrides(name) and image.group_overrides_count >= GROUPS_WITH_SETTINGS_MAX:
+            raise Refused(
+                Code.INVALID_REQUEST, f"{GROUPS_WITH_SETTINGS_MAX} groups have settings of their own already."
+            )
+        return image.group_overrides(name), GROUP_SETTINGS
     raise Refused(Code.INVALID_REQUEST, f"Unsupported resource type {change.resource_type}.")
 
 
@@ -229,6 +244,13 @@ def _operated(
 def _check_topic(image: MetadataImage, wanted: Mapping[str, str]) -> TopicConfig:
     try:
         return TopicConfig.from_overrides(image.node_config, wanted).checked()
+    except BadConfig as problem:
+        raise Refused(Code.INVALID_CONFIG, problem.message) from problem
+
+
+def _check_group(image: MetadataImage, wanted: Mapping[str, str]) -> None:
+    try:
+        GroupSettings.from_overrides(image.node_config, wanted).checked(image.node_config)
     except BadConfig as problem:
         raise Refused(Code.INVALID_CONFIG, problem.message) from problem
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 from typing import Any
 
+from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
@@ -96,6 +97,7 @@ class MetadataImage:
         self._names_by_collision_key: dict[str, str] = {}
         self._topic_overrides: dict[str, dict[str, str]] = {}
         self._broker_overrides: dict[str, dict[str, str]] = {}
+        self._group_overrides: dict[str, dict[str, str]] = {}
         self._started_with = node
         self._node_config = node
         self._topic_configs: dict[str, TopicConfig] = {}  # made when asked for, dropped when a setting changes
@@ -144,11 +146,21 @@ class MetadataImage:
         """What was altered for one broker, or for all of them (`ALL_BROKERS`)."""
         return self._broker_overrides.get(name, _NOTHING)
 
+    def group_overrides(self, group_id: str) -> Mapping[str, str]:
+        """The settings a group has of its own, as text."""
+        return self._group_overrides.get(group_id, _NOTHING)
+
+    @property
+    def group_overrides_count(self) -> int:
+        """How many groups have settings of their own."""
+        return len(self._group_overrides)
+
     def overrides(self) -> Iterator[tuple[ResourceType, str, Mapping[str, str]]]:
-        """Every topic and broker that has settings of its own."""
+        """Every topic, broker and group that has settings of its own."""
         for kind, all_overrides in (
             (ResourceType.TOPIC, self._topic_overrides),
             (ResourceType.BROKER, self._broker_overrides),
+            (ResourceType.GROUP, self._group_overrides),
         ):
             for name, values in all_overrides.items():
                 yield kind, name, values
@@ -176,6 +188,7 @@ class MetadataImage:
         other._names_by_collision_key = dict(self._names_by_collision_key)
         other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
+        other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
         other._broker_configs_changed()
         return other
 
@@ -185,7 +198,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.holdings = Holdings()
         self._topics_by_id, self._names_by_collision_key = {}, {}
-        self._topic_overrides, self._broker_overrides = {}, {}
+        self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
         for record in records:
             self._apply(record)
@@ -278,15 +291,9 @@ class MetadataImage:
 
     @_apply.register
     def _(self, record: ConfigRecord) -> None:
-        is_topic = record.resource_type == ResourceType.TOPIC
-        is_known = (
-            record.name in TOPIC_SETTINGS
-            if is_topic
-            else (record.name in NODE_SETTINGS or record.name in WITHOUT_EFFECT)
-        )
-        if not is_known:
+        all_overrides = self._overrides_of(record)
+        if all_overrides is None:
             return  # a newer version knows what this is
-        all_overrides = self._topic_overrides if is_topic else self._broker_overrides
         overrides = all_overrides.setdefault(record.resource_name, {})
         if record.value is None:
             overrides.pop(record.name, None)
@@ -294,10 +301,22 @@ class MetadataImage:
             overrides[record.name] = record.value
         if not overrides:
             del all_overrides[record.resource_name]
-        if is_topic:
+        if record.resource_type == ResourceType.TOPIC:
             self._topic_configs.pop(record.resource_name, None)
-        else:
+        elif record.resource_type == ResourceType.BROKER:
             self._broker_configs_changed()
+
+    def _overrides_of(self, record: ConfigRecord) -> dict[str, dict[str, str]] | None:
+        """Where a setting is kept; None for one that this version does not know."""
+        match record.resource_type:
+            case ResourceType.TOPIC:
+                return self._topic_overrides if record.name in TOPIC_SETTINGS else None
+            case ResourceType.BROKER:
+                is_known = record.name in NODE_SETTINGS or record.name in WITHOUT_EFFECT
+                return self._broker_overrides if is_known else None
+            case ResourceType.GROUP:
+                return self._group_overrides if record.name in GROUP_SETTINGS else None
+        return None
 
     def _broker_configs_changed(self) -> None:
         own = self.broker_overrides(str(self._started_with.node_id))

@@ -39,6 +39,7 @@ from chronik.core.machines.metadata.controller_commands import (
     UnregisterBroker,
 )
 from chronik.core.machines.metadata.elections import balance_due, elect_leaders
+from chronik.core.machines.metadata.features import UpdateFeatures, update_features
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.in_sync_changes import alter_partitions
 from chronik.core.machines.metadata.reassignments import alter_reassignments
@@ -79,6 +80,8 @@ class MetadataMachine:
                 return create_partitions(self.image, command)
             case AlterConfigs():
                 return alter_configs(self.image, command)
+            case UpdateFeatures():
+                return update_features(self.image, command)
             case AllocateProducerIds():
                 return self._allocate_producer_ids(command)
             case RegisterBroker():

@@ -31,7 +31,10 @@ from chronik.core.records.schema import (
 from chronik.core.types import Buffer
 
 FRAME_VERSION = 1
-METADATA_VERSION = 7
+# Features, and the levels of metadata.version that can be finalized: from Kafka 3.3-IV3 to 4.3-IV0.
+ELIGIBLE_LEADERS, GROUP_VERSION = "eligible.leader.replicas.version", "group.version"
+KRAFT_VERSION, METADATA_VERSION = "kraft.version", "metadata.version"
+METADATA_VERSION_MIN, METADATA_VERSION_MAX = 7, 30
 NO_LEADER = -1
 LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from chronik.core.machines.metadata.features import supported_features
 from chronik.core.machines.metadata.image import Broker, MetadataImage, Partition
 from chronik.core.machines.metadata.records import (
     CLIENTS_END_POINT,
-    METADATA_VERSION,
     NODES_END_POINT,
     BrokerEndpoint,
-    BrokerFeature,
     ConfigRecord,
     FeatureLevelRecord,
     PartitionRecord,
@@ -66,7 +65,7 @@ def _registration(broker: Broker) -> RegisterBrokerRecord:
             BrokerEndpoint(CLIENTS_END_POINT, broker.host, broker.port, PLAINTEXT),
             BrokerEndpoint(NODES_END_POINT, broker.internal_host, broker.internal_port, PLAINTEXT),
         ),
-        features=(BrokerFeature("metadata.version", METADATA_VERSION, METADATA_VERSION),),
+        features=supported_features(),
         rack=broker.rack,
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_shutting_down,

@@ -237,3 +237,41 @@ def test_an_offset_that_no_index_could_hold_is_damage() -> None:
     segment.forget()
     with pytest.raises(Corrupt, match="too far"):
         segment.relearn(0, files.open(SEGMENT + ".log").size())
+
+
+def on_disk(files: MemoryFiles, suffix: str) -> bytes | None:
+    path = f"{DIRECTORY}/{0:020}{suffix}"
+    return files.read_all(path) if files.exists(path) else None
+
+
+def test_the_indexes_of_a_segment_in_use_are_shown_as_they_are_now() -> None:
+    files = MemoryFiles()
+    segment = segment_with(files, [1] * 40)
+    assert on_disk(files, ".index") is None
+
+    segment.show_indexes()
+    assert on_disk(files, ".index") == segment.index.encode() != b""
+    assert on_disk(files, ".timeindex") == segment.times.encode() != b""
+
+    for offset in range(40, 60):
+        batch = batch_of(1, value=bytes(200), time_ms=NOW_MS + offset)
+        stamp(batch, offset, 0)
+        segment.append(batch, offset, offset, NOW_MS + offset)
+    segment.show_indexes()
+    assert on_disk(files, ".index") == segment.index.encode()
+    assert on_disk(files, ".timeindex") == segment.times.encode()
+
+    segment.truncate(20)
+    segment.show_indexes()
+    assert on_disk(files, ".index") == segment.index.encode()
+    assert on_disk(files, ".timeindex") == segment.times.encode()
+
+
+def test_the_indexes_of_a_segment_that_nothing_was_written_to_are_left_alone() -> None:
+    files = MemoryFiles()
+    segment = inherited(files, segment_with(files, [1] * 40))
+    files.remove(f"{DIRECTORY}/{0:020}.index")
+
+    segment.show_indexes()
+
+    assert on_disk(files, ".index") is None

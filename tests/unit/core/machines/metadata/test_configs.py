@@ -9,6 +9,7 @@ from chronik.core.config.describe import describe_cluster_wide, describe_node
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
+    DONE,
     AlterConfigs,
     ConfigChange,
     ConfigOperation,
@@ -17,8 +18,10 @@ from chronik.core.machines.metadata.commands import (
     Outcome,
     ResourceType,
 )
+from chronik.core.machines.metadata.configs import GROUPS_WITH_SETTINGS_MAX
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import NO_LEADER, ConfigRecord
+from chronik.core.machines.metadata.snapshots import records_of
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of, contents, open_log, put
 from tests.unit.core.log.test_compaction import COMPACT, compact
@@ -26,7 +29,7 @@ from tests.unit.core.machines.metadata.cluster import Cluster, led
 from tests.unit.core.machines.metadata.machine_asked import Asked, content, topic_id
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
-TOPIC, BROKER = ResourceType
+TOPIC, BROKER, GROUP = ResourceType.TOPIC, ResourceType.BROKER, ResourceType.GROUP
 UNCLEAN = "unclean.leader.election.enable"
 
 
@@ -452,3 +455,43 @@ def test_an_election_sees_what_else_was_altered_with_it() -> None:
     cluster.take(decision.facts)
     assert led(cluster.partition()) == (2, (2,), ())
     assert content(cluster.replayed().image) == content(cluster.image)
+
+
+def test_a_group_has_settings_of_its_own_whether_it_exists_or_not() -> None:
+    asked = Asked()
+
+    assert alter(asked, ("consumer.session.timeout.ms", SET, "50000"), of=(GROUP, "g")) == DONE
+    assert asked.image.group_overrides("g") == {"consumer.session.timeout.ms": "50000"}
+    assert asked.image.copy().group_overrides("g") == asked.image.group_overrides("g")
+    again = MetadataImage("cluster", asked.config)
+    again.refill(records_of(asked.image), asked.image.version)
+    assert again.group_overrides("g") == asked.image.group_overrides("g")
+
+    assert alter(asked, ("consumer.session.timeout.ms", DELETE, None), of=(GROUP, "g")) == DONE
+    assert asked.image.group_overrides_count == 0
+
+
+@pytest.mark.parametrize(
+    ("group_id", "key", "value", "code"),
+    [
+        ("g", "consumer.session.timeout.ms", "1", Code.INVALID_CONFIG),
+        ("g", "foo", "1", Code.INVALID_CONFIG),
+        ("", "consumer.session.timeout.ms", "50000", Code.INVALID_REQUEST),
+        ("g" * 32_768, "consumer.session.timeout.ms", "50000", Code.INVALID_REQUEST),
+    ],
+)
+def test_a_groups_setting_that_cannot_be_is_refused(group_id: str, key: str, value: str, code: Code) -> None:
+    asked = Asked()
+
+    assert alter(asked, (key, SET, value), of=(GROUP, group_id)).code is code
+    assert asked.image.group_overrides_count == 0
+
+
+def test_not_every_name_can_be_given_settings() -> None:
+    asked = Asked()
+    for number in range(GROUPS_WITH_SETTINGS_MAX):
+        asked.image.apply(ConfigRecord(GROUP, f"g{number}", "consumer.session.timeout.ms", "50000"))
+    session = ("consumer.session.timeout.ms", SET, "51000")
+
+    assert alter(asked, session, of=(GROUP, "one more")).code is Code.INVALID_REQUEST
+    assert alter(asked, session, of=(GROUP, "g0")) == DONE
