@@ -5,7 +5,6 @@ The requests' modules in `api/` are the other side: what is written here is read
 
 from __future__ import annotations
 
-import datetime
 import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
