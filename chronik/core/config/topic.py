@@ -195,6 +195,11 @@ class TopicConfig:
         return self.is_compacted and self.chronik_gaps
 
     @property
+    def roll_ms(self) -> int:
+        """How long a segment is filled: what is in the active one is not compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
 
