@@ -1,4 +1,7 @@
-"""CreatePartitions (37), versions 0-3. `count` is the number there shall be, not how many to add."""
+"""CreatePartitions (37), versions 0-3. `count` is the number there shall be, not how many to add.
+
+The answer waits for the live brokers, as that of CreateTopics.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import Any
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
+from chronik.api.applied import wait_until_applied
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreatePartitions, MorePartitions, Outcome
@@ -17,8 +21,10 @@ RESPONSE = CreatePartitionsResponse
 
 
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    began_ms = desk.clock.monotonic_ms()
     wanted = tuple(MorePartitions(topic.name, topic.count, _by_hand(topic)) for topic in request.topics)
     outcomes = await desk.metadata.ask(CreatePartitions(wanted, request.validate_only))
+    await wait_until_applied(desk, request.timeout, began_ms)
     return _response(request, outcomes)
 
 

@@ -1,7 +1,8 @@
 """CreateTopics (19), versions 2-7. From 5 the answer shows the settings of the topic, from 7 its id.
 
-One bad topic does not hold back the others. The answer comes when the topics are safely in the metadata log. Runs on
-the controller. `__consumer_offsets`, asked for without any wish, is made as that topic has to be, or is there already.
+One bad topic does not hold back the others. The answer comes when the topics are safely in the metadata log and, but
+for a moment at most, the live brokers know them (`applied`). Runs on the controller. `__consumer_offsets`, asked for
+without any wish, is made as that topic has to be, or is there already.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 
 from chronik.api import topic_ids
+from chronik.api.applied import wait_until_applied
 from chronik.api.desk import Caller, Desk
 from chronik.core.config.describe import describe_topic
 from chronik.core.errors import Code
@@ -30,9 +32,11 @@ RESPONSE = CreateTopicsResponse
 
 
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+    began_ms = desk.clock.monotonic_ms()
     if _is_internal(request):
-        own = CreateInternalTopic(request.topics[0].name, desk.chance.uuid())
-        return _response((_result(await desk.metadata.ask_here(own), desk),))
+        own = await desk.metadata.ask_here(CreateInternalTopic(request.topics[0].name, desk.chance.uuid()))
+        await wait_until_applied(desk, request.timeout, began_ms)
+        return _response((_result(own, desk),))
     wanted = tuple(
         NewTopic(
             name=topic.name,
@@ -45,6 +49,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         for topic in request.topics
     )
     created = await desk.metadata.ask_here(CreateTopics(wanted, request.validate_only))
+    await wait_until_applied(desk, request.timeout, began_ms)
     return _response(tuple(_result(one, desk) for one in created))
 
 

@@ -1,7 +1,8 @@
 """DeleteTopics (20), versions 1-6. Up to 5 by name, from 6 by name or id. Messages from 5.
 
 With `delete.topic.enable=false` everything is refused: TOPIC_DELETION_DISABLED, which versions below 3 do not know.
-Internal topics are not deleted; Kafka would, and every group with them.
+Internal topics are not deleted; Kafka would, and every group with them. The answer waits for the live brokers, as that
+of CreateTopics.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
 from chronik.api import topic_ids
+from chronik.api.applied import wait_until_applied
 from chronik.api.desk import Caller, Desk
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
@@ -25,9 +27,11 @@ RESPONSE = DeleteTopicsResponse
 async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     if not desk.metadata.image.node_config.delete_topic_enable:
         raise Refused(Code.TOPIC_DELETION_DISABLED if caller.version >= 3 else Code.INVALID_REQUEST)
+    began_ms = desk.clock.monotonic_ms()
     by_name = tuple(TopicToDelete(name=name) for name in request.topic_names)
     by_either = tuple(TopicToDelete(topic.name, topic_ids.from_wire(topic.topic_id)) for topic in request.topics)
     deleted = await desk.metadata.ask(DeleteTopics(by_name + by_either))
+    await wait_until_applied(desk, request.timeout, began_ms)
     return _response(
         tuple(
             _result(

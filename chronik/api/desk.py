@@ -76,6 +76,9 @@ class MetadataDesk(Protocol):
     def ask_here(self, command: Any) -> Awaitable[Any]:
         """As `ask`, but only if this node is the controller. Raises Refused (NOT_CONTROLLER)."""
 
+    def wait_until_applied(self, timeout_ms: int) -> Awaitable[None]:
+        """On the controller: until the live brokers have applied all that this node has, or time is up."""
+
 
 class GroupsDesk(Protocol):
     """The group coordinators on this node, one machine per partition of `__consumer_offsets`."""
@@ -235,6 +238,12 @@ class ForwardingDesk(Protocol):
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
 
 
+class AppliedDesk(Protocol):
+    """How far other nodes have applied the metadata (node/quorum_waits.py)."""
+
+    def note(self, node_id: int, end_offset: int) -> None: ...
+
+
 class QuorumDesk(Protocol):
     """This node's part in the quorum (node/quorum.py)."""
 
@@ -244,6 +253,10 @@ class QuorumDesk(Protocol):
     @property
     def told_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
+
+    @property
+    def applied(self) -> AppliedDesk:
+        """What other nodes have applied."""
 
     @property
     def leader_id(self) -> int | None: ...

@@ -7,8 +7,10 @@ its own.
 A partition that another node leads is sent on to that one (node/forwarding), and its answer put in its place. Whoever
 is refused because a leader has changed is told who it is, from version 10 on (KIP-951).
 
-A compacted topic wants a key in every record, so its batches are looked through first. Where that takes long, others
-are served meanwhile, and only the requests of the same connection wait.
+A compacted topic wants a key in every record, and one with `message.timestamp.before.max.ms` a time that is not older,
+so their batches are looked through first; others only when their header has a time that is not allowed. The answer
+names the records at fault, and librdkafka and the Java client then know the others for good (KIP-467, from version 8).
+Where the look takes long, others are served meanwhile, and only the requests of the same connection wait.
 
 Of an idempotent producer that a log does not know, nothing is taken that came behind a refused batch on the same
 connection (core/replica/batch_order).
@@ -21,13 +23,14 @@ number of producers that a partition remembers bounds them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
 from chronik.api.desk import Caller, Desk, Elsewhere, HeldUp
 from chronik.api.refusals import trace_refusal
-from chronik.core.errors import Code, Refused
-from chronik.core.log.admission import check_keys
+from chronik.core.errors import Code, InvalidRecords, Refused
+from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
 from chronik.core.records.batch import accept, read_header, read_producer_id
@@ -57,6 +60,14 @@ IDS_ON_THEIR_WAY = 100_000
 _LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 _BEHIND = "a batch of the same producer that came before it on this connection was not taken"
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
+
+
+class _Look(Enum):
+    """When a batch's records are looked at."""
+
+    WHERE_WANTED = 0  # where the topic's settings ask for it
+    NOW = 1  # its header has been refused for its times
+    DONE = 2
 
 
 def start(
@@ -93,7 +104,7 @@ def _append(
     index: int,
     pending: _Pending,
     desk: Desk,
-    is_looked_through: bool = False,
+    look: _Look = _Look.WHERE_WANTED,
 ) -> None:
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
     try:
@@ -107,8 +118,9 @@ def _append(
             return
         if read_producer_id(records) >= desk.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
-        if replica.log.config.is_compacted and not is_looked_through:
-            looking = begin(check_keys(records, accept(records)))
+        config = replica.log.config
+        if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
+            looking = begin(check_records(records, accept(records), config, desk.clock.now_ms()))
             if isinstance(looking, Unfinished):
                 pending.look_through(looking, Elsewhere(topic, partition, records, answers, index))
                 return
@@ -119,11 +131,14 @@ def _append(
             began_ns, watermark_before = batches.now_ns(), replica.high_watermark
         appended = desk.replicas.append(replica, records, request.acks)
     except Refused as refusal:
+        if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
+            _append(request, topic, partition, records, answers, index, pending, desk, _Look.NOW)
+            return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
         if may_go_on and records is not None and not _is_overtaking(topic, partition, records, desk):
             pending.elsewhere.append(Elsewhere(topic, partition, records, answers, index))
             return
-        pending.refused(answers, index, PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message))
+        pending.refused(answers, index, _refusal(partition, refusal))
         return
     answers[index] = PartitionAnswer(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
@@ -136,6 +151,15 @@ def _append(
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+
+
+def _is_by_header(refusal: Refused) -> bool:
+    return not isinstance(refusal, InvalidRecords)
+
+
+def _refusal(partition: int, refusal: Refused) -> PartitionAnswer:
+    record_errors = refusal.record_errors if isinstance(refusal, InvalidRecords) else ()
+    return PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message, None, record_errors)
 
 
 def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> Replica:
@@ -205,6 +229,7 @@ class _Pending:
         "header",
         "is_held_up",
         "outstanding",
+        "record_errors_left",
         "request",
         "steps",
         "topics",
@@ -223,6 +248,7 @@ class _Pending:
         self.failed = False
         self.is_held_up = False  # by a batch that takes long to look through
         self.elsewhere: list[Elsewhere] = []
+        self.record_errors_left = RECORD_ERRORS_MAX
         self.steps = None if desk.trace is None else desk.trace.steps
 
     @property
@@ -262,13 +288,13 @@ class _Pending:
         else:
             order.settled(topic, partition, header, code)
 
-    def again(self, part: Elsewhere, *, is_looked_through: bool = False) -> None:
+    def again(self, part: Elsewhere, look: _Look = _Look.WHERE_WANTED) -> None:
         """It has another leader, perhaps this node."""
         request, desk = self.request, self.desk
         try:
             _append(
                 *(request, part.topic, part.partition, part.records, part.answers, part.index),
-                *(self, desk, is_looked_through),
+                *(self, desk, look),
             )
         except Exception:
             self.abandoned()
@@ -287,13 +313,12 @@ class _Pending:
         try:
             await self.desk.replicas.long_work.wait_for_rest(looking)
         except Refused as refusal:
-            told = PartitionAnswer(part.partition, refusal.code, -1, -1, -1, refusal.message)
-            self.refused(part.answers, part.index, told)
+            self.refused(part.answers, part.index, _refusal(part.partition, refusal))
         except Exception:
             self.answer(None)
             raise
         else:
-            self.again(part, is_looked_through=True)
+            self.again(part, _Look.DONE)
 
     def refused(
         self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer, leader_epoch: int | None = None
@@ -303,9 +328,17 @@ class _Pending:
         if self.steps is not None:
             topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
             trace_refusal(self.desk, "produce", self.caller, told.error_code, told.message, topic, told.partition)
-        answers[index] = told
+        answers[index] = self._within_limit(told)
         self.failed = True
         self.one_done()
+
+    def _within_limit(self, told: PartitionAnswer) -> PartitionAnswer:
+        """Name no more bad records than one answer may, but at least one: without any, a producer takes all for bad."""
+        if not told.record_errors:
+            return told
+        named = told.record_errors[: max(self.record_errors_left, 1)]
+        self.record_errors_left -= len(named)
+        return told._replace(record_errors=named)
 
     def partition_done(self, answers: list[PartitionAnswer], index: int, replica: Replica, code: Code) -> None:
         if code:

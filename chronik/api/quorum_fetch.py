@@ -2,7 +2,7 @@
 
 A follower's fetch says how far its log is on disk; the leader answers with records, or where the logs part, or which
 snapshot to fetch instead. When there is nothing to say it waits, and is stepped again when the log grows, the watermark
-moves or somebody else leads.
+moves or somebody else leads. It also says how far the follower has applied the log (KIP-1166).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from chronik.core.ports import Outgoing
 from chronik.core.raft.messages import NOBODY, Fetch, FetchAnswer, LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
-from chronik.wire.fetch import EpochEnd, FetchPartition, FetchRequest
+from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import Leader
 from chronik.wire.versions import FETCH, node_name
@@ -69,6 +69,8 @@ class _QuorumFetch:
         self._sender = remembered(request.replica_id, quorum)
         self._known_watermark = quorum.told_watermarks.get(self._sender, -1)
         self._is_done = False
+        if self._sender != NOBODY and self._asked.high_watermark != NOT_TOLD:
+            quorum.applied.note(self._sender, self._asked.high_watermark)
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
         self._fetch = Fetch(self._sender, self._asked.leader_epoch, point)
@@ -148,7 +150,7 @@ class _QuorumFetch:
 # --- the asking side
 
 
-def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int) -> bytes:
+def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int, high_watermark: int) -> bytes:
     part = FetchPartition(
         METADATA_TOPIC_ID,
         PARTITION,
@@ -156,6 +158,7 @@ def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int) -> bytes:
         FETCH_BYTES_MAX,
         fetch.epoch,
         fetch.log_end.epoch,
+        high_watermark=high_watermark,
     )
     request = FetchRequest(
         replica_id=fetch.sender,

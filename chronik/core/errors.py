@@ -8,7 +8,9 @@ turned into it: what could not be read says nothing about what is there. One tha
 from __future__ import annotations
 
 import errno
+from collections.abc import Sequence
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class Code(IntEnum):
@@ -164,6 +166,21 @@ class Refused(Exception):
         self.message = (
             message if message is None or len(message) <= MESSAGE_CHARS_MAX else f"{message[:MESSAGE_CHARS_MAX]}..."
         )
+
+
+class RecordError(NamedTuple):
+    """Why one record of a batch is not taken. `batch_index` is its place in the batch, from 0 (KIP-467)."""
+
+    batch_index: int
+    message: str | None
+
+
+class InvalidRecords(Refused):
+    """A batch that is refused for some of its records: these are named, so that a producer can keep the others."""
+
+    def __init__(self, code: Code, message: str, record_errors: Sequence[RecordError]) -> None:
+        super().__init__(code, message)
+        self.record_errors = tuple(record_errors)
 
 
 class Corrupt(Exception):

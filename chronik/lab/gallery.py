@@ -11,7 +11,7 @@ from chronik.trace.verdicts import Cause
 HEALTHY = "healthy"
 # Long enough to be looked at; a node's default would take the follower out of the in-sync set after 30 s.
 PATIENT_LEADERS = {"replica.lag.time.max.ms": "600000"}
-COMPACTING = {"log.retention.check.interval.ms": "2000"}
+COMPACTING = {"log.cleaner.backoff.ms": "2000"}
 # So many messages that every partition gets past where the faults begin, and no longer than they take to be named.
 ENOUGH_MESSAGES = "--messages 3000 --timeout 8 --send-timeout 6"
 

@@ -12,6 +12,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     ANY_BROKER_EPOCH,
@@ -49,6 +50,8 @@ class LocalMetadata(Protocol):
 
     def ask_here(self, command: Any) -> asyncio.Future[Any]: ...
 
+    async def wait_until_applied(self, timeout_ms: int) -> None: ...
+
 
 class ControllerLink:
     """What handlers and the parts of this node ask for a change of the cluster's metadata."""
@@ -74,6 +77,9 @@ class ControllerLink:
 
     def ask_here(self, command: Any) -> asyncio.Future[Any]:
         return self._metadata.ask_here(command)
+
+    async def wait_until_applied(self, timeout_ms: int) -> None:
+        await self._metadata.wait_until_applied(timeout_ms)
 
     async def ask(self, command: Any, timeout_ms: int = ASK_MS) -> Any:
         """The controller's answer; what it created is in this node's image then. Raises Refused: NOT_CONTROLLER when
@@ -134,6 +140,8 @@ class ControllerLink:
             return all(self.image.topic(name) is not None for name in names)
 
         if is_seen():
+            if names and self._metadata.is_controller:  # one that is asked over the wire has waited itself
+                await self._metadata.wait_until_applied(APPLIED_MS_MAX)
             return
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((is_seen, future))

@@ -5,7 +5,6 @@ The requests' modules in `api/` are the other side: what is written here is read
 
 from __future__ import annotations
 
-import datetime
 import uuid
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -21,6 +20,8 @@ from kio.schema.create_topics.v7.request import (
     CreateTopicsRequest,
 )
 
+from chronik.api.applied import APPLIED_MS_MAX
+from chronik.api.durations import duration
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     USE_DEFAULT,
@@ -186,7 +187,7 @@ def _create(topics: tuple[NewTopic, ...], validate_only: bool) -> Any:
             )
             for topic in topics
         ),
-        timeout=datetime.timedelta(0),
+        timeout=duration(APPLIED_MS_MAX),
         validate_only=validate_only,
     )
 

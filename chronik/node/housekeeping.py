@@ -5,15 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from chronik.core.config.topic import FOREVER_MS
-from chronik.core.errors import Corrupt, Interrupted, Refused
+from chronik.core.errors import Refused
 from chronik.core.ports import Clock
-from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
 from chronik.node.checkpoints import Checkpoints
+from chronik.node.cleaner import attempt
 
 if TYPE_CHECKING:
     from chronik.node.node import Node
@@ -108,7 +107,7 @@ class Housekeeping:
             await self.clean()
 
     async def clean(self) -> None:
-        """Delete what retention says, compact what wants it, forget producers that fell silent."""
+        """Delete what retention says, forget producers that fell silent. Compaction has its own rounds (`cleaner`)."""
         await self._each(self._expire)
         try:
             await self._node.replicas.store_starts()
@@ -116,7 +115,7 @@ class Housekeeping:
         except Refused as refused:  # a full disk, perhaps: then to make room counts for more than what a power cut does
             log.warning("segments go all the same: %s", refused)
             await self._each(self._remove_all_deleted)
-        await self._each(self._clean_one)
+        await self._each(self._forget_producers)
 
     async def _each(self, work: Callable[[Replica], Awaitable[None]]) -> None:
         for count, replica in enumerate(list(self._node.replicas.held())):
@@ -124,14 +123,7 @@ class Housekeeping:
                 await asyncio.sleep(0)
             if replica.offline is not None or replica.log.end_offset == 0:
                 continue
-            try:
-                await work(replica)
-            except OSError as problem:  # the others are cleaned all the same
-                log.warning("%s-%d: cleaning: %s", replica.topic, replica.partition, problem)
-            except Interrupted as problem:
-                self._node.replicas.open_anew(replica, problem)
-            except Corrupt as problem:
-                self._node.replicas.take_offline(replica, f"cleaning: {problem}")
+            await attempt(self._node.replicas, replica, work)
 
     async def _expire(self, replica: Replica) -> None:
         """Only where the log starts: that is to be on disk before any file goes."""
@@ -145,26 +137,6 @@ class Housekeeping:
     async def _remove_all_deleted(self, replica: Replica) -> None:
         replica.log.remove_below(replica.log.start_offset, self._clock.now_ms())
 
-    async def _clean_one(self, replica: Replica) -> None:
+    async def _forget_producers(self, replica: Replica) -> None:
         expiration_ms = self._node.image.node_config.producer_id_expiration_ms
         replica.log.producers.expire(self._clock.monotonic_ms(), expiration_ms)
-        if replica.config.may_be_compacted:
-            await self._compact(replica)
-
-    async def _compact(self, replica: Replica) -> None:
-        """In small steps, so that nobody waits for it; whoever reads meanwhile gets the old files or asks again."""
-        before = replica.log.size_bytes()
-        needed_from = replica.tombstones_needed_from(
-            self._clock.monotonic_ms(), self._node.image.node_config.replica_lag_time_max_ms
-        )
-        with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark, needed_from)) as steps:
-            for step in steps:
-                if step is None or isinstance(step, Work):
-                    await self._node.replicas.long_work.wait_for_step(step)
-                else:
-                    await self._node.replicas.sync_alone(step)
-                if replica.offline is not None:
-                    return
-        gone = before - replica.log.size_bytes()
-        if gone > 0:
-            log.info("%s-%d: %d bytes less by compaction", replica.topic, replica.partition, gone)

@@ -155,6 +155,7 @@ class Metadata:
         if host is not None:
             host.close(Code.NOT_CONTROLLER)
             self._waiting.lost(self._quorum.replica, Code.NOT_CONTROLLER)
+            self._quorum.applied.look_again()
 
     # --- what is safe
 
@@ -202,6 +203,7 @@ class Metadata:
                 except Exception:  # the others, and those who wait for an answer, must hear of it all the same
                     self._metrics.faults += 1
                     log.exception("fault when told what is safe")
+        self._quorum.applied.look_again()  # a broker may have been fenced
         awaited, self._awaited = self._awaited, []
         for is_there, future in awaited:
             if future.done():
@@ -225,6 +227,18 @@ class Metadata:
         finally:  # a node that waits for others, for hours perhaps, must not gather these
             self._awaited = [one for one in self._awaited if one[1] is not future]
         return True
+
+    async def wait_until_applied(self, timeout_ms: int) -> None:
+        """On the controller: until the live brokers have applied all that this node has, or time is up. What is asked
+        of any of them afterwards finds it there; Kafka answers at once, and the next request may not."""
+        await self._quorum.applied.wait_for(self.image.version, self._live_followers, timeout_ms)
+
+    def _live_followers(self) -> list[int]:
+        """None once this node is the controller no more: nobody tells it anything then."""
+        if not self.is_controller:
+            return []
+        own = self._quorum.node_id
+        return [broker.id for broker in self.image.brokers.values() if not broker.is_fenced and broker.id != own]
 
     @property
     def is_caught_up(self) -> bool:

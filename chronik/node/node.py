@@ -23,6 +23,7 @@ from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
+from chronik.node.cleaner import Cleaner
 from chronik.node.connection import Connections
 from chronik.node.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
 from chronik.node.controller_link import ControllerLink
@@ -113,7 +114,7 @@ class Node:
         self._join_cluster(clock)
         self._tracing = self._trace(clock)
         self._prepare_for_clients(clock)
-        self._housekeeping = Housekeeping(self, self._checkpoints, clock)
+        self._housekeeping, self._cleaner = Housekeeping(self, self._checkpoints, clock), Cleaner(self, clock)
         self._listener: Listener | None = None
         self.is_ready = False
 
@@ -299,6 +300,7 @@ class Node:
         self.liveness.start()
         self._watch.start()
         self._housekeeping.start()
+        self._cleaner.start()
         self._tracing.start()
         self._dispatch.watch(self._open_later(later))
         self._dispatch.serve_clients()
@@ -358,6 +360,7 @@ class Node:
         self.forwarding.close()
         self.peers.close()
         await self._dispatch.close()
+        await self._cleaner.stop()
         await self._housekeeping.stop()
         await self.replicas.commits.wait_until_idle()
         self.replicas.commits.close()

@@ -35,7 +35,7 @@ from chronik.node.identity import CannotStart
 from chronik.node.installation import Installation
 from chronik.node.peers import Peers
 from chronik.node.quorum_follower import QuorumFollower
-from chronik.node.quorum_waits import QuorumWaits
+from chronik.node.quorum_waits import AppliedWaits, QuorumWaits
 from chronik.node.replicas import Replicas
 from chronik.node.steady_time import SteadyTime
 from chronik.node.waiting import Waiting
@@ -102,6 +102,7 @@ class Quorum:
         self._is_wake_planned = False
         self._readers: dict[Callable[[], None], None] = {}
         self.told_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
+        self.applied = AppliedWaits()
         self._fetching: object | None = None  # the fetch under way
         self._fetching_from: tuple[int | None, int] = (None, -1)
         self._fetch_pause: Deadline | None = None
@@ -433,7 +434,7 @@ class Quorum:
         if envelope is not None:
             token = self._fetching = object()
             self._fetching_from = source
-            self._links.fetch(envelope.to, envelope.message, partial(self._fetched, token))
+            self._links.fetch(envelope.to, envelope.message, self.high_watermark, partial(self._fetched, token))
 
     def _fetched(self, token: object, answer: m.Answer | None, cargo: Cargo | None) -> None:
         if token is not self._fetching or not self._is_running:

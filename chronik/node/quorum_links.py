@@ -73,8 +73,15 @@ class QuorumLinks:
         if self._asked:
             await asyncio.wait(list(self._asked.values()), timeout=seconds)
 
-    def fetch(self, to: int, message: m.Message, told: Callable[[m.Answer | None, Cargo | None], None]) -> None:
-        """Ask for records or for bytes of a snapshot; `told` is given what came, or nothing."""
+    def fetch(
+        self,
+        to: int,
+        message: m.Message,
+        high_watermark: int,
+        told: Callable[[m.Answer | None, Cargo | None], None],
+    ) -> None:
+        """Ask for records or for bytes of a snapshot, and say how far this node has applied them; `told` is given what
+        came, or nothing."""
         link = self._peers.link(to, FETCH_PURPOSE)
         wait_ms = self._timeouts.fetch_ms * 3 // 10  # well before the leader would be missed
         future: asyncio.Future[Any]
@@ -83,7 +90,7 @@ class QuorumLinks:
             future = link.ask(fetch_snapshot.KEY, request, timeout_ms=self._timeouts.fetch_ms)
         else:
             assert isinstance(message, m.Fetch)  # there are no others
-            frame = quorum_fetch.frame_of(message, self._cluster_id, wait_ms)
+            frame = quorum_fetch.frame_of(message, self._cluster_id, wait_ms, high_watermark)
             future = link.ask_frame((frame,), timeout_ms=wait_ms + self._timeouts.fetch_ms)
         future.add_done_callback(partial(self._fetched, to, message, told))
 

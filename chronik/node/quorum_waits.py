@@ -1,10 +1,12 @@
-"""Those who wait until what was written to the metadata log is safe."""
+"""Those who wait until what was written to the metadata log is safe, or applied by other nodes."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 from chronik.core.errors import Code, Refused
+from chronik.core.raft.applied import AppliedOffsets
 
 
 class QuorumWaits:
@@ -32,3 +34,46 @@ class QuorumWaits:
         for _, future in waiting:
             if not future.done():
                 future.set_exception(Refused(Code.NOT_LEADER_OR_FOLLOWER, "the leader of the quorum has changed"))
+
+
+class AppliedWaits:
+    """Who waits until other nodes have applied the metadata up to an offset."""
+
+    def __init__(self) -> None:
+        self._offsets = AppliedOffsets()
+        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+
+    def note(self, node_id: int, end_offset: int) -> None:
+        """A node has applied everything below."""
+        self._offsets.note(node_id, end_offset)
+        self.look_again()
+
+    async def wait_for(self, end_offset: int, node_ids: Callable[[], Iterable[int]], timeout_ms: int) -> None:
+        """Until the nodes that count by then have it, or time is up: those that have not are passed over from then on,
+        until they are heard of again."""
+        if self._has_come(end_offset, node_ids):
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        one = (lambda: self._has_come(end_offset, node_ids)), future
+        self._waiting.append(one)
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                await future
+        except TimeoutError:
+            self._offsets.pass_over(self._offsets.behind(node_ids(), end_offset))
+        finally:
+            if one in self._waiting:
+                self._waiting.remove(one)
+
+    def _has_come(self, end_offset: int, node_ids: Callable[[], Iterable[int]]) -> bool:
+        return not self._offsets.behind(node_ids(), end_offset)
+
+    def look_again(self) -> None:
+        """A node may have come, or not count any more."""
+        if not self._waiting:
+            return
+        due = [future for has_come, future in self._waiting if has_come()]
+        self._waiting = [one for one in self._waiting if one[1] not in due]
+        for future in due:
+            if not future.done():
+                future.set_result(None)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 KEYED, AGED = "keyed", "aged"
 WITH_KEYED, WITH_AGED = 0.2, 0.15  # of all worlds
-SECONDS = 22.0  # housekeeping cleans each five seconds
+SECONDS = 22.0  # retention has a round each five seconds
 CLEANED_EACH_MS = "1000"
 READ_BYTES = 100_000
 
@@ -108,7 +108,8 @@ class Cleaned:
         names = (TopicPartition(topic, 0) for topic in self.plans)
         self.records = [Records(name, story, is_keyed=name.topic == KEYED) for name in names]
         self.seconds = SECONDS if self.plans else 0.0
-        self.settings = {"log.retention.check.interval.ms": CLEANED_EACH_MS} if self.plans else {}
+        rounds = ("log.retention.check.interval.ms", "log.cleaner.backoff.ms")
+        self.settings = dict.fromkeys(rounds, CLEANED_EACH_MS) if self.plans else {}
 
     def _plan(self, chance: SimChance, node_count: int, configs: dict[str, str]) -> TopicPlan:
         replicas = chance.one_of((1, 2, 3, 3)) if node_count > 1 else 1

@@ -26,6 +26,7 @@ OWN_SETTINGS: dict[str, tuple[str, ...]] = {
     "num.partitions": ("1", "2", "3"),
     "default.replication.factor": ("1", "2", "3"),
     "log.retention.check.interval.ms": ("5000", "300000"),
+    "log.cleaner.backoff.ms": ("1000", "15000"),
     "replica.lag.time.max.ms": ("1000", "4000", "30000"),
     "replica.fetch.max.bytes": ("2000", "1048576"),
     "replica.fetch.wait.max.ms": ("100", "500"),

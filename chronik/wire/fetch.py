@@ -2,7 +2,8 @@
 
 Versions 4-11 are classic, 12-18 flexible; from 7 there are sessions (KIP-227), from 13 topics go by id. A follower says
 who it is, up to 14 in a field and from 15 in a tagged one with its broker epoch (KIP-903); from 12 it also says which
-epoch its last record is of, and is told where its log diverges (KIP-595). The answer is a list of buffers: records are
+epoch its last record is of, and is told where its log diverges (KIP-595), and from 18 it can say which watermark it
+knows (KIP-1166). The answer is a list of buffers: records are
 never copied into one big string.
 """
 
@@ -27,8 +28,11 @@ SESSIONS_FROM = 7
 RACKS_FROM = 11
 REPLICA_ID_UNTIL = 14
 ENDPOINTS_FROM = 16
+WATERMARKS_FROM = 18
 
 CLUSTER_ID_TAG, REPLICA_STATE_TAG = 0, 1
+WATERMARK_TAG = 1  # of a partition that is asked for
+NOT_TOLD = 2**63 - 1
 DIVERGING_TAG, LEADER_TAG, SNAPSHOT_TAG = 0, 1, 2
 HORIZON_TAG = 100  # of our own, between nodes: Kafka has nothing of the kind
 ENDPOINTS_TAG = 0
@@ -47,6 +51,7 @@ _REPLICA_STATE = struct.Struct(">iq")
 _DIVERGING = struct.Struct(">iqb")
 _SNAPSHOT = struct.Struct(">qib")
 HORIZON = struct.Struct(">q")
+WATERMARK = struct.Struct(">q")
 EMPTY_TEXT = 1  # the size of a compact string of no characters
 _EMPTY = b""
 _NONE = b"\xff\xff\xff\xff"
@@ -62,6 +67,7 @@ class FetchPartition(NamedTuple):
     leader_epoch: int
     last_fetched_epoch: int = -1  # of a follower: the epoch of the last record it has
     log_start_offset: int = -1  # of a follower's own log
+    high_watermark: int = NOT_TOLD  # as a follower knows it (KIP-1166)
 
 
 class FetchRequest(NamedTuple):
@@ -238,11 +244,16 @@ class _Parser:
     def _partition(self, topic: str | bytes) -> FetchPartition:
         version, frame, position = self.version, self.frame, self.position
         leader_epoch = last_fetched_epoch = start_offset = -1
+        high_watermark = NOT_TOLD
         if version >= 12:
             partition, leader_epoch, offset, last_fetched_epoch, start_offset, max_bytes = _PARTITION_12.unpack_from(
                 frame, position
             )
-            self.position = skip_tags(frame, position + _PARTITION_12.size)
+            self.position = position + _PARTITION_12.size
+            if version >= WATERMARKS_FROM and frame[self.position]:
+                high_watermark = self._watermark()
+            else:
+                self.position = skip_tags(frame, self.position)
         elif version >= 9:
             partition, leader_epoch, offset, start_offset, max_bytes = _PARTITION_9.unpack_from(frame, position)
             self.position += _PARTITION_9.size
@@ -252,7 +263,23 @@ class _Parser:
         else:
             partition, offset, max_bytes = _PARTITION_4.unpack_from(frame, position)
             self.position += _PARTITION_4.size
-        return FetchPartition(topic, partition, offset, max_bytes, leader_epoch, last_fetched_epoch, start_offset)
+        epochs = leader_epoch, last_fetched_epoch
+        return FetchPartition(topic, partition, offset, max_bytes, *epochs, start_offset, high_watermark)
+
+    def _watermark(self) -> int:
+        """The one tagged field of a partition that is looked at."""
+        high_watermark = NOT_TOLD
+        count, self.position = read_uvarint(self.frame, self.position)
+        for _ in range(count):
+            tag, self.position = read_uvarint(self.frame, self.position)
+            size, self.position = read_uvarint(self.frame, self.position)
+            end = self.position + size
+            if end > len(self.frame):
+                raise Malformed("a tagged field reaches past the end")
+            if tag == WATERMARK_TAG:
+                (high_watermark,) = WATERMARK.unpack_from(self.frame, self.position)
+            self.position = end
+        return int(high_watermark)
 
     def _end_of_struct(self) -> None:
         if self.flexible:

@@ -1,4 +1,4 @@
-"""Fetch (1) as a follower asks it: version 17, topics by id, and records left where they lie in the frame."""
+"""Fetch (1) as a follower asks it: version 18, topics by id, and records left where they lie in the frame."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ from chronik.wire.fetch import (
     HORIZON,
     HORIZON_TAG,
     LEADER_TAG,
+    NOT_TOLD,
     REPLICA_STATE_TAG,
     SNAPSHOT_TAG,
+    WATERMARK,
+    WATERMARK_TAG,
     EpochEnd,
     FetchPartition,
     FetchRequest,
@@ -24,11 +27,11 @@ from chronik.wire.leaders import Leader, write_text
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 from chronik.wire.versions import FETCH
 
-VERSION = 17  # the answers of 13 to 18 are alike
+VERSION = 18  # the answers of 13 to 18 are alike
 
 _HEADER = struct.Struct(">hhih")
 _LIMITS = struct.Struct(">iiibii")
-_PARTITION = struct.Struct(">iiqiqib")
+_PARTITION = struct.Struct(">iiqiqi")
 _INT32 = struct.Struct(">i")
 _REPLICA_STATE = struct.Struct(">iqb")
 _ANSWER_HEAD = struct.Struct(">ihi")
@@ -86,10 +89,13 @@ def encode(correlation_id: int, client_id: str, request: FetchRequest) -> bytes:
     write_uvarint(out, len(topics) + 1)
     for topic, partitions in topics.items():
         _write_topic(out, topic, len(partitions))
-        for _, partition, fetch_offset, max_bytes, leader_epoch, last_fetched_epoch, start_offset in partitions:
-            out += _PARTITION.pack(
-                partition, leader_epoch, fetch_offset, last_fetched_epoch, start_offset, max_bytes, 0
-            )
+        for _, partition, fetch_offset, max_bytes, leader_epoch, last_epoch, start_offset, watermark in partitions:
+            out += _PARTITION.pack(partition, leader_epoch, fetch_offset, last_epoch, start_offset, max_bytes)
+            if watermark == NOT_TOLD:
+                out.append(0)
+            else:
+                out += bytes((1, WATERMARK_TAG, WATERMARK.size))
+                out += WATERMARK.pack(watermark)
         out.append(0)
     forgotten: dict[str | bytes, list[int]] = {}
     for topic, partition in request.forgotten:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
+from chronik.core.errors import RecordError
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
@@ -16,6 +17,7 @@ from chronik.wire.produce import (
     FLEXIBLE_FROM,
     LEADER_TAG,
     LEADERS_FROM,
+    MESSAGES_FROM,
     TOPIC_IDS_FROM,
     PartitionAnswer,
     ProduceRequest,
@@ -25,7 +27,6 @@ from chronik.wire.versions import PRODUCE
 
 CORRELATION_BYTES = 4
 START_OFFSETS_FROM = 5
-MESSAGES_FROM = 8
 
 _HEADER = struct.Struct(">hhih")
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -145,21 +146,21 @@ class _Parser:
         self.position += _PARTITION.size
         start_offset = self._number(_INT64) if self.version >= START_OFFSETS_FROM else -1
         message: str | None = None
+        record_errors: tuple[RecordError, ...] = ()
         if self.version >= MESSAGES_FROM:
-            self._skip_record_errors()
+            record_errors = tuple(self._record_error() for _ in range(self._count()))
             message = self._text()
         leader: Leader | None = None
         for tag, field in self._tags():
             if tag == LEADER_TAG and self.version >= LEADERS_FROM:
                 leader = Leader._make(_LEADER.unpack_from(field.frame, 0))
-        return PartitionAnswer(partition, error_code, base_offset, append_time_ms, start_offset, message, leader)
+        offsets = base_offset, append_time_ms, start_offset
+        return PartitionAnswer(partition, error_code, *offsets, message, leader, record_errors)
 
-    def _skip_record_errors(self) -> None:
-        """Ours are of whole batches."""
-        for _ in range(self._count()):
-            self._number(_INT32)
-            self._text()
-            self._skip_tags()
+    def _record_error(self) -> RecordError:
+        index, message = self._number(_INT32), self._text()
+        self._skip_tags()
+        return RecordError(index, message)
 
     # --- the parts of messages
 

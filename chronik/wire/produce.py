@@ -10,17 +10,18 @@ import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from chronik.core.errors import Code
+from chronik.core.errors import Code, RecordError
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
-from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader
+from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader, write_text
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
 SUPPORTED_FROM = 3
 FLEXIBLE_FROM = 9
+MESSAGES_FROM = 8
 LEADERS_FROM = 10
 TOPIC_IDS_FROM = 13
 
@@ -52,6 +53,7 @@ class PartitionAnswer(NamedTuple):
     start_offset: int
     message: str | None = None
     leader: Leader | None = None
+    record_errors: Sequence[RecordError] = ()
 
 
 def parse(frame: memoryview, position: int, version: int) -> ProduceRequest:
@@ -216,27 +218,34 @@ def encode(
 
 
 def _write_partition(out: bytearray, answer: PartitionAnswer, version: int, flexible: bool) -> None:
-    partition, error_code, base_offset, append_time_ms, start_offset, message, leader = answer
+    partition, error_code, base_offset, append_time_ms, start_offset, message, leader, record_errors = answer
     if version >= 5:
         out += _PARTITION_5.pack(partition, error_code, base_offset, append_time_ms, start_offset)
     else:
         out += _PARTITION.pack(partition, error_code, base_offset, append_time_ms)
-    if version < 8:
+    if version < MESSAGES_FROM:
         return
-    body = None if message is None else message.encode()
     if flexible:
-        out.append(1)  # no errors of single records
-        if body is None:
+        write_uvarint(out, len(record_errors) + 1)
+        for index, problem in record_errors:
+            out += _INT32.pack(index)
+            write_text(out, problem)
             out.append(0)
-        else:
-            write_uvarint(out, len(body) + 1)
-            out += body
+        write_text(out, message)
         if leader is None or version < LEADERS_FROM:
             out.append(0)
         else:
             out.append(1)
             write_leader(out, LEADER_TAG, leader)
     else:
-        out += b"\x00\x00\x00\x00"
-        out += _INT16.pack(-1 if body is None else len(body))
-        out += body or b""
+        out += _INT32.pack(len(record_errors))
+        for index, problem in record_errors:
+            out += _INT32.pack(index)
+            _write_classic_text(out, problem)
+        _write_classic_text(out, message)
+
+
+def _write_classic_text(out: bytearray, text: str | None) -> None:
+    content = None if text is None else text.encode()
+    out += _INT16.pack(-1 if content is None else len(content))
+    out += content or b""

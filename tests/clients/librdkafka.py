@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -94,3 +95,20 @@ class Librdkafka(Client):
             # With no offset given, librdkafka would ask a group for one even here.
             consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in partitions])
         return _LibrdkafkaConsumer(topic, consumer)
+
+
+def codes_of_one_batch(bootstrap: str, topic: str, records: Sequence[Record], partition: int = 0) -> list[int]:
+    """The error code that librdkafka gives each of these records, all sent in one batch."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 60_000})
+    codes: dict[int, int] = {}
+
+    def told(number: int, error: KafkaError | None, _: Message) -> None:
+        codes[number] = KafkaError.NO_ERROR if error is None else error.code()
+
+    for number, record in enumerate(records):
+        time_ms = record.timestamp_ms or 0  # 0: now
+        producer.produce(
+            topic, record.value, record.key, partition, on_delivery=partial(told, number), timestamp=time_ms
+        )
+    assert producer.flush(WAIT_SECONDS) == 0  # which does not wait for linger.ms
+    return [codes[number] for number in range(len(records))]

@@ -28,7 +28,7 @@ from confluent_kafka.admin import (
 )
 
 from tests.clients.behaviours import EARLIEST, ClientBehaviours, member_of
-from tests.clients.librdkafka import Librdkafka
+from tests.clients.librdkafka import Librdkafka, codes_of_one_batch
 from tests.clients.support import (
     WAIT_SECONDS,
     Client,
@@ -263,3 +263,29 @@ def test_what_may_be_done_to_a_group_that_does_not_exist_is_told(bootstrap: str,
         "DESCRIBE_CONFIGS",
         "ALTER_CONFIGS",
     }
+
+
+# What librdkafka says of a record that is good, in a batch that is refused for others (KIP-467).
+BAD_ONES_BESIDE_IT = KafkaError._INVALID_DIFFERENT_RECORD  # its public name
+
+
+def test_the_records_without_a_key_are_told_from_the_good_ones_of_their_batch(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    topic = make_topic(**{"cleanup.policy": "compact"})
+    records = [Record(b"x", key=None if number % 10 == 0 else b"k") for number in range(100)]
+    codes = codes_of_one_batch(bootstrap, topic, records)
+    assert codes == [KafkaError.INVALID_RECORD if number % 10 == 0 else BAD_ONES_BESIDE_IT for number in range(100)]
+
+
+def test_the_records_with_a_time_that_is_not_allowed_are_told_from_the_good_ones_of_their_batch(
+    bootstrap: str, make_topic: MakeTopic
+) -> None:
+    """Of one alone librdkafka makes a refusal of the whole batch. Of several each is INVALID_RECORD, since the one code
+    of the batch may not be theirs."""
+    topic = make_topic(**{"message.timestamp.before.max.ms": "3600000"})
+    now_ms = int(time.time() * 1000)
+    late_ms = now_ms - 2 * 3600 * 1000
+    records = [Record(b"x", timestamp_ms=late_ms if number in (3, 7) else now_ms) for number in range(10)]
+    codes = codes_of_one_batch(bootstrap, topic, records)
+    assert codes == [KafkaError.INVALID_RECORD if number in (3, 7) else BAD_ONES_BESIDE_IT for number in range(10)]

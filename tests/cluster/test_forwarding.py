@@ -19,7 +19,7 @@ from tests.cluster.wire_client import (
     several_partitions_request,
 )
 
-NOT_LEADER, OUT_OF_ORDER = 6, 45
+NOT_LEADER, OUT_OF_ORDER, INVALID_RECORD = 6, 45, 87
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +107,21 @@ def test_a_retry_through_another_node_is_no_second_copy(cluster: RunningCluster)
             assert produced(leader.ask(gap)).code == OUT_OF_ORDER
         assert produced(client.ask(produce_request(topic, 0, b"3", producer=(*identity, 3)))) == Produced(0, 3)
     assert read_from_leader(cluster, topic, 0, 0)[:1] == [b"0"]
+
+
+def test_the_records_at_fault_are_named_by_a_node_that_does_not_lead_as_by_the_leader(cluster: RunningCluster) -> None:
+    topic = create_topic(cluster.bootstrap, partitions=1, config={"cleanup.policy": "compact"})
+    named = []
+    for node_id in (leader_of(cluster, topic), *followers_of(cluster, topic)):
+        with connect(cluster, node_id) as client:
+            answer = client.ask(produce_request(topic, 0, b"none has", b"a key"))
+        told = answer.responses[0].partition_responses[0]
+        assert int(told.error_code) == INVALID_RECORD
+        named.append([(error.batch_index, error.batch_index_error_message) for error in told.record_errors])
+        assert told.error_message.startswith("2 of 2 records")
+
+    assert named[0] == named[1] == named[2]
+    assert [index for index, message in named[0] if message] == [0, 1]
 
 
 @pytest.mark.timeout(180)

@@ -6,11 +6,13 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException
 from kafka import KafkaConsumer, KafkaProducer
 
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
+from tests.clients.librdkafka import codes_of_one_batch
+from tests.clients.support import Record
 from tests.cluster.load import ConfluentLoad, check_producers, under_load
 from tests.cluster.port_forward import PortForward, port_forward
 from tests.cluster.support import PARTITIONS, WAIT_S, check_logs, create_topic, new_name, told_by, wait_until
@@ -63,6 +65,17 @@ def test_confluent_produces_consumes_and_commits_through_one_address(behind: Beh
     check_dense(delivered)
     check_producers([load], delivered.values())
     assert len(read_in_group(behind, topic, len(delivered))) == len(delivered)
+
+
+def test_librdkafka_tells_bad_records_from_good_ones_whichever_node_leads_their_partition(behind: Behind) -> None:
+    topic = create_topic(behind.bootstrap, config={"cleanup.policy": "compact"})
+    records = [Record(b"x", key=None if number % 10 == 0 else b"k") for number in range(100)]
+    for partition in range(PARTITIONS):  # all but one of them are led by a node that the client cannot reach
+        codes = codes_of_one_batch(behind.bootstrap, topic, records, partition)
+        assert {number for number, code in enumerate(codes) if code == KafkaError.INVALID_RECORD} == set(
+            range(0, 100, 10)
+        )
+        assert codes.count(KafkaError._INVALID_DIFFERENT_RECORD) == 90  # its public name
 
 
 def read_in_group(behind: Behind, topic: str, count: int) -> list[bytes]:

@@ -37,7 +37,7 @@ FLOOR_MS = 20.0  # of the quiet p99: below it a busy machine decides, not the no
 @pytest.fixture(scope="module")
 def running() -> Iterator[RunningNode]:
     # 'os': what is measured is the event loop, not the disk.
-    with node({"log.retention.check.interval.ms": "1", "durability": "os"}) as started:
+    with node({"log.cleaner.backoff.ms": "1", "durability": "os"}) as started:
         admin = AdminClient({"bootstrap.servers": started.bootstrap})
         keyed = {"cleanup.policy": "compact", "segment.ms": "100", "min.cleanable.dirty.ratio": "0"}
         topics = [NewTopic("plain", 1, 1, config={"retention.ms": "-1"}), NewTopic("keyed", 1, 1, config=keyed)]

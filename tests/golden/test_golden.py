@@ -20,7 +20,7 @@ from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
 from chronik.api.table import DIRECT, module_of
-from chronik.core.errors import Code
+from chronik.core.errors import Code, RecordError
 from chronik.wire import fetch, follower_fetch, forwarded_produce, produce
 from chronik.wire.codec import decode_request, decode_response, encode_request, encode_response
 from chronik.wire.fetch import FetchAnswer
@@ -79,7 +79,9 @@ def response_frame(api_key: int, version: int) -> bytes:
 def direct_response(api_key: int, version: int) -> bytes:
     topic: str | bytes = uuid.UUID(int=5).bytes if version >= 13 else "topic"
     if api_key == PRODUCE:
-        answers = [PartitionAnswer(0, 0, 100, -1, 7), PartitionAnswer(1, Code.INVALID_RECORD, -1, -1, -1, "no key")]
+        named = (RecordError(3, "no key"), RecordError(5, None))
+        bad = PartitionAnswer(1, Code.INVALID_RECORD, -1, -1, -1, "no key", None, named)
+        answers = [PartitionAnswer(0, 0, 100, -1, 7), bad]
         return produce.encode(version, CORRELATION_ID, [(topic, answers)])
     given = [FetchAnswer(topic, 0, 0, 10, 9, 1, b"records"), FetchAnswer(topic, 1, Code.OFFSET_OUT_OF_RANGE, 3, 3, 0)]
     return b"".join(bytes(buffer) for buffer in fetch.encode(version, CORRELATION_ID, 0, 77, given))

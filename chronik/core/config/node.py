@@ -192,6 +192,11 @@ class NodeConfig:
         INT, 900_000, "The longest timeout a transaction may ask for.", at_least(1)
     )
     log_retention_check_interval_ms: int = setting(LONG, 300_000, "How often old segments are looked for.", at_least(1))
+    log_cleaner_enable: bool = setting(BOOLEAN, True, "Whether compacted topics are compacted.")
+    log_cleaner_backoff_ms: int = setting(
+        LONG, 15_000, "How long the log cleaner rests between two looks at the compacted logs; 100 ms at least.",
+        at_least(0), dynamic=True,
+    )  # fmt: skip
 
     # Groups
     group_initial_rebalance_delay_ms: int = setting(

@@ -70,7 +70,7 @@ class TopicConfig:
         LZ4_LEVELS, synonyms=_named("compression.lz4.level"),
     )  # fmt: skip
     compression_type: str = setting(
-        STRING, "producer", "How batches are compressed. They are stored as the producer compressed them.",
+        STRING, "producer", "Without effect: batches are stored as the producer compressed them.",
         one_of(*COMPRESSION_TYPES), synonyms=_named("compression.type"),
     )  # fmt: skip
     compression_zstd_level: int = setting(
@@ -195,8 +195,19 @@ class TopicConfig:
         return self.is_compacted and self.chronik_gaps
 
     @property
+    def roll_ms(self) -> int:
+        """How long a segment is filled: what is in the active one is not compacted."""
+        return min(self.segment_ms, self.max_compaction_lag_ms) if self.is_compacted else self.segment_ms
+
+    @property
     def is_compacted(self) -> bool:
         return "compact" in self.cleanup_policy
+
+    @property
+    def checks_each_record(self) -> bool:
+        """Whether a batch's header does not say enough to admit it: its records have to be looked at."""
+        # The header has the first time and the latest. The earliest may be that of any record.
+        return self.is_compacted or (self.message_timestamp_before_max_ms < LONG_MAX and not self.is_timed_by_log)
 
     @property
     def is_timed_by_log(self) -> bool:

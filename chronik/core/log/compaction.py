@@ -22,7 +22,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from chronik.core.config.topic import TopicConfig
+from chronik.core.config.topic import FOREVER_MS, TopicConfig
 from chronik.core.errors import Corrupt, Interrupted
 from chronik.core.log.index import RELATIVE_OFFSET_MAX
 from chronik.core.log.retention import last_time_ms
@@ -55,6 +55,19 @@ def cleanable(
     segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
 ) -> list[Segment]:
     """The closed segments to compact, the oldest first; none while too little was written since the last time."""
+    return _due(segments, config, clean_offset, high_watermark, now_ms)[0]
+
+
+def dirtiness(
+    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
+) -> float:
+    """The share of the segments to compact that was written since the last time; 0 when there are none."""
+    return _due(segments, config, clean_offset, high_watermark, now_ms)[1]
+
+
+def _due(
+    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
+) -> tuple[list[Segment], float]:
     run: list[Segment] = []
     for segment in segments[:-1]:
         is_young = 0 < config.min_compaction_lag_ms > now_ms - last_time_ms(segment)
@@ -63,10 +76,17 @@ def cleanable(
         run.append(segment)
     dirty = [segment for segment in run if segment.end_offset > clean_offset]
     if not dirty:
-        return []
+        return [], 0.0
     dirty_ratio = sum(segment.size for segment in dirty) / sum(segment.size for segment in run)
-    is_overdue = now_ms - last_time_ms(dirty[0]) > config.max_compaction_lag_ms
-    return run if dirty_ratio >= config.min_cleanable_dirty_ratio or is_overdue else []
+    if dirty_ratio > config.min_cleanable_dirty_ratio or _is_overdue(dirty[0], config, now_ms):
+        return run, dirty_ratio
+    return [], 0.0
+
+
+def _is_overdue(dirtiest: Segment, config: TopicConfig, now_ms: int) -> bool:
+    """By its first record: that one has waited longest."""
+    limit_ms = config.max_compaction_lag_ms
+    return limit_ms < FOREVER_MS and dirtiest.age_ms(now_ms, now_ms) > limit_ms
 
 
 def clean(

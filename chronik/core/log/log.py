@@ -17,7 +17,7 @@ from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.admission import admit
 from chronik.core.log.appended import Appended
-from chronik.core.log.compaction import KEYS_MAX, Rewritten, clean, cleanable, finish_swaps, swap_in
+from chronik.core.log.compaction import KEYS_MAX, Rewritten, clean, cleanable, dirtiness, finish_swaps, swap_in
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
 from chronik.core.log.history import Snapshots, load_epochs, outcome_of, replay, take_in
 from chronik.core.log.horizon import HORIZON_NAME, NOTHING_GONE, TombstoneHorizon
@@ -124,8 +124,7 @@ class Log:
             self._to_sync.append((segment.end_offset, segment.file))
             self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
         where = self._files, self.directory, self._segments, self.start_offset, self.end_offset
-        has_gaps = self.config.may_have_gaps
-        self.epochs, mended = load_epochs(*where, was_clean=was_clean, has_gaps=has_gaps)
+        self.epochs, mended = load_epochs(*where, was_clean=was_clean, has_gaps=self.config.may_have_gaps)
         if self.epochs.entries and not self.config.may_have_gaps:
             self.start_offset = max(self.start_offset, self.epochs.entries[0].start_offset)
         self._epochs_safe_at = 0 if was_clean and not mended else UNKNOWN_END
@@ -235,7 +234,7 @@ class Log:
             self._segments.append(self._new_segment(now_ms))
         active = self._segments[-1]
         has_room = active.has_room_for(size, last_offset, config.segment_bytes, config.segment_index_bytes)
-        if has_room and active.age_ms(timestamp, now_ms) <= config.segment_ms - config.segment_jitter_ms:
+        if has_room and active.age_ms(timestamp, now_ms) <= config.roll_ms - config.segment_jitter_ms:
             return active
         return self._roll(now_ms)
 
@@ -389,21 +388,22 @@ class Log:
                 self.start_offset = max(self.start_offset, self._segments[0].base_offset)
             self.epochs.advance(self.start_offset)
 
+    def dirtiness(self, now_ms: int, high_watermark: int) -> float:
+        """The share of it that is to be compacted; 0 while that is not due."""
+        return dirtiness(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
+
     def compact(
         self, now_ms: int, high_watermark: int, tombstones_needed_from: int = UNKNOWN_END, keys_max: int = KEYS_MAX
     ) -> Generator[File | Work[Any] | None, None, None]:
-        """Drop records that later ones with the same key replace, where enough has been written since the last time.
+        """Drop records that later ones with the same key replace, in short steps: the caller lets others run between.
 
-        Each step is short; the caller lets others run between them. When a step gives a file, it must be synced before
-        the next; a `Work` may be done on a thread. A read that was planned before a step may fail after it
-        (`is_current`). A cut ends it: other batches may stand since where it read, and what it wrote of the old ones
-        must not come back.
+        A file that a step gives must be synced before the next; a `Work` may be done on a thread. A read that was
+        planned before may fail after it (`is_current`). A cut ends it: what it wrote of old batches must not come back.
         """
         cuts = self.cuts
-        run = cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
-        last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
-        if not run:
+        if not (run := cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)):
             return
+        last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
         settings = (self.config, now_ms, tombstones_needed_from, keys_max)
         with closing(clean(self._files, run, self._clean_offset, last_offsets, *settings)) as steps:
             for step in steps:

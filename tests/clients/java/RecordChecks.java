@@ -5,6 +5,7 @@ import java.util.stream.*;
 import org.apache.kafka.clients.admin.*;
 import org.apache.kafka.clients.producer.*;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.errors.*;
@@ -82,6 +83,21 @@ class RecordChecks extends Support {
             var topic = makeTopic(1, Map.of("cleanup.policy", "compact"));
             return refused(InvalidRecordException.class,
                 () -> send(Map.of(), List.of(new ProducerRecord<>(topic, 0, null, bytes("x")))));
+        });
+        check("the records without a key are told from the good ones of their batch", () -> {
+            var topic = makeTopic(1, Map.of("cleanup.policy", "compact"));
+            var kinds = failures(Map.of("linger.ms", 60_000), IntStream.range(0, 20)
+                .mapToObj(number -> new ProducerRecord<>(topic, 0, number % 10 == 0 ? null : "k", bytes("x"))).toList());
+            return same(IntStream.range(0, 20).<Class<?>>mapToObj(
+                number -> number % 10 == 0 ? InvalidRecordException.class : KafkaException.class).toList(), kinds, "failures");
+        });
+        check("the one record with a time too far ahead is told from the good ones of its batch", () -> {
+            var topic = makeTopic(1);
+            var late = System.currentTimeMillis() + 7_200_000;
+            var kinds = failures(Map.of("linger.ms", 60_000), IntStream.range(0, 5)
+                .mapToObj(number -> new ProducerRecord<>(topic, 0, number == 3 ? (Long) late : null, "k", bytes("x"))).toList());
+            return same(IntStream.range(0, 5).<Class<?>>mapToObj(
+                number -> number == 3 ? InvalidTimestampException.class : KafkaException.class).toList(), kinds, "failures");
         });
         check("a topic of log append time is stamped by the node", () -> {
             var topic = makeTopic(1, Map.of("message.timestamp.type", "LogAppendTime"));

@@ -64,6 +64,25 @@ class Support {
         }
     }
 
+    /** Sends all in one batch, and says why each was refused. */
+    static List<Class<?>> failures(Map<String, Object> settings, List<ProducerRecord<String, byte[]>> records) throws Exception {
+        var given = with(settings, "bootstrap.servers", bootstrap);
+        try (var producer = new KafkaProducer<>(given, new StringSerializer(), new ByteArraySerializer())) {
+            var sent = records.stream().map(producer::send).toList();
+            producer.flush();
+            var kinds = new ArrayList<Class<?>>();
+            for (var one : sent) {
+                try {
+                    one.get(WAIT_MS, TimeUnit.MILLISECONDS);
+                    kinds.add(null);
+                } catch (ExecutionException refused) {
+                    kinds.add(refused.getCause().getClass());
+                }
+            }
+            return kinds;
+        }
+    }
+
     static List<RecordMetadata> produce(String topic, List<String> values, Map<String, Object> settings) throws Exception {
         return send(settings, values.stream().map(value -> new ProducerRecord<>(topic, value, bytes(value))).toList());
     }

@@ -73,6 +73,7 @@ class FakeMetadata:
         self.asked: list[Any] = []
         self.refusing: Refused | None = None
         self.controller_id: int | None = 1
+        self.waited_ms: list[int] = []
 
     @property
     def is_controller(self) -> bool:
@@ -98,6 +99,9 @@ class FakeMetadata:
         if not self.is_controller:
             raise Refused(Code.NOT_CONTROLLER)
         return self.tell(command)
+
+    async def wait_until_applied(self, timeout_ms: int) -> None:
+        self.waited_ms.append(timeout_ms)
 
 
 class FakeGroups:

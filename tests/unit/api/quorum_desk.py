@@ -13,6 +13,16 @@ from chronik.core.raft.view import QuorumView
 from tests.unit.api.fake_desk import fake_desk
 
 
+class FakeApplied:
+    """Keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.noted: dict[int, int] = {}
+
+    def note(self, node_id: int, end_offset: int) -> None:
+        self.noted[node_id] = end_offset
+
+
 class FakeQuorum:
     """Answers each step with `answer`, an answer or a function of the request."""
 
@@ -26,6 +36,7 @@ class FakeQuorum:
         self.refusal: Refused | None = None
         self.replica: Any = None
         self.told_watermarks: dict[int, int] = {}
+        self.applied = FakeApplied()
         self.readers: list[Callable[[], None]] = []
 
     def step(self, request: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from dataclasses import replace
 from typing import Any
 
 from kio.schema.create_partitions.v3.request import (
@@ -12,8 +13,9 @@ from kio.schema.create_partitions.v3.request import (
 )
 
 from chronik.api import create_partitions
+from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
 
 def request(*topics: tuple[str, int, tuple[tuple[int, ...], ...] | None], validate_only: bool = False) -> Any:
@@ -62,3 +64,12 @@ def test_validate_only_adds_nothing() -> None:
 
     assert response.results[0].error_code is Code.NONE
     assert len(desk.metadata.image.topics["a"].partitions) == 1
+
+
+def test_the_answer_waits_for_the_live_brokers() -> None:
+    desk = fake_desk(topics={"a": 2})
+
+    asked = replace(request(("a", 5, None)), timeout=datetime.timedelta(seconds=60))
+    ask(create_partitions, asked, desk, version=3)
+
+    assert metadata_of(desk).waited_ms == [APPLIED_MS_MAX]

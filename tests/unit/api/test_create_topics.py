@@ -13,6 +13,7 @@ from kio.schema.create_topics.v7.request import (
 )
 
 from chronik.api import create_topics, topic_ids
+from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.config.definitions import Source
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code, Refused
@@ -126,3 +127,13 @@ def test_another_node_is_the_controller() -> None:
     [result] = ask(create_topics, request, desk, version=7).topics
 
     assert result.error_code == Code.NOT_CONTROLLER
+
+
+def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound_and_its_timeout() -> None:
+    desk = fake_desk()
+
+    for seconds in (60, 0.3, 0):
+        asked = CreateTopicsRequest(topics=(wanted(f"t{seconds}"),), timeout=datetime.timedelta(seconds=seconds))
+        ask(create_topics, asked, desk, version=7)
+
+    assert metadata_of(desk).waited_ms == [APPLIED_MS_MAX, 300]

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import uuid
 
 import pytest
 
 from chronik.api import delete_topics
+from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.wire.unions.delete_topics import Request, Topic
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
 
 def test_topics_are_deleted_by_name_as_in_the_old_versions() -> None:
@@ -62,3 +64,11 @@ def test_a_refusal_is_on_every_topic() -> None:
         ("b", None, Code.NOT_CONTROLLER),
         (None, topic_id, Code.NOT_CONTROLLER),
     ]
+
+
+def test_the_answer_waits_for_the_live_brokers() -> None:
+    desk = fake_desk(topics={"a": 1})
+
+    ask(delete_topics, Request(topic_names=("a",), timeout=datetime.timedelta(seconds=60)), desk, version=5)
+
+    assert metadata_of(desk).waited_ms == [APPLIED_MS_MAX]

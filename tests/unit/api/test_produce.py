@@ -14,9 +14,11 @@ import pytest
 from chronik.api import produce
 from chronik.api.desk import HeldUp
 from chronik.core.errors import Code
+from chronik.core.log.admission import RECORD_ERRORS_MAX
 from chronik.core.machines.metadata.commands import AllocateProducerIds, CreateInternalTopic
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
-from chronik.core.records.payload import KeyValue, build
+from chronik.core.records.batch import read_header
+from chronik.core.records.payload import KeyValue, Record, assemble, build
 from chronik.core.records.steps import RECORDS_A_STEP
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.node.long_work import WAITING_MAX
@@ -367,6 +369,72 @@ async def test_more_long_looks_than_can_wait_are_refused(desk: HouseDesk) -> Non
     await asyncio.gather(*desk.tasks)
     await desk.settle()
     assert [outcomes(one)[0][0] for one in asked] == [0] * WAITING_MAX + [Code.REQUEST_TIMED_OUT]
+
+
+def record_errors(asked: Asked) -> list[list[tuple[int, str | None]]]:
+    """Index and message of each record that was named, of every partition."""
+    return [
+        [(error.batch_index, error.batch_index_error_message) for error in partition.record_errors]
+        for topic in asked.response.responses
+        for partition in topic.partition_responses
+    ]
+
+
+def every_tenth_without_a_key(count: int) -> bytes:
+    return bytes(build([KeyValue(None if number % 10 == 0 else b"k", b"v") for number in range(count)], NOW_MS))
+
+
+@pytest.mark.parametrize("count", [100, RECORDS_A_STEP * 2])
+@pytest.mark.parametrize("version", range(8, 14))
+def test_the_records_without_a_key_are_named(version: int, count: int) -> None:
+    async def ask() -> None:
+        desk = HouseDesk()
+        topic_id = desk.house.create("keyed", cleanup_policy="compact")
+        topic: str | bytes = topic_id if version >= 13 else "keyed"
+        asked = send(desk, [(topic, [(0, every_tenth_without_a_key(count))])], version=version)
+        await asyncio.gather(*desk.tasks)
+        assert outcomes(asked) == [(Code.INVALID_RECORD, -1)]
+        assert [index for index, _ in record_errors(asked)[0]] == list(range(0, count, 10))
+
+    asyncio.run(ask())
+
+
+@run()
+async def test_the_records_whose_time_is_not_allowed_are_named_though_the_header_alone_refuses_them(
+    desk: HouseDesk,
+) -> None:
+    times = [NOW_MS, NOW_MS * 2, NOW_MS]
+    asked = send(desk, one(bytes(build([Record(0, time_ms, b"k", b"v") for time_ms in times], NOW_MS))))
+    assert outcomes(asked) == [(Code.INVALID_TIMESTAMP, -1)]
+    assert [index for index, _ in record_errors(asked)[0]] == [1]
+
+
+@run()
+async def test_a_header_that_claims_a_time_which_no_record_has_is_refused_and_names_none(desk: HouseDesk) -> None:
+    sound = build([KeyValue(b"k", b"v")], NOW_MS)
+    asked = send(desk, one(bytes(assemble(sound[61:], read_header(sound)._replace(max_timestamp=NOW_MS * 2)))))
+    assert outcomes(asked) == [(Code.INVALID_TIMESTAMP, -1)]
+    assert record_errors(asked) == [[]]
+
+
+@run()
+async def test_a_record_older_than_the_first_of_its_batch_is_refused_where_the_topic_limits_that(
+    desk: HouseDesk,
+) -> None:
+    desk.house.create("recent", message_timestamp_before_max_ms="1000")
+    times = [NOW_MS, NOW_MS - 1001]
+    asked = send(desk, one(bytes(build([Record(0, time_ms, b"k", b"v") for time_ms in times], NOW_MS)), topic="recent"))
+    assert outcomes(asked) == [(Code.INVALID_TIMESTAMP, -1)]
+    assert [index for index, _ in record_errors(asked)[0]] == [1]
+
+
+@run()
+async def test_one_answer_names_so_many_records_and_of_each_partition_at_least_one(desk: HouseDesk) -> None:
+    desk.house.create("keyed", cleanup_policy="compact", partitions=3)
+    bad = bytes(build([KeyValue(None, b"v")] * (RECORD_ERRORS_MAX - 1), NOW_MS))
+    asked = send(desk, [("keyed", [(number, bad) for number in range(3)])])
+    await asyncio.gather(*desk.tasks)
+    assert [len(named) for named in record_errors(asked)] == [RECORD_ERRORS_MAX - 1, 1, 1]
 
 
 # --- producer ids

@@ -18,6 +18,7 @@ from chronik.core.raft.messages import Fetch, FetchAnswer, LogPoint
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
+from chronik.wire.fetch import NOT_TOLD
 from chronik.wire.framing import read_header
 from tests.unit.api.fake_desk import CLUSTER_ID, caller
 from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
@@ -61,8 +62,10 @@ class World:
     def write(self) -> None:
         self.quorum.replica.append(bytearray(build([KeyValue(None, b"x")], 0)), -1, 0)
 
-    def ask(self, *, cluster_id: str = CLUSTER_ID, max_wait_ms: int = 300) -> Callable[[], None] | None:
-        frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms))
+    def ask(
+        self, *, cluster_id: str = CLUSTER_ID, max_wait_ms: int = 300, high_watermark: int = 1
+    ) -> Callable[[], None] | None:
+        frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms, high_watermark))
         header = read_header(frame)
         request = wire.parse(frame, header.body, header.version)
         return quorum_fetch.begin(request, header, caller(header.version, ASKED.sender), self.desk, self.answers.append)
@@ -121,6 +124,13 @@ def test_a_watermark_that_its_own_fetch_moved_is_told_at_once(world: World) -> N
     world.ask()
 
     assert world.heard()[0].high_watermark == 2
+
+
+@pytest.mark.parametrize(("told", "noted"), [(1, {3: 1}), (-1, {3: -1}), (NOT_TOLD, {})])
+def test_what_the_follower_has_applied_is_noted_when_it_asks(world: World, told: int, noted: dict[int, int]) -> None:
+    world.ask(high_watermark=told)
+
+    assert world.quorum.applied.noted == noted
 
 
 def test_time_that_is_up_is_an_answer(world: World) -> None:

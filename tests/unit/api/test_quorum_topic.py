@@ -52,7 +52,7 @@ def test_a_request_in_the_name_of_a_node_is_refused(
 
 
 def fetched(quorum: FakeQuorum, sender: int, cluster_id: str, node_id: int) -> Code:
-    frame = memoryview(quorum_fetch.frame_of(m.Fetch(sender, 5, POINT), cluster_id, 0))
+    frame = memoryview(quorum_fetch.frame_of(m.Fetch(sender, 5, POINT), cluster_id, 0, 42))
     header = read_header(frame)
     request = wire.parse(frame, header.body, header.version)
     answers: list[Any] = []
@@ -79,6 +79,7 @@ def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender:
 
     assert [asked.sender for asked in quorum.asked] == [sender]
     assert quorum.told_watermarks == ({3: 100} if sender == 3 else {})
+    assert quorum.applied.noted == ({3: 42} if sender == 3 else {})
 
 
 def test_a_snapshot_that_cannot_be_read_is_no_fault() -> None:

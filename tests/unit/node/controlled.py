@@ -45,6 +45,7 @@ class Metadata:
         self._node_id = node_id
         self.image = image
         self.on_applied: list[Callable[[list[Any]], None]] = []
+        self.waited_ms: list[int] = []
 
     @property
     def is_controller(self) -> bool:
@@ -65,6 +66,9 @@ class Metadata:
 
     async def ask(self, command: Any) -> Any:
         return await self.ask_here(command)
+
+    async def wait_until_applied(self, timeout_ms: int) -> None:
+        self.waited_ms.append(timeout_ms)
 
 
 class Controlled:

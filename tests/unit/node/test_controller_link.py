@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateTopics, DeleteTopics, NewTopic, RegisterBroker, TopicToDelete
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
@@ -103,6 +104,16 @@ async def test_a_topic_that_was_there_already_is_waited_for_as_well(world: World
 
     [made] = await asked
     assert made.outcome.code == Code.TOPIC_ALREADY_EXISTS
+
+
+@in_world
+async def test_a_topic_that_is_made_here_is_known_to_the_live_brokers_too_when_it_is_answered(world: World) -> None:
+    cluster = await ready(world)
+    cluster.controller_id = 1
+
+    await cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),)))
+
+    assert cluster.metadata.waited_ms == [APPLIED_MS_MAX]
 
 
 @in_world

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import errno
 import logging
 from collections.abc import Callable, Coroutine, Iterator
@@ -11,16 +10,11 @@ from typing import Any, cast
 
 import pytest
 
-from chronik.core.errors import Code
-from chronik.core.ports import Unread
 from chronik.core.records.batch import accept
-from chronik.core.records.payload import KeyValue, build
-from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.connection import Connections
 from chronik.node.housekeeping import Housekeeping
-from chronik.node.machine_host import records_of
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, House
 
@@ -129,68 +123,6 @@ async def test_what_nobody_waits_for_is_synced_where_a_topic_limits_its_age(node
     await node.house.settle()
 
     assert [log.synced_offset for log in logs] == [1, 0]
-
-
-async def fill_compacted(node: FakeNode, batches: int = 4) -> Replica:
-    """A compacted topic with segments of one batch each, all of the same key."""
-    node.house.create("keyed", cleanup_policy="compact", segment_bytes="1048576", min_cleanable_dirty_ratio="0.01")
-    replica = node.replicas.leader("keyed", 0)
-    for number in range(batches):
-        value = bytes([number]) * 900_000
-        node.replicas.append(replica, build([KeyValue(b"key", value)], NOW_MS), 1)
-    await node.house.settle()
-    return replica
-
-
-@run
-async def test_a_compacted_topic_keeps_the_last_value_of_a_key(node: FakeNode) -> None:
-    replica = await fill_compacted(node)
-
-    await node.housekeeping.clean()
-
-    assert replica.offline is None
-    assert replica.log.size_bytes() < 2_000_000
-    # Of the closed segments the last value stays; the active one is not touched.
-    assert [(record.value or b"")[:1] for record in records_of(replica.log)] == [b"\x02", b"\x03"]
-    assert replica.log.end_offset == replica.high_watermark == 4
-
-
-@run
-async def test_a_default_alone_compacts_nothing_as_long_as_the_metadata_does_not_know_of_gaps(node: FakeNode) -> None:
-    replica = await fill_compacted(node)
-    replica.log.config = dataclasses.replace(replica.log.config, chronik_gaps=False)
-    before = replica.log.size_bytes()
-
-    await node.housekeeping.clean()
-
-    assert replica.log.size_bytes() == before
-
-
-@run
-async def test_what_compaction_replaced_is_never_read_from_the_file_that_took_its_place(node: FakeNode) -> None:
-    replica = await fill_compacted(node)
-    plan = replica.log.read(0, 4, 10_000_000, at_least_one=True)
-    assert plan is not None
-
-    await node.housekeeping.clean()
-    content = await node.replicas.wait_for_read(plan)
-
-    assert isinstance(content, Unread)
-    assert node.replicas.check_read(replica, plan, content) == Code.NONE
-    assert replica.offline is None
-
-
-@run
-async def test_compaction_whose_file_cannot_be_synced_leaves_everything_as_it_was(node: FakeNode) -> None:
-    replica = await fill_compacted(node)
-    before = [record.value for record in records_of(replica.log)]
-    node.house.files.failures["sync:.cleaned"] = OSError(errno.EIO, "Input/output error")
-
-    await node.housekeeping.clean()
-
-    assert [record.value for record in records_of(replica.log)] == before
-    assert replica.offline is None
-    assert node.house.files.paths(".cleaned") == []
 
 
 @run

@@ -111,6 +111,9 @@ class FakeCluster:
 
     ask_here = ask
 
+    async def wait_until_applied(self, timeout_ms: int) -> None:
+        """They are at once."""
+
     async def wait_until_caught_up(self, timeout_ms: int) -> bool:
         self.caught_up += 1
         if self._gate is not None:

@@ -19,20 +19,28 @@ def test_an_administrator_does_what_it_can_among_so_many_nodes() -> None:
 
 
 def test_every_kind_of_order_is_carried_out() -> None:
-    """In one world or another: while nodes are down, an order may take seconds."""
+    """In one world or another: each has time for some twenty orders, of kinds that chance chooses."""
     seeds = [seed for seed in range(100) if administrator.is_there(SimChance(seed, "world"), 0.3)]
     carried_out: set[str] = set()
-    while carried_out != set(administrator.KINDS):
-        world = World(seeds.pop(0), 6.0, 3, is_whole_story_kept=True, administrator_share=0.3)
-        working = world.populate
-        world.__dict__["populate"] = lambda working=working: [_eager(client) for client in working()]
+    for seed in seeds[:6]:
+        carried_out |= _carried_out(seed)
+        if carried_out == set(administrator.KINDS):
+            break
+
+    assert carried_out == set(administrator.KINDS)
+
+
+def _carried_out(seed: int) -> set[str]:
+    world = World(seed, 6.0, 3, is_whole_story_kept=True, administrator_share=0.3)
+    working = world.populate
+    world.__dict__["populate"] = lambda: [_eager(client) for client in working()]
 
         outcome = run_world(world)
 
-        assert outcome.broken is None, outcome.story
-        [ruler] = [client for client in world.clients if isinstance(client, Administrator)]
-        carried_out.update(ruler.counts)
-        assert any("world      is whole again" in line for line in outcome.story)
+    assert outcome.broken is None, outcome.story
+    assert any("world      is whole again" in line for line in outcome.story)
+    [ruler] = [client for client in world.clients if isinstance(client, Administrator)]
+    return set(ruler.counts)
 
 
 def _eager(client: Client) -> Client:

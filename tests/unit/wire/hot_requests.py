@@ -52,6 +52,8 @@ def fetch_request(version: int, request: FetchRequest) -> bytes:
             fields["current_leader_epoch"] = asked.leader_epoch
         if version >= 12:
             fields["last_fetched_epoch"] = asked.last_fetched_epoch
+        if version >= 18:
+            fields["high_watermark"] = asked.high_watermark
         topics.setdefault(asked.topic, []).append(kio.FetchPartition(**fields))
     fields = {
         "max_wait": datetime.timedelta(milliseconds=request.max_wait_ms),

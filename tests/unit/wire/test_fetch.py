@@ -34,6 +34,8 @@ def as_carried(version: int, request: FetchRequest) -> FetchRequest:
     """What is left of a request in a version that does not carry all of it."""
     lost_by_partition: dict[str, Any] = {}
     lost: dict[str, Any] = {}
+    if version < 18:
+        lost_by_partition["high_watermark"] = fetch.NOT_TOLD
     if version < 15:
         lost["replica_epoch"] = -1
     if version < 12:
@@ -56,7 +58,7 @@ def example(version: int) -> FetchRequest:
     partitions = [
         FetchPartition(first, 0, 100, 1_048_576, 5, 4, 17),
         FetchPartition(first, 3, 2**40, 1, -1),
-        FetchPartition(second, 2**31 - 1, 0, 2**31 - 1, 0, 0, 2**41),
+        FetchPartition(second, 2**31 - 1, 0, 2**31 - 1, 0, 0, 2**41, 2**42),
     ]
     forgotten = [(first, 9), (first, 10), (second, 0)]
     return FetchRequest(
@@ -86,7 +88,9 @@ numbers = st.integers(-(2**31), 2**31 - 1)
 @given(
     version=st.sampled_from(VERSIONS),
     limits=st.tuples(numbers, numbers, numbers, numbers, st.integers(-128, 127), numbers, numbers),
-    partitions=st.lists(st.tuples(st.integers(0, 1), numbers, offsets, numbers, numbers, numbers, offsets), max_size=6),
+    partitions=st.lists(
+        st.tuples(st.integers(0, 1), numbers, offsets, numbers, numbers, numbers, offsets, offsets), max_size=6
+    ),
     forgotten=st.lists(st.tuples(st.integers(0, 1), numbers), max_size=4),
     who=st.tuples(st.text(max_size=5), st.none() | st.text(max_size=200), offsets),
 )

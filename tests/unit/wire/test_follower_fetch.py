@@ -33,7 +33,7 @@ codes = st.sampled_from(Code)
 @given(
     limits=st.tuples(numbers, numbers, numbers, numbers, st.integers(-128, 127), numbers, numbers),
     partitions=st.lists(
-        st.tuples(st.sampled_from(IDS), numbers, offsets, numbers, numbers, numbers, offsets), max_size=6
+        st.tuples(st.sampled_from(IDS), numbers, offsets, numbers, numbers, numbers, offsets, offsets), max_size=6
     ),
     forgotten=st.lists(st.tuples(st.sampled_from(IDS), numbers), max_size=4),
     who=st.tuples(st.text(max_size=5), st.none() | st.text(max_size=200), offsets),

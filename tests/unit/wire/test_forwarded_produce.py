@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronik.core.errors import Code
+from chronik.core.errors import Code, RecordError
 from chronik.wire import forwarded_produce, produce
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import read_header, response_head
@@ -92,6 +92,12 @@ def test_an_answer_is_read_as_kio_writes_it(version: int, variant: str) -> None:
             assert part.append_time_ms == _milliseconds(partition.log_append_time)
             assert part.start_offset == (partition.log_start_offset if version >= 5 else -1)
             assert part.message == (partition.error_message if version >= 8 else None)
+            named = (
+                [(one.batch_index, one.batch_index_error_message) for one in partition.record_errors]
+                if version >= 8
+                else []
+            )
+            assert list(part.record_errors) == named
             if version >= 10:
                 current = partition.current_leader
                 assert part.leader == Leader(current.leader_id, current.leader_epoch)
@@ -112,6 +118,7 @@ part_answers = st.builds(
     offsets,
     st.none() | st.text(max_size=200),
     st.none() | st.builds(Leader, numbers, numbers),
+    st.lists(st.builds(RecordError, numbers, st.none() | st.text(max_size=200)), max_size=3).map(tuple),
 )
 some_endpoints = st.lists(
     st.builds(NodeEndpoint, numbers, st.text(max_size=200), numbers, st.none() | st.text(max_size=9)), max_size=3
@@ -132,7 +139,7 @@ def test_any_answer_is_read_as_a_leader_writes_it(
     if version < 10:
         lost["leader"] = None
     if version < 8:
-        lost["message"] = None
+        lost |= {"message": None, "record_errors": ()}
     if version < 5:
         lost["start_offset"] = -1
     assert answer.topics == [(topic, [part._replace(**lost) for part in of_topic]) for topic, of_topic in topics]
@@ -141,7 +148,9 @@ def test_any_answer_is_read_as_a_leader_writes_it(
 
 def an_answer(version: int) -> bytes:
     good = PartitionAnswer(0, 0, 1000, -1, 10)
-    bad = PartitionAnswer(1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, "zu groß", Leader(3, 4))
+    bad = PartitionAnswer(
+        1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, "zu groß", Leader(3, 4), (RecordError(7, "no key"),)
+    )
     frame = produce.encode(version, 9, [(topic_of(version, 0), [good, bad])], [NodeEndpoint(3, "host", 9092)])
     return frame[4:]
 

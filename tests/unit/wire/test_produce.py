@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronik.core.errors import Code
+from chronik.core.errors import Code, RecordError
 from chronik.wire import produce
 from chronik.wire.errors import Malformed
 from chronik.wire.leaders import Leader, NodeEndpoint
@@ -168,7 +168,8 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
     first, second = topics_of(version)
     good = PartitionAnswer(0, 0, 1000, -1, 10)
     timed = PartitionAnswer(1, 0, 2**40, 1_700_000_000_000, 0)
-    bad = PartitionAnswer(2, Code.MESSAGE_TOO_LARGE, -1, -1, -1, "zu groß")
+    named = (RecordError(0, "kein Schlüssel"), RecordError(2**31 - 1, None))
+    bad = PartitionAnswer(2, Code.INVALID_RECORD, -1, -1, -1, "zu groß", None, named)
 
     response = sent(version, [(first, [good, timed]), (second, [bad])])
 
@@ -184,7 +185,8 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
             if version >= 5:
                 assert partition.log_start_offset == answer.start_offset
             if version >= 8:
-                assert partition.record_errors == ()
+                errors = [(error.batch_index, error.batch_index_error_message) for error in partition.record_errors]
+                assert errors == list(answer.record_errors)
                 assert partition.error_message == answer.message
 
 

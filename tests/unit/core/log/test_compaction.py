@@ -223,6 +223,32 @@ def test_it_waits_until_enough_is_dirty_or_some_of_it_for_long() -> None:
     assert cleanable(log._segments, overdue, 40, 40, NOW_MS + 100) == []
 
 
+def test_the_dirtiness_of_a_log_is_the_share_that_was_not_compacted_yet() -> None:
+    log = filled_with(MemoryFiles(), 2, 40)
+    assert log.dirtiness(NOW_MS, 40) == 1.0
+    assert log.dirtiness(NOW_MS, 0) == 0.0
+    compact(log)
+    assert log.dirtiness(NOW_MS, 40) == 0.0
+    for number in range(40, 52):
+        put_pairs(log, [(b"key%d" % number, b"v" * 60)])
+    assert 0.0 < log.dirtiness(NOW_MS, log.end_offset) < 1.0
+
+
+def test_exactly_the_ratio_that_is_set_is_not_enough() -> None:
+    log = filled_with(MemoryFiles(), 2, 40)
+    assert cleanable(log._segments, TopicConfig(min_cleanable_dirty_ratio=1.0), 0, 40, NOW_MS + 100) == []
+
+
+def test_a_segment_of_a_compacted_topic_is_closed_when_its_records_may_wait_no_longer() -> None:
+    week, hour = 604_800_000, 3_600_000
+    assert TopicConfig(max_compaction_lag_ms=hour).roll_ms == week
+    assert TopicConfig(cleanup_policy=("compact",), max_compaction_lag_ms=hour).roll_ms == hour
+    log = open_log(MemoryFiles(), replace(COMPACT, segment_bytes=10_000, max_compaction_lag_ms=1000))
+    for time_ms in (NOW_MS, NOW_MS + 1000, NOW_MS + 1001):
+        put_pairs(log, [(b"k", b"v")], time_ms=time_ms)
+    assert [segment.base_offset for segment in log._segments] == [0, 2]
+
+
 def test_a_step_is_short_however_many_records_a_batch_has() -> None:
     log = open_log(MemoryFiles(), COMPACT)
     for _ in range(10):
