@@ -35,7 +35,7 @@ def _carried_out(seed: int) -> set[str]:
     working = world.populate
     world.__dict__["populate"] = lambda: [_eager(client) for client in working()]
 
-        outcome = run_world(world)
+    outcome = run_world(world)
 
     assert outcome.broken is None, outcome.story
     assert any("world      is whole again" in line for line in outcome.story)
