@@ -75,3 +75,12 @@ def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
     assert [(config.name, config.value, config.source) for config in shown] == [
         ("message.max.bytes", "5", Source.DYNAMIC_CLUSTER)
     ]
+
+
+def test_the_rate_of_a_throttle_is_shown_only_where_one_is_set_as_in_kafka() -> None:
+    name = "leader.replication.throttled.rate"
+    node = NodeConfig.from_settings({})
+
+    assert name not in {shown.name for shown in describe_node(node)}
+    (shown,) = (shown for shown in describe_node(node.with_dynamic({}, {name: "5"})) if shown.name == name)
+    assert (shown.value, shown.source, shown.is_read_only) == ("5", Source.DYNAMIC_BROKER, False)
