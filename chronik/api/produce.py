@@ -27,7 +27,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.log.admission import check_keys
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
-from chronik.core.records.batch import accept, read_producer_id
+from chronik.core.records.batch import NEGATIVE_FROM, PRODUCER_ID_AT, accept, read_producer_id
 from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
@@ -95,7 +95,9 @@ def _append(
         replica = _replica(request, topic, partition, desk)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
-        if read_producer_id(records) >= desk.metadata.image.next_producer_id:
+        # One byte says of most that they have no id: every batch of every producer comes by here.
+        may_have_id = len(records) > PRODUCER_ID_AT and records[PRODUCER_ID_AT] < NEGATIVE_FROM
+        if may_have_id and read_producer_id(records) >= desk.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
         if replica.log.config.is_compacted and not is_looked_through:
             looking = begin(check_keys(records, accept(records)))
