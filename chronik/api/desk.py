@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from chronik.core.raft.view import QuorumView
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
+    from chronik.core.replica.throttle import Throttle
     from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
@@ -297,6 +298,7 @@ class Desk:
     replicas: ReplicaDesk
     waiting: WaitingDesk
     sessions: FetchSessions
+    leader_throttle: Throttle  # of what followers that are not in sync are given
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)

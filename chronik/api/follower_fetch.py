@@ -4,7 +4,8 @@ A follower names its partitions once and then those that moved; its session know
 tell (`_news`), so a round costs what happened in it, however many partitions lie idle. Naming an offset is the
 follower's word that it has everything below. It is answered at once when there are records (synced here or not), a
 watermark or a log start that it has not been told, or an error; else it waits. When it has more to say meanwhile, its
-next request comes before the last is answered: that one then gets its empty answer.
+next request comes before the last is answered: that one then gets its empty answer. Records of a throttled partition
+that is not in sync there are held back while the throttle's rate is exceeded (`_held_back`); all else is told.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from chronik.core.ports import Outgoing, Unread
 from chronik.core.replica.divergence import Diverging, diverging
 from chronik.core.replica.in_sync import ANY_EPOCH
 from chronik.core.replica.replica import Replica
+from chronik.core.replica.throttle import room_for_follower
+from chronik.trace.metrics import LEADER
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
@@ -121,6 +124,8 @@ class FollowerSession:
         self._entries: dict[Key, _Entry] = {}
         self._keys: dict[Replica, Key] = {}
         self._news: dict[Key, None] = {}  # partitions that may have something to tell
+        self._held_back: dict[Key, None] = {}  # throttled ones whose records have to wait
+        self._throttle_timer: object | None = None  # set while there are any
         self._parked: _Parked | None = None
         self._deadline: object | None = None
         self._is_look_due = False
@@ -166,9 +171,13 @@ class FollowerSession:
             self._answer([])
         for key in list(self._entries):
             self._forget(key)
+        if self._throttle_timer is not None:
+            self._desk.waiting.cancel(self._throttle_timer)
+            self._throttle_timer = None
 
     def _forget(self, key: Key) -> None:
         self._news.pop(key, None)
+        self._held_back.pop(key, None)
         entry = self._entries.pop(key, None)
         if entry is not None and entry.replica is not None:
             self._keys.pop(entry.replica, None)
@@ -189,6 +198,21 @@ class FollowerSession:
 
     def _look_again(self) -> None:
         self._is_look_due = False
+        if self._parked is not None:
+            self._look()
+
+    def _hold_back(self, key: Key, now_ms: int) -> None:
+        """Its records wait until the throttle may let them go. What else there is to tell of it is told."""
+        self._held_back[key] = None
+        self._desk.metrics.throttled_waits[LEADER] += 1
+        if self._throttle_timer is None:
+            delay_ms = self._desk.leader_throttle.look_again_ms(now_ms)
+            self._throttle_timer = self._desk.waiting.after_ms(delay_ms, self._let_go_on)
+
+    def _let_go_on(self) -> None:
+        self._throttle_timer = None
+        self._news = {**self._held_back, **self._news}  # they have waited longest
+        self._held_back.clear()
         if self._parked is not None:
             self._look()
 
@@ -273,18 +297,12 @@ class FollowerSession:
             code = Code.NONE
             try:
                 replica = self._replica(key, entry)
-                asked = entry.asked
-                has_more = not entry.is_out and asked.fetch_offset < replica.log.end_offset
+                has_more = not entry.is_out and entry.asked.fetch_offset < replica.log.end_offset
                 if has_more and room <= 0 and not is_first:
                     continue  # first thing in the next answer
                 if not entry.is_out:
-                    given = replica.read_for_follower(
-                        asked.fetch_offset,
-                        asked.last_fetched_epoch,
-                        min(asked.max_bytes, room),
-                        at_least_one=is_first,
-                    )
-                    if given is None and has_more and not is_first:
+                    given, is_held_back = self._given(key, entry, replica, room, is_first=is_first)
+                    if given is None and has_more and not is_first and not is_held_back:
                         continue  # its next batch is larger than the room that is left
             except Refused as refusal:
                 code = refusal.code
@@ -300,6 +318,28 @@ class FollowerSession:
             else:
                 del self._news[key]
         return parts
+
+    def _given(
+        self, key: Key, entry: _Entry, replica: Replica, room: int, *, is_first: bool
+    ) -> tuple[Slice | Diverging | None, bool]:
+        """What a partition gives to an answer with this much room, and whether a throttle holds its records back."""
+        asked, throttle = entry.asked, self._desk.leader_throttle
+        position, room = (asked.fetch_offset, asked.last_fetched_epoch), min(asked.max_bytes, room)
+        if not throttle.covers(replica):
+            return replica.read_for_follower(*position, room, at_least_one=is_first), False
+        now_ms = self._desk.clock.monotonic_ms()
+        allowed = room_for_follower(throttle, replica, self._follower_id, now_ms)
+        if allowed < 0:
+            given = replica.read_for_follower(*position, 0, at_least_one=False)  # it may have to cut off its end
+            is_held_back = given is None and asked.fetch_offset < replica.log.end_offset
+            if is_held_back:
+                self._hold_back(key, now_ms)
+            return given, is_held_back
+        given = replica.read_for_follower(*position, min(room, allowed), at_least_one=is_first)
+        if isinstance(given, Slice):  # counted for those in sync too, as in Kafka: they use up what there is
+            throttle.record(given.length, now_ms)
+            self._desk.metrics.throttled_bytes[LEADER] += given.length
+        return given, False
 
     def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:
         return replica is not None and entry.told != (replica.high_watermark, replica.log.start_offset)

@@ -33,7 +33,7 @@ from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
-from chronik.core.records.batch import accept, read_header, read_producer_id
+from chronik.core.records.batch import NEGATIVE_FROM, PRODUCER_ID_AT, accept, read_header, read_producer_id
 from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
@@ -116,7 +116,9 @@ def _append(
                 answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
             )
             return
-        if read_producer_id(records) >= desk.metadata.image.next_producer_id:
+        # One byte says of most that they have no id: every batch of every producer comes by here.
+        may_have_id = len(records) > PRODUCER_ID_AT and records[PRODUCER_ID_AT] < NEGATIVE_FROM
+        if may_have_id and read_producer_id(records) >= desk.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
         config = replica.log.config
         if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):

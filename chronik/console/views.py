@@ -85,6 +85,8 @@ def reading(node: Node) -> Reading:
         appended_bytes=metrics.bytes_in,
         duplicate_batches=metrics.duplicate_batches,
         fetched_bytes=metrics.bytes_out,
+        throttled_bytes={(role,): count for role, count in metrics.throttled_bytes.items()},
+        throttled_waits={(role,): count for role, count in metrics.throttled_waits.items()},
         connections_open=len(connections.open),
         connections_max=connections.quotas.open_max,
         connections_accepted=connections.accepted_total,

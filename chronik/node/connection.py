@@ -244,25 +244,26 @@ class Connection(asyncio.BufferedProtocol):
         self.used_at = self._loop.time()
         self.received_bytes += nbytes
         try:
-            frames = [*self._inbox.filled(nbytes)]
+            frames = self._inbox.filled(nbytes)
         except Malformed as problem:
             self._hang_up(problem)
             return
         self._backlog.extend(frames)
         if self._is_on_probation and not self._may_prove_itself():
             return
-        is_node = self._peer.is_node
+        peer, memory = self._peer, self._all.memory
+        is_node = peer.is_node
         if not is_node:
-            self._take_memory(frames)
+            self._take_memory(frames, memory)
         self._work_off_backlog()
-        if self._peer.is_node != self._is_counted_as_node:
+        if peer.is_node != self._is_counted_as_node:
             self._is_counted_as_node = True
             self._is_on_probation = False
             self._all.quotas.is_node(self)
         elif self._is_on_probation and frames:
             self._all.quotas.refuse(self)
-        elif not is_node and self._all.memory.used_bytes >= self._all.memory.limit_bytes:
-            self._waits_for_memory = self._all.memory.has_to_wait(self)
+        elif not is_node and memory.used_bytes >= memory.limit_bytes:
+            self._waits_for_memory = memory.has_to_wait(self)
             self._adjust_reading()
 
     def _may_prove_itself(self) -> bool:
@@ -275,8 +276,7 @@ class Connection(asyncio.BufferedProtocol):
             return False
         return True
 
-    def _take_memory(self, frames: list[memoryview]) -> None:
-        memory = self._all.memory
+    def _take_memory(self, frames: list[memoryview], memory: RequestMemory) -> None:
         if frames:
             taken = sum(map(len, frames)) + REQUEST_OVERHEAD_BYTES * len(frames)
             self.under_way_bytes += taken
@@ -307,13 +307,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def _work_off_backlog(self) -> None:
         """Begin what may begin: not behind a request to be answered first, nor for a client that reads nothing."""
-        backlog = self._backlog
+        backlog, line, start = self._backlog, self._line, self._all.starter.start
         try:
-            while backlog and self._blocked_by is None and not self.is_slow:
+            # As `is_slow`, without a call for each request.
+            while backlog and self._blocked_by is None and not self._is_paused and self._held_bytes < HELD_BYTES:
                 frame = backlog.popleft()
                 slot = Slot(self, len(frame) + REQUEST_OVERHEAD_BYTES)
-                self._line.append(slot)
-                may_overlap = self._all.starter.start(frame, self._peer, slot)
+                line.append(slot)
+                may_overlap = start(frame, self._peer, slot)
                 if not may_overlap and not slot.is_filled:
                     self._blocked_by = slot
                 del frame  # or its memory would not be free for the next one
@@ -331,11 +332,15 @@ class Connection(asyncio.BufferedProtocol):
 
     def slot_filled(self, slot: Slot) -> None:
         """An answer is there: it and those behind it that only waited for it may leave."""
-        if self.under_way_bytes:
-            # Not more than was taken: from when it says that it is a node, nothing is.
-            given = min(slot.request_bytes, self.under_way_bytes)
-            self.under_way_bytes -= given
-            self._all.memory.give_back(given)
+        taken = self.under_way_bytes
+        if taken:
+            memory, given = self._all.memory, slot.request_bytes
+            if given > taken:
+                given = taken  # not more than was taken: from when it says that it is a node, nothing is
+            self.under_way_bytes = taken - given
+            memory.used_bytes -= given
+            if memory.line:
+                memory.given_back()
         line = self._line
         if line and (self._is_paused or line[0] is not slot):
             self._hold(slot)
@@ -377,8 +382,9 @@ class Connection(asyncio.BufferedProtocol):
         if not outbox or (self._is_paused and not (is_last and size < FLUSH_BYTES)):
             return
         self._outbox, self._outbox_bytes = [], 0
-        leaving, self._leaving_bytes = self._leaving_bytes, 0
-        self._let_go(leaving)
+        if self._leaving_bytes:
+            self._let_go(self._leaving_bytes)
+            self._leaving_bytes = 0
         if self._transport is None:
             return
         self.used_at = self._loop.time()
@@ -429,7 +435,11 @@ class Connection(asyncio.BufferedProtocol):
         if transport is None or transport.is_closing():
             return
         must_wait = (
-            self.is_slow or self._waits_for_memory or bool(self._backlog) or len(self._line) >= self._all.under_way_max
+            self._is_paused
+            or self._held_bytes >= HELD_BYTES
+            or self._waits_for_memory
+            or bool(self._backlog)
+            or len(self._line) >= self._all.under_way_max
         )
         if must_wait == transport.is_reading():
             if must_wait:

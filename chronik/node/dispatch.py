@@ -78,7 +78,8 @@ class Dispatch:
                 if self._forward(forwarding, module, frame, header, caller, answer):
                     return False
             elif header.api_key in DIRECT:
-                if self._start(module.start, frame, header, caller, answer):
+                begun = module.start(frame, header, caller, self._desk, answer)
+                if begun is not None and self._is_held_up(begun, answer):
                     return False
             else:
                 request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
@@ -130,7 +131,8 @@ class Dispatch:
         """Answer what may belong elsewhere. True when the next request has to wait for that."""
         if header.api_key in DIRECT:
             start = module.start if caller.is_node or header.api_key == PRODUCE else forwarding.fetch
-            return self._start(start, frame, header, caller, answer)
+            begun = start(frame, header, caller, self._desk, answer)
+            return begun is not None and self._is_held_up(begun, answer)
         request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
         if not caller.is_node:
             handling = forwarding.handle(module, request, frame, header, caller, self._desk)
@@ -142,16 +144,10 @@ class Dispatch:
             self._handle(module, request, header, caller, answer)
         return False
 
-    def _start(
-        self, start: Callable[..., Any], frame: memoryview, header: RequestHeader, caller: Caller, answer: Slot
-    ) -> bool:
-        """Begin what has its own way to its answer. True when the next request has to wait for that."""
-        begun = start(frame, header, caller, self._desk, answer)
-        if isinstance(begun, HeldUp):
-            answer.on_abandoned = begun.on_abandoned
-            return True
-        answer.on_abandoned = begun
-        return False
+    def _is_held_up(self, begun: Callable[[], None] | HeldUp, answer: Slot) -> bool:
+        """Whether the next request has to wait for the answer to what has begun."""
+        answer.on_abandoned = begun.on_abandoned if isinstance(begun, HeldUp) else begun
+        return isinstance(begun, HeldUp)
 
     def _handle(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot) -> None:
         try:

@@ -3,7 +3,8 @@
 A fetch names only the partitions that moved since the last one; the leader remembers the others (KIP-227), and answers
 as soon as it has records or a watermark for any of them. What it gives is appended and synced before the next fetch
 says so, by naming the new offset: so the offset a follower asks from is what it has safely. Two fetches may be under
-way when there is news for the leader: the second makes it answer the first at once.
+way when there is news for the leader: the second makes it answer the first at once. A throttled partition that is not
+in sync is not named while the throttle's rate is exceeded, so the leader gives nothing for it.
 """
 
 from __future__ import annotations
@@ -21,11 +22,12 @@ from chronik.core.ports import Clock
 from chronik.core.replica.divergence import Diverging
 from chronik.core.replica.follower import Append, AskAgain, BeginAnew, Cut, Told, position_of, step
 from chronik.core.replica.replica import NO_LEADER, Replica
+from chronik.core.replica.throttle import Throttle, room_to_follow
 from chronik.node.deadlines import Deadlines
 from chronik.node.peers import Peers, Unreachable
 from chronik.node.replicas import Replicas
 from chronik.node.stored_starts import StoredStarts
-from chronik.trace.metrics import Metrics
+from chronik.trace.metrics import FOLLOWER, Metrics
 from chronik.wire import follower_fetch as wire
 from chronik.wire.errors import Malformed
 from chronik.wire.fetch import FetchPartition, FetchRequest
@@ -66,6 +68,7 @@ class Fetchers:
         *,
         node_id: int,
         broker_epoch: Callable[[], int],
+        throttle: Throttle,
     ) -> None:
         self.peers = peers
         self.replicas = replicas
@@ -75,6 +78,7 @@ class Fetchers:
         self.config = config
         self.node_id = node_id
         self.broker_epoch = broker_epoch
+        self.throttle = throttle
         self._streams: dict[int, _Stream] = {}  # by the node that leads
         self._stream_of: dict[Replica, _Stream] = {}
         self._is_started = False
@@ -139,6 +143,8 @@ class _Stream:
         self._in_session: dict[Key, _Asked] = {}
         self._to_name: dict[Key, None] = {}  # new, or further than the leader knows
         self._to_forget: dict[Key, None] = {}
+        self._held_back: dict[Key, None] = {}  # throttled: named when the rate allows
+        self._caught_up: set[Key] = set()  # has all below the watermark, by the leader's last word
         self._unsynced: dict[Key, Replica] = {}  # appended, and not safe yet
         self._session_id = NO_SESSION
         self._epoch = FIRST_EPOCH
@@ -168,6 +174,8 @@ class _Stream:
         key = (replica.topic_id, replica.partition)
         self._followed.pop(key, None)
         self._to_name.pop(key, None)
+        self._held_back.pop(key, None)
+        self._caught_up.discard(key)
         self._stop_waiting(key)
         if self._in_session.pop(key, None) is not None:
             self._to_forget[key] = None
@@ -241,7 +249,7 @@ class _Stream:
                 return
         self._asked_total += 1
         partitions: list[FetchPartition] = []
-        for key in self._to_name:
+        for key, max_bytes in self._named_now():
             replica = self._followed[key]
             fetch_offset, last_epoch = position_of(replica.log)
             self._in_session[key] = _Asked(fetch_offset, replica.leader_epoch, self._asked_total)
@@ -249,7 +257,7 @@ class _Stream:
                 FetchPartition(
                     *key,
                     fetch_offset,
-                    config.replica_fetch_max_bytes,
+                    max_bytes,
                     replica.leader_epoch,
                     last_epoch,
                     self._all.starts.of(replica),
@@ -277,6 +285,42 @@ class _Stream:
             self._epoch = 1 if self._epoch == LAST_EPOCH else self._epoch + 1
         self._under_way.append((self._asked_total, answer))
         answer.add_done_callback(lambda _: self._wake.set())
+
+    def _named_now(self) -> list[tuple[Key, int]]:
+        """The partitions to name, and how many bytes to ask of each. Others are held back."""
+        throttle, max_bytes = self._all.throttle, self._all.config.replica_fetch_max_bytes
+        named: list[tuple[Key, int]] = []
+        asked_bytes, now_ms = 0, -1
+        for key in self._to_name:
+            replica = self._followed[key]
+            if not throttle.covers(replica):
+                named.append((key, max_bytes))
+                continue
+            now_ms = self._all.clock.monotonic_ms() if now_ms < 0 else now_ms
+            is_in_sync = key in self._caught_up or self._is_in_sync(replica)
+            room = room_to_follow(throttle, replica, is_in_sync=is_in_sync, now_ms=now_ms) - asked_bytes
+            if room < 0 or (room == 0 and asked_bytes):
+                self._hold_back(key, now_ms)
+                continue
+            named.append((key, min(max_bytes, max(room, 1))))
+            asked_bytes += 0 if is_in_sync else named[-1][1]
+        return named
+
+    def _is_in_sync(self, replica: Replica) -> bool:
+        placed = self._all.replicas.placed(replica)
+        return placed is not None and self._all.node_id in placed.in_sync
+
+    def _hold_back(self, key: Key, now_ms: int) -> None:
+        self._all.metrics.throttled_waits[FOLLOWER] += 1
+        if not self._held_back:
+            self._all.deadlines.after_ms(self._all.throttle.look_again_ms(now_ms), self._let_go_on)
+        self._held_back[key] = None
+
+    def _let_go_on(self) -> None:
+        due = {key: None for key in self._held_back if key not in self._unsynced}
+        self._to_name = {**due, **self._to_name}  # they have waited longest
+        self._held_back.clear()
+        self._wake.set()
 
     def _answered(self, request: int, answer: asyncio.Future[memoryview]) -> None:
         try:
@@ -316,6 +360,7 @@ class _Stream:
         self._in_session.clear()
         self._to_forget.clear()
         self._to_name.clear()
+        self._held_back.clear()
         for key, replica in list(self._followed.items()):
             if key not in self._unsynced:
                 # Of what is left out for a while some may not be synced: the disk became full between two batches.
@@ -354,7 +399,7 @@ class _Stream:
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
                     start_before = replica.log.start_offset
-                    self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+                    self._told(key, replica, part)
                     if replica.log.start_offset != start_before:
                         self.join_again(replica)  # somebody may wait until records are gone here too
         has_cut = not cuts or self._all.replicas.cut(cuts)
@@ -368,8 +413,19 @@ class _Stream:
         if not self._all.replicas.append_as_follower(replica, part.records, part.tombstone_horizon):
             self._delay(key, LATER_MS)
             return
-        self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+        throttle = self._all.throttle
+        if throttle.covers(replica):
+            throttle.record(len(part.records), self._all.clock.monotonic_ms())
+            self._all.metrics.throttled_bytes[FOLLOWER] += len(part.records)
+        self._told(key, replica, part)
         self.join_again(replica)
+
+    def _told(self, key: Key, replica: Replica, part: FetchedPartition) -> None:
+        self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+        if part.high_watermark <= replica.log.end_offset:
+            self._caught_up.add(key)
+        else:
+            self._caught_up.discard(key)
 
     def join_again(self, replica: Replica) -> None:
         """Its log ends elsewhere now: name it in the next fetch, when that is safe."""

@@ -21,6 +21,7 @@ from chronik.core.machines.metadata.records import RemoveTopicRecord
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.core.raft.quorum_replica import QuorumReplica
+from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import TopicPartition
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.cleaner import Cleaner
@@ -182,6 +183,7 @@ class Node:
             config,
             node_id=config.node_id,
             broker_epoch=broker_epoch,
+            throttle=follower_throttle(lambda: self.image.node_config),
         )
         self._in_sync_upkeep = InSyncUpkeep(
             self.image,
@@ -261,6 +263,7 @@ class Node:
             sessions=self.sessions,
             metrics=self.metrics,
             trace=self.trace,
+            leader_throttle=leader_throttle(lambda: self.image.node_config),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,

@@ -22,7 +22,7 @@ from chronik.core.types import Buffer
 from chronik.node.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_response, encode_request
-from chronik.wire.errors import Malformed
+from chronik.wire.errors import ImpossibleSize, Malformed
 from chronik.wire.framing import SHARED_BYTES, Inbox
 from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE, node_name
 
@@ -96,13 +96,21 @@ class _Wire(asyncio.BufferedProtocol):
         return self._inbox.space()
 
     def buffer_updated(self, nbytes: int) -> None:
+        nonsense: ImpossibleSize | None = None
         try:
-            for frame in self._inbox.filled(nbytes):
+            frames = self._inbox.filled(nbytes)
+        except ImpossibleSize as problem:
+            nonsense, frames = problem, problem.frames
+        try:
+            for frame in frames:
                 assert self._link is not None  # a connection that was let go of is not read from
                 self._link.answered(frame)
         except Malformed as problem:
             if self._link is not None:
                 self._link.lost(f"it answered nonsense: {problem}")
+            return
+        if nonsense is not None and self._link is not None:
+            self._link.lost(f"it answered nonsense: {nonsense}")
 
     def let_go(self, *, is_flushed: bool) -> None:
         """Nothing is heard of this connection any more; what was written still leaves if it is to be flushed."""

@@ -63,7 +63,6 @@ class RequestMemory:
     __slots__ = (
         "_excess_bytes",
         "_given_at",
-        "_line",
         "_pace",
         "_readers",
         "_seen",
@@ -72,6 +71,7 @@ class RequestMemory:
         "_turn",
         "given_up_total",
         "limit_bytes",
+        "line",
         "paused_total",
         "unfinished_bytes",
         "used_bytes",
@@ -92,7 +92,7 @@ class RequestMemory:
         self.unfinished_bytes = 0  # of these, those of requests that are not whole
         self.paused_total = 0
         self.given_up_total = 0
-        self._line: dict[Reader, None] = {}
+        self.line: dict[Reader, None] = {}  # connections that wait, the first to wait in front
         self._turn: Reader | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._given_at = 0.0  # when something was last given back while others waited
@@ -101,7 +101,7 @@ class RequestMemory:
 
     @property
     def waiting(self) -> int:
-        return len(self._line)
+        return len(self.line)
 
     def has_to_wait(self, reader: Reader) -> bool:
         """Called when too much is taken: whether this connection is to be read no further for now."""
@@ -111,29 +111,27 @@ class RequestMemory:
             self._turn = None
         if not reader.is_unfinished and self.used_bytes - self.unfinished_bytes < self.limit_bytes:
             return False  # what takes it all is halves of others; small requests go on meanwhile
-        if reader not in self._line:
-            self._line[reader] = None
+        if reader not in self.line:
+            self.line[reader] = None
             self.paused_total += 1
-        while self.used_bytes > self.limit_bytes + self._excess_bytes and self._line:
-            self._give_up([next(reversed(self._line))], "it came last")
+        while self.used_bytes > self.limit_bytes + self._excess_bytes and self.line:
+            self._give_up([next(reversed(self.line))], "it came last")
         self._pass_on()
         self._watch()
-        return reader in self._line
+        return reader in self.line
 
-    def give_back(self, count: int) -> None:
-        """A request was answered."""
-        self.used_bytes -= count
-        if self._line:
-            self._given_at = asyncio.get_running_loop().time()
-            self._pass_on()
+    def given_back(self) -> None:
+        """A request was answered, and what it held was taken off `used_bytes`. Called only while others wait."""
+        self._given_at = asyncio.get_running_loop().time()
+        self._pass_on()
 
     def left(self, reader: Reader) -> None:
         """The connection has ended, and what it held was given back."""
-        self._line.pop(reader, None)
+        self.line.pop(reader, None)
         self._seen.pop(reader, None)
         if reader is self._turn:
             self._turn = None
-        if self._line:
+        if self.line:
             self._pass_on()
 
     def _pass_on(self) -> None:
@@ -141,22 +139,22 @@ class RequestMemory:
         room_bytes = self.limit_bytes - self.used_bytes
         if self._turn is not None and not self._turn.is_unfinished:
             self._turn = None
-        while self._line and room_bytes > 0:
+        while self.line and room_bytes > 0:
             room_bytes -= SHARED_BYTES
             self._first().read_on()
-        if self._line and self._turn is None and self.used_bytes - self.unfinished_bytes < self.limit_bytes:
+        if self.line and self._turn is None and self.used_bytes - self.unfinished_bytes < self.limit_bytes:
             self._turn = self._first()
             self._turn.read_on()
 
     def _first(self) -> Reader:
-        reader = next(iter(self._line))
-        del self._line[reader]
+        reader = next(iter(self.line))
+        del self.line[reader]
         return reader
 
     # --- while a request waits
 
     def _watch(self) -> None:
-        if self._timer is None and self._line:
+        if self._timer is None and self.line:
             loop = asyncio.get_running_loop()
             self._given_at = self._seen_at = loop.time()
             self._seen.clear()
@@ -164,7 +162,7 @@ class RequestMemory:
 
     def _tick(self) -> None:
         self._timer = None
-        if not self._line:
+        if not self.line:
             self._seen.clear()
             return
         loop = asyncio.get_running_loop()
@@ -183,7 +181,7 @@ class RequestMemory:
         seen, self._seen = self._seen, {}
         stalled: list[Reader] = []
         for reader in self._readers():
-            if not reader.is_unfinished or reader in self._line or now - reader.read_on_at < self._pace.stalled_s:
+            if not reader.is_unfinished or reader in self.line or now - reader.read_on_at < self._pace.stalled_s:
                 continue
             if reader in seen and reader.received_bytes - seen[reader] < STALLED_BYTES:
                 stalled.append(reader)

@@ -118,9 +118,12 @@ class Waiting:
                 steps.moved(replica)
             if replica in steps.batches.awaited:
                 steps.batches.released(replica)
-        self._release(self._for_leader, replica, replica.safe_end)
-        self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
-        self._wake_readers(replica)
+        if replica in self._for_leader:
+            self._release(self._for_leader, replica, replica.safe_end)
+        if replica in self._for_all:
+            self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
+        if replica in self._readers:
+            self._wake_readers(replica)
         if replica in self._watchers:
             self.appended(replica)
 

@@ -59,6 +59,18 @@ FAMILIES = (
         "Batches of idempotent producers that were in the log already: answered, not appended.",
     ),
     _counter("chronik_fetched_bytes_total", "fetched_bytes", "Bytes of record batches given to consumers."),
+    _counter(
+        "chronik_throttled_bytes_total",
+        "throttled_bytes",
+        "Bytes of throttled replicas that this node gave as a leader, or fetched as a follower.",
+        "role",
+    ),
+    _counter(
+        "chronik_throttled_waits_total",
+        "throttled_waits",
+        "Times that a throttled replica was held back because its throttle's rate was exceeded.",
+        "role",
+    ),
     _gauge("chronik_connections", "connections_open", "Client connections open now."),
     _gauge(
         "chronik_connections_max",

@@ -5,11 +5,23 @@ from __future__ import annotations
 from chronik.core.errors import Code
 from chronik.wire.versions import EVERY_API
 
+LEADER, FOLLOWER = "leader", "follower"
+
 
 class Metrics:
     """What this process has done since it started. No number ever goes back."""
 
-    __slots__ = ("bytes_in", "bytes_out", "duplicate_batches", "faults", "produced_batches", "refusals", "requests")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "duplicate_batches",
+        "faults",
+        "produced_batches",
+        "refusals",
+        "requests",
+        "throttled_bytes",
+        "throttled_waits",
+    )
 
     def __init__(self) -> None:
         self.requests: dict[int, int] = dict.fromkeys(EVERY_API, 0)
@@ -19,6 +31,9 @@ class Metrics:
         self.duplicate_batches = 0  # retries of what was in the log already
         self.bytes_in = 0
         self.bytes_out = 0
+        # By what this node was to the replica, LEADER or FOLLOWER.
+        self.throttled_bytes = {LEADER: 0, FOLLOWER: 0}  # given to, or fetched for, throttled replicas
+        self.throttled_waits = {LEADER: 0, FOLLOWER: 0}  # times that such a replica was held back
 
     def refused(self, api_key: int, code: Code) -> None:
         """A request, or one partition of a produce or fetch, got this code instead of what it asked for."""

@@ -59,6 +59,8 @@ class Reading:
     appended_bytes: int
     duplicate_batches: int
     fetched_bytes: int
+    throttled_bytes: ByLabels  # by role
+    throttled_waits: ByLabels  # by role
     connections_open: int
     connections_max: int
     connections_accepted: int

@@ -7,11 +7,10 @@ of its own and is read into place. What it gives out is writable, so the log can
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from chronik.core.types import Buffer
-from chronik.wire.errors import Malformed
+from chronik.wire.errors import ImpossibleSize, Malformed
 from chronik.wire.reader import skip_tags
 from chronik.wire.spares import SPARE_BYTES, Spares
 from chronik.wire.versions import API_VERSIONS, APIS
@@ -123,8 +122,8 @@ class Inbox:
             return memoryview(self._scratch)[len(rest) :]
         return memoryview(self._scratch)
 
-    def filled(self, count: int) -> Iterator[memoryview]:
-        """`count` bytes have come in: the requests that are whole now. Raises Malformed for an impossible size."""
+    def filled(self, count: int) -> list[memoryview]:
+        """`count` bytes have come in: the requests that are whole now. Raises ImpossibleSize."""
         if self._large is not None:
             self._large_filled += count
             if self._large_filled == self._large_size:
@@ -133,35 +132,37 @@ class Inbox:
                 spares.give(memory)
                 frame = memoryview(memory)[: self._large_size]
                 del memory  # a view is all that keeps it from being used again
-                yield frame
-            elif self._large_filled == len(self._large):
+                return [frame]
+            if self._large_filled == len(self._large):
                 growth = LARGE_GROWTH if self._large_filled < SPARE_BYTES else HUGE_GROWTH
                 self._large = self._begun(self._large, self._large_filled * growth)
                 self.unfinished_bytes = len(self._large)
-            return
-        yield from self._take_small(len(self._rest) + count)
+            return []
+        return self._take_small(len(self._rest) + count)
 
-    def _take_small(self, end: int) -> Iterator[memoryview]:
-        scratch = self._scratch
-        position = 0
+    def _take_small(self, end: int) -> list[memoryview]:
+        scratch, position = self._scratch, 0
+        frames: list[memoryview] = []
         while end - position >= SIZE_BYTES:
             (size,) = _SIZE.unpack_from(scratch, position)
             if size < 0 or size > self._frame_bytes_max:
-                raise Malformed(f"a frame of {size} bytes; the limit ({self._limit_name}) is {self._frame_bytes_max}")
+                limit = f"the limit ({self._limit_name}) is {self._frame_bytes_max}"
+                raise ImpossibleSize(f"a frame of {size} bytes; {limit}", frames)
             start = position + SIZE_BYTES
             if end - start < size:
                 if size > SHARED_BYTES - SIZE_BYTES and end - start >= LARGE_FROM_BYTES:
                     self._large_size, self._large_filled = size, end - start
                     self._large = self._begun(memoryview(scratch)[start:end], LARGE_BYTES)
                     self.unfinished_bytes, self._rest = len(self._large), b""
-                    return
+                    return frames
                 break
             # A copy, because the scratch buffer is written over while a batch of this request may still be waiting.
-            yield memoryview(bytearray(scratch[start : start + size]))
+            frames.append(memoryview(bytearray(scratch[start : start + size])))
             position = start + size
         if position != end or self._rest:
             self._rest = bytes(scratch[position:end])
             self.unfinished_bytes = end - position
+        return frames
 
     def _begun(self, so_far: Buffer, room_bytes: int) -> bytearray:
         """Memory for a large request, with what has come of it."""

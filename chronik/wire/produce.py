@@ -28,6 +28,7 @@ TOPIC_IDS_FROM = 13
 LEADER_TAG = ENDPOINTS_TAG = 0
 
 _INT16 = struct.Struct(">h")
+_HEAD = struct.Struct(">ii")  # size, which comes last, and correlation id
 _INT32 = struct.Struct(">i")
 _ACKS_TIMEOUT = struct.Struct(">hi")
 _PARTITION = struct.Struct(">ihqq")
@@ -182,10 +183,10 @@ def encode(
     endpoints: Sequence[NodeEndpoint] = (),
 ) -> bytes:
     """The frame of the answer. `endpoints` are those of the leaders that are named in it."""
-    out = bytearray(4)
-    out += response_head(0, version, correlation_id)
     flexible = version >= FLEXIBLE_FROM
+    out = bytearray(_HEAD.pack(0, correlation_id))  # as `response_head`, without asking the table for each answer
     if flexible:
+        out.append(0)
         write_uvarint(out, len(topics) + 1)
     else:
         out += _INT32.pack(len(topics))

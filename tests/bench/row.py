@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from tests.bench.client_link import Client
@@ -114,16 +115,28 @@ class Case:
     """Whether it uses a tool of the peer: it is left out where there is no peer."""
     rounds_max: int | None = None
     """A case that takes many minutes is not measured in every round."""
+    is_ours_only: bool = False
+    """Whether the peer cannot be measured by it."""
 
     def is_in_round(self, number: int) -> bool:
         return self.rounds_max is None or number <= self.rounds_max
 
 
 def one_line(
-    name: str, measure: Callable[[Bench], Samples], *, is_quick: bool = True, rounds_max: int | None = None
+    name: str,
+    measure: Callable[[Bench], Samples],
+    *,
+    is_quick: bool = True,
+    rounds_max: int | None = None,
+    is_ours_only: bool = False,
 ) -> Case:
     """A case that makes one line of the table, of its own name."""
-    return Case(name, lambda bench: {name: measure(bench)}, is_quick, rounds_max=rounds_max)
+    lines = partial(_line, name, measure)
+    return Case(name, lines, is_quick, rounds_max=rounds_max, is_ours_only=is_ours_only)
+
+
+def _line(name: str, measure: Callable[[Bench], Samples], bench: Bench) -> Lines:
+    return {name: measure(bench)}
 
 
 @dataclass(frozen=True)

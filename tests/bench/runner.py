@@ -67,7 +67,7 @@ def steps_of(rows: Sequence[Row], systems: Sequence[System], scale: Scale, round
         and (has_peer or not case.is_of_peer)
         and case.is_in_round(round_number)
         for system in order
-        if system.name == OURS or any(row.has_peer for row in rows_with(case, rows))
+        if system.name == OURS or (not case.is_ours_only and any(row.has_peer for row in rows_with(case, rows)))
     ]
 
 

@@ -17,11 +17,11 @@ from rich.console import Console
 
 from tests.bench import report, results
 from tests.bench.__main__ import main
-from tests.bench.fakes import an_empty_result
+from tests.bench.fakes import FakeSystem, an_empty_result
 from tests.bench.results import Measured, Result
 from tests.bench.row import Bench, Case, Figure, Row, at_least, at_most
 from tests.bench.rows import ROWS
-from tests.bench.runner import Gathering, count_of_steps, run
+from tests.bench.runner import Gathering, count_of_steps, run, steps_of
 from tests.bench.scale import TINY
 from tests.bench.systems.chronik import Chronik
 from tests.bench.systems.system import ServerFailed
@@ -76,6 +76,19 @@ def test_rounds_are_interleaved_and_a_case_that_fails_is_told_and_the_others_go_
     assert asked == ["fine", "broken", "fine", "broken"]
     assert [each.values for each in result.measured] == [[1.0, 3.0]]
     assert result.failures == [f"round {number}, row, broken, chronik: it did not start" for number in (1, 2)]
+
+
+def test_a_case_that_the_peer_cannot_be_measured_by_is_for_us_alone() -> None:
+    both, ours = (Case(name, lambda bench: {}, is_ours_only=name == "ours") for name in ("both", "ours"))
+    row = Row("row", "a row", (Figure("speed", "x"),), (both, ours), code="B99")
+
+    steps = steps_of([row], [FakeSystem("chronik"), FakeSystem("kafka")], TINY)
+
+    assert [(case.name, system.name) for case, system in steps] == [
+        ("both", "chronik"),
+        ("both", "kafka"),
+        ("ours", "chronik"),
+    ]
 
 
 def test_a_long_case_is_not_in_every_round(tmp_path: Path) -> None:

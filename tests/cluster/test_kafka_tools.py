@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 from pathlib import Path
@@ -123,6 +124,63 @@ def test_kafka_reassign_partitions_moves_replicas_and_their_records(
     assert log_on_disk(cluster.nodes[3].data_dir, topic, 0) == log_on_disk(cluster.nodes[2].data_dir, topic, 0)
     assert list(consume_all(cluster.nodes[3].bootstrap, topic, 1).values()) == values
     wait_until(lambda: log_on_disk(cluster.nodes[1].data_dir, topic, 0) == b"", "node 1 has given its copy up")
+
+
+RATE = 50_000  # bytes a second
+BATCH_BYTES = 10_000
+MOVED_BYTES = 4_000_000  # more than a minute at that rate
+
+
+@pytest.mark.timeout(400)
+def test_kafka_reassign_partitions_keeps_to_its_throttle_until_it_is_raised_and_takes_it_back(
+    cluster: RunningCluster, tool: Tool, tmp_path: Path
+) -> None:
+    topic = new_name()
+    tool("kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2,1:2")
+    values = [os.urandom(BATCH_BYTES) for _ in range(MOVED_BYTES // BATCH_BYTES)]
+    send(cluster.bootstrap, topic, *values)
+    first, second = (plan_for(tmp_path, topic, partition, [3, 2]) for partition in (0, 1))
+
+    def copied() -> int:
+        return len(log_on_disk(cluster.nodes[3].data_dir, topic, 0))
+
+    began = time.monotonic()
+    executed(tool, first, "--throttle", str(RATE))
+
+    # What there is, is never more than the rate allows for the time that has passed; and it becomes more. (A second of
+    # the rate may go at once, and the batch that crosses the line goes too.)
+    has_begun = 0
+    while has_begun < 4 * RATE:
+        has_begun, seconds = copied(), time.monotonic() - began
+        assert has_begun <= 1.15 * RATE * (seconds + 1) + 2 * BATCH_BYTES, f"{has_begun} bytes in {seconds:.1f} s"
+        assert seconds < 120, f"only {has_begun} bytes in {seconds:.1f} s"
+        time.sleep(0.1)
+    assert "throttled.rate" in tool("kafka-configs", "--entity-type", "brokers", "--describe")
+    described = tool("kafka-configs", "--entity-type", "topics", "--entity-name", topic, "--describe")
+    assert "follower.replication.throttled.replicas=0:3 " in described
+    assert "leader.replication.throttled.replicas=0:1,0:2 " in described
+
+    executed(tool, second, "--additional", "--throttle", str(100 * RATE))
+    for plan in (first, second):
+        deadline = time.monotonic() + 120
+        while "is completed" not in (printed := verified(tool, plan)):
+            assert time.monotonic() < deadline, printed
+
+    assert log_on_disk(cluster.nodes[3].data_dir, topic, 0) == log_on_disk(cluster.nodes[2].data_dir, topic, 0)
+    assert list(consume_all(cluster.nodes[3].bootstrap, topic, 2).values()) == values
+    assert "throttled" not in tool("kafka-configs", "--entity-type", "brokers", "--describe")
+    assert "throttled" not in tool("kafka-configs", "--entity-type", "topics", "--entity-name", topic, "--describe")
+
+
+def plan_for(folder: Path, topic: str, partition: int, replicas: list[int]) -> Path:
+    plan = folder / f"plan-{partition}.json"
+    moved = [{"topic": topic, "partition": partition, "replicas": replicas}]
+    plan.write_text(json.dumps({"version": 1, "partitions": moved}))
+    return plan
+
+
+def executed(tool: Tool, plan: Path, *options: str) -> str:
+    return tool("kafka-reassign-partitions", "--reassignment-json-file", str(plan), "--execute", *options)
 
 
 def verified(tool: Tool, plan: Path) -> str:

@@ -12,6 +12,8 @@ from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
 
 OURS = "chronik."
+# Kafka knows these only while they are altered, and shows them only then.
+SHOWN_WHEN_SET = frozenset(("follower.replication.throttled.rate", "leader.replication.throttled.rate"))
 
 
 class ShownSynonym(NamedTuple):
@@ -65,6 +67,8 @@ def describe_node(node: NodeConfig) -> list[ShownConfig]:
     """Every setting of a node, by name."""
     shown: list[ShownConfig] = []
     for known in NODE_SETTINGS.values():
+        if known.name in SHOWN_WHEN_SET and getattr(node, known.attribute) == known.default:
+            continue
         value = known.show(getattr(node, known.attribute))
         shown.append(_shown(known, value, _chain(node, (known.name,)), is_read_only=not known.is_dynamic))
     altered = {name for layer in (node.own, node.cluster_wide) for name in layer if name in WITHOUT_EFFECT}

@@ -124,6 +124,20 @@ class NodeConfig:
     replica_fetch_response_max_bytes: int = setting(
         INT, 10 * 1024**2, "Bytes a follower asks of all partitions together.", at_least(1)
     )
+    leader_replication_throttled_rate: int = setting(
+        LONG, LONG_MAX,
+        "Bytes a second that this node gives as a leader to throttled replicas that are not in sync.",
+        at_least(0), dynamic=True,
+    )  # fmt: skip
+    follower_replication_throttled_rate: int = setting(
+        LONG, LONG_MAX,
+        "Bytes a second that this node fetches as a follower for throttled replicas that are not in sync.",
+        at_least(0), dynamic=True,
+    )  # fmt: skip
+    replication_quota_window_num: int = setting(
+        INT, 11, "Windows that the rates of throttled replicas are measured over.", at_least(1)
+    )
+    replication_quota_window_size_seconds: int = setting(INT, 1, "The length of one of those windows.", at_least(1))
     replica_selector_class: str | None = setting(
         STRING,
         None,

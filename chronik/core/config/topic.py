@@ -27,6 +27,7 @@ from chronik.core.config.definitions import (
     setting,
     settings_of,
 )
+from chronik.core.config.throttled import THROTTLED_REPLICAS
 
 if TYPE_CHECKING:
     from chronik.core.config.node import NodeConfig
@@ -93,9 +94,17 @@ class TopicConfig:
         LONG, LONG_MAX, "Sync to disk after this time (without durability=sync).",
         at_least(0), synonyms=_named("log.flush.interval.ms", "log.flush.scheduler.interval.ms"),
     )  # fmt: skip
+    follower_replication_throttled_replicas: tuple[str, ...] = setting(
+        LIST, (), "Replicas that follower.replication.throttled.rate holds for, as PARTITION:BROKER,...; * for all.",
+        THROTTLED_REPLICAS,
+    )  # fmt: skip
     index_interval_bytes: int = setting(
         INT, 4096, "Bytes of log between two entries of the offset index.",
         at_least(0), synonyms=_named("log.index.interval.bytes"),
+    )  # fmt: skip
+    leader_replication_throttled_replicas: tuple[str, ...] = setting(
+        LIST, (), "Replicas that leader.replication.throttled.rate holds for, as PARTITION:BROKER,...; * for all.",
+        THROTTLED_REPLICAS,
     )  # fmt: skip
     local_retention_bytes: int = setting(
         LONG, -2, "Bytes that stay here of a log with a remote tier. Without effect: there is no remote tier.",

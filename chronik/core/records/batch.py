@@ -25,6 +25,7 @@ from chronik.core.types import Buffer
 HEADER_BYTES = 61
 LENGTH_FIELD_END = 12  # 'length' counts what follows it
 CRC_START = 21
+PRODUCER_ID_AT = 43
 MAGIC = 2
 
 COMPRESSION_MASK = 0x07
@@ -32,6 +33,8 @@ TIMESTAMP_TYPE_BIT = 0x08
 TRANSACTIONAL_BIT = 0x10
 CONTROL_BIT = 0x20
 DELETE_HORIZON_BIT = 0x40
+
+NEGATIVE_FROM = 0x80  # the first byte of a negative number
 
 COMPRESSION_NAMES = ("none", "gzip", "snappy", "lz4", "zstd")
 
@@ -108,7 +111,7 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 def read_producer_id(batch: Buffer) -> int:
     """The producer id; -1 (none) where there are not even so many bytes."""
-    return _INT64.unpack_from(batch, 43)[0] if len(batch) >= HEADER_BYTES else -1
+    return _INT64.unpack_from(batch, PRODUCER_ID_AT)[0] if len(batch) >= HEADER_BYTES else -1
 
 
 def read_size(buffer: Buffer, position: int = 0) -> tuple[int, int]:
@@ -138,9 +141,10 @@ def accept(records: Buffer) -> BatchHeader:
         raise Refused(Code.CORRUPT_MESSAGE, "the checksum (crc-32c) does not hold")
     if header.record_count < 1 or header.last_offset_delta != header.record_count - 1:
         raise Refused(Code.INVALID_RECORD, "record count and offsets of the batch do not agree")
-    if header.compression >= len(COMPRESSION_NAMES):
-        raise Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {header.compression}")
-    room_bytes = (size - HEADER_BYTES) * _UNPACKED_BYTES_OF_ONE[header.compression]
+    compression = header.attributes & COMPRESSION_MASK
+    if compression >= len(_UNPACKED_BYTES_OF_ONE):
+        raise Refused(Code.UNSUPPORTED_COMPRESSION_TYPE, f"compression type {compression}")
+    room_bytes = (size - HEADER_BYTES) * _UNPACKED_BYTES_OF_ONE[compression]
     if header.record_count > RECORDS_MAX or header.record_count * RECORD_BYTES_MIN > room_bytes:
         raise Refused(Code.INVALID_RECORD, f"{header.record_count} records in {size} bytes")
     return header

@@ -13,16 +13,15 @@ from tests.bench.client.raw import Connection, metadata_request, open_connection
 from tests.bench.systems.system import resident_megabytes
 
 SPARE_DESCRIPTORS = 100
-SLOW_PROMISE_BYTES = 90 * 1024 * 1024
 ACTIVE_EACH_TURN = 20
 VALUE_BYTES = 100
 
 
 def among_others(
-    port: int, node_pid: int, topic: str, count: int, idle: int, active: int, slow: int
+    port: int, node_pid: int, topic: str, count: int, idle: int, active: int, slow: int, promised_bytes: int
 ) -> dict[str, float]:
     """Durations of `count` one-record requests, one at a time, acks=1: in peace, and with the others there. The active
-    ones ask in turn for metadata, the slow ones have promised a large request and sent a little of it."""
+    ones ask in turn for metadata, the slow ones have promised a request of `promised_bytes` and sent a little of it."""
     wanted = idle + active + slow + SPARE_DESCRIPTORS
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard if hard < wanted else max(wanted, 1024), hard))
@@ -37,7 +36,7 @@ def among_others(
             for _ in range(idle + active + slow)
         ]
         for each in there[idle + active :]:
-            each.sendall(struct.pack(">i", SLOW_PROMISE_BYTES) + bytes(1000))
+            each.sendall(struct.pack(">i", promised_bytes) + bytes(1000))
         asked = metadata_request(topic)
         busy = there[idle : idle + active]
         for each in busy:

@@ -25,6 +25,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.records.steps import Steps
 from chronik.core.replica.replica import Replica
+from chronik.core.replica.throttle import leader_throttle
 from chronik.node.long_work import LongWork
 from chronik.sim.memory_files import MemoryFiles
 
@@ -235,6 +236,7 @@ def fake_desk(
         replicas=cast(Any, replicas),
         waiting=cast(Any, None),
         sessions=FetchSessions(10),
+        leader_throttle=leader_throttle(lambda: metadata.image.node_config),
         start=lambda work: work.close(),
     )
 

@@ -15,6 +15,7 @@ from chronik.api.desk import Caller, Desk
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.metadata.commands import AllocateProducerIds
+from chronik.core.replica.throttle import leader_throttle
 from chronik.wire.framing import RequestHeader
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -84,6 +85,7 @@ class HouseDesk:
             replicas=self.house.replicas,
             waiting=self.house.waiting,
             sessions=FetchSessions(100),
+            leader_throttle=leader_throttle(lambda: self.house.image.node_config),
             start=self._start,
             metrics=self.house.metrics,
             trace=self.house.trace,

@@ -22,6 +22,7 @@ from chronik.core.machines.metadata.records import (
     TopicRecord,
 )
 from chronik.core.replica.replica import Replica
+from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import Buffer
 from chronik.node.checkpoints import Checkpoints
 from chronik.node.deadlines import Deadlines
@@ -161,6 +162,7 @@ class CopyNode:
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=FetchSessions(100),
+            leader_throttle=leader_throttle(lambda: self.image.node_config),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
             trace=self.trace,
@@ -174,6 +176,7 @@ class CopyNode:
             config,
             node_id=node_id,
             broker_epoch=lambda: self.broker_epoch,
+            throttle=follower_throttle(lambda: self.image.node_config),
         )
 
     def tell(self, *facts: Any) -> None:

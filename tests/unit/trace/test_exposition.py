@@ -18,6 +18,7 @@ from chronik.trace.reading import FollowerReading, PartitionReading, Reading, Ti
 NOTHING = Reading(
     builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
     faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
+    throttled_bytes={("leader",): 0, ("follower",): 0}, throttled_waits={("leader",): 0, ("follower",): 0},
     connections_max=0, connections_accepted=0, connections_malformed=0, connections_of_nodes=0,
     connections_refused=0, connections_idle=0, connections_given_up=0, request_bytes=0, request_bytes_max=0,
     connections_waiting_for_memory=0, commits=Timed(0, 0.0), waiting_producers=0,

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
-from chronik.wire.errors import Malformed
+from chronik.wire.errors import ImpossibleSize, Malformed
 from chronik.wire.framing import LARGE_BYTES, SHARED_BYTES, SIZE_BYTES, Inbox, read_header, response_head
 from chronik.wire.versions import API_VERSIONS, APIS
 from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, response_type, write
@@ -117,11 +117,11 @@ def test_requests_before_an_impossible_size_are_still_given_out() -> None:
     inbox = Inbox(LIMIT_BYTES)
     content = framed(b"good") + struct.pack(">i", -1)
     inbox.space()[: len(content)] = content
-    frames = inbox.filled(len(content))
 
-    assert bytes(next(frames)) == b"good"
-    with pytest.raises(Malformed):
-        next(frames)
+    with pytest.raises(ImpossibleSize) as caught:
+        inbox.filled(len(content))
+
+    assert [bytes(frame) for frame in caught.value.frames] == [b"good"]
 
 
 def test_a_request_stays_as_it_is_when_the_next_one_is_read() -> None:

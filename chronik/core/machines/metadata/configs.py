@@ -36,15 +36,6 @@ POLICY = "cleanup.policy"
 DEFAULT_POLICY = "log.cleanup.policy"
 MIN_IN_SYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
-# Kafka's tool for moving partitions takes these back when a move is over, whether they were set or not. Setting them is
-# refused: nothing is throttled here.
-THROTTLES = frozenset(
-    (
-        "follower.replication.throttled.rate",
-        "leader.replication.throttled.rate",
-        "replica.alter.log.dirs.io.max.bytes.per.second",
-    )
-)
 
 
 def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
@@ -147,8 +138,6 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
     for key, operation, value in change.operations:
         if key in named:
             raise Refused(Code.INVALID_REQUEST, f"Error due to duplicate config keys: {key}")
-        if operation == ConfigOperation.DELETE and key in THROTTLES:
-            continue
         named[key] = None
         new_value = _operated(image, change, settings, wanted.get(key), key, operation, value)
         if new_value is None:

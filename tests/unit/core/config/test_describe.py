@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from chronik.core.config.definitions import ConfigType, Source
 from chronik.core.config.describe import (
+    SHOWN_WHEN_SET,
     ShownConfig,
     ShownSynonym,
     describe_cluster_wide,
@@ -60,7 +61,7 @@ def test_a_value_from_the_nodes_file_says_so() -> None:
 def test_a_node_shows_all_its_settings_and_which_can_be_altered() -> None:
     shown = by_name(describe_node(NodeConfig.from_settings({"num.partitions": "3"})))
 
-    assert list(shown) == list(NODE_SETTINGS)
+    assert list(shown) == [name for name in NODE_SETTINGS if name not in SHOWN_WHEN_SET]
     assert (shown["num.partitions"].value, shown["num.partitions"].source) == ("3", Source.STATIC_BROKER)
     assert shown["num.partitions"].is_read_only
     assert not shown["log.retention.ms"].is_read_only
@@ -76,3 +77,12 @@ def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
     assert [(config.name, config.value, config.source) for config in shown] == [
         ("message.max.bytes", "5", Source.DYNAMIC_CLUSTER)
     ]
+
+
+def test_the_rate_of_a_throttle_is_shown_only_where_one_is_set_as_in_kafka() -> None:
+    name = "leader.replication.throttled.rate"
+    node = NodeConfig.from_settings({})
+
+    assert name not in {shown.name for shown in describe_node(node)}
+    (shown,) = (shown for shown in describe_node(node.with_dynamic({}, {name: "5"})) if shown.name == name)
+    assert (shown.value, shown.source, shown.is_read_only) == ("5", Source.DYNAMIC_BROKER, False)

@@ -26,6 +26,8 @@ def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults_
 # A topic's own fate, and what Kafka has for topics only.
 WITHOUT_DEFAULT_OF_THE_NODE = {
     "chronik.gaps",
+    "follower.replication.throttled.replicas",
+    "leader.replication.throttled.replicas",
     "remote.log.copy.disable",
     "remote.log.delete.on.disable",
     "remote.storage.enable",

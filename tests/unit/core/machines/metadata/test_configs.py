@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.core.config.definitions import Source
+from chronik.core.config.definitions import LONG_MAX, Source
 from chronik.core.config.describe import describe_cluster_wide, describe_node
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
@@ -204,13 +204,41 @@ def test_a_broker_setting_that_cannot_be_altered_is_refused_as_in_kafka(operatio
     assert alter(with_topic(), operation, of=(BROKER, "1")).code is Code.INVALID_REQUEST
 
 
-def test_throttles_of_a_move_can_be_taken_back_though_none_can_be_set() -> None:
-    # Kafka's tool does so whenever a move is over, and calls it a failure if it cannot.
+@pytest.mark.parametrize("broker", ["1", ""])
+def test_throttles_of_a_move_are_set_for_one_broker_or_all_and_taken_back(broker: str) -> None:
     asked = with_topic()
-    throttle = "leader.replication.throttled.rate"
+    rates = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 
-    assert alter(asked, (throttle, DELETE, None), of=(BROKER, "1")).code is Code.NONE
-    assert alter(asked, (throttle, SET, "5"), of=(BROKER, "1")).code is Code.INVALID_REQUEST
+    assert alter(asked, *((rate, SET, "5") for rate in rates), of=(BROKER, broker)).code is Code.NONE
+    config = asked.image.node_config
+    assert (config.leader_replication_throttled_rate, config.follower_replication_throttled_rate) == (5, 5)
+
+    assert alter(asked, *((rate, DELETE, None) for rate in rates), of=(BROKER, broker)).code is Code.NONE
+    assert asked.image.node_config.leader_replication_throttled_rate == LONG_MAX
+    assert set(rates).isdisjoint(asked.image.broker_overrides(broker))
+
+
+def test_throttles_that_were_never_set_can_be_taken_back() -> None:
+    # Kafka's tool does so whenever a move is over, and calls it a failure if it cannot.
+    names = ("leader.replication.throttled.rate", "replica.alter.log.dirs.io.max.bytes.per.second")
+
+    assert alter(with_topic(), *((name, DELETE, None) for name in names), of=(BROKER, "1")).code is Code.NONE
+
+
+def test_a_rate_below_nothing_is_refused() -> None:
+    asked = with_topic()
+
+    assert alter(asked, ("leader.replication.throttled.rate", SET, "-1"), of=(BROKER, "1")).code is Code.INVALID_REQUEST
+
+
+def test_throttled_replicas_are_added_to_and_taken_off_a_topics_list() -> None:
+    asked, name = with_topic(), "follower.replication.throttled.replicas"
+
+    alter(asked, (name, SET, "0:1,1:2"))
+    alter(asked, (name, APPEND, "0:2"))
+    alter(asked, (name, SUBTRACT, "1:2"))
+
+    assert asked.image.topic_config("t").follower_replication_throttled_replicas == ("0:1", "0:2")
 
 
 def test_a_topic_that_was_compacted_is_known_to_have_gaps_whatever_it_becomes() -> None:
