@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
 from chronik.api import consumer_group_describe
-from chronik.api.consumer_group_heartbeat import TopicShapes
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from tests.unit.api.fake_desk import ask
 from tests.unit.api.grouped_desk import grouped_desk

@@ -7,8 +7,8 @@ from typing import Any
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 from chronik.api import consumer_group_heartbeat, topic_ids
-from chronik.api.consumer_group_heartbeat import TopicShapes
 from chronik.api.durations import duration
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
 from tests.unit.api.fake_desk import ask, fake_desk, groups_of
