@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer as LibrdkafkaConsumer
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import ConsumerGroupType, KafkaError, KafkaException, Producer
 from confluent_kafka import TopicPartition as LibrdkafkaPartition
+from confluent_kafka.admin import AdminClient
 
 from tests.clients.jvm import jars_of, java_command
-from tests.clients.support import WAIT_SECONDS, needs
+from tests.clients.support import WAIT_SECONDS, needs, wait_until
 
 needs("kafka")
 
@@ -31,6 +33,7 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor  # noqa: E4
 from kafka.errors import CommitFailedError, RebalanceInProgressError  # noqa: E402
 from kafka.structs import OffsetAndMetadata, TopicPartition  # noqa: E402
 
+READ_MEANWHILE = 40  # records of each partition, between two steps: a group consumes while it moves
 RANGE, COOPERATIVE = "range", "cooperative-sticky"
 JAVA_ASSIGNORS = {
     RANGE: "org.apache.kafka.clients.consumer.RangeAssignor",
@@ -149,10 +152,10 @@ class LibrdkafkaMember(GroupMember):
     def __init__(self, name: str, ledger: Ledger, bootstrap: str, topic: str, assignor: str | None) -> None:
         super().__init__(name, ledger)
         self._topic = topic
+        self._to_commit: dict[int, int] = {}  # by partition, up to where it has read
         protocol: dict[str, Any] = {"group.protocol": "consumer"}
         if assignor is not None:
             protocol = {"group.protocol": "classic", "partition.assignment.strategy": assignor, **SOON}
-        self._is_incremental = assignor != RANGE
         self._settings = {
             "bootstrap.servers": bootstrap,
             "group.id": topic,
@@ -168,23 +171,25 @@ class LibrdkafkaMember(GroupMember):
         consumer.subscribe([self._topic], on_assign=self._assigned, on_revoke=self._gave_up, on_lost=self._gave_up)
         try:
             while not self._leaving.is_set():
-                positions: dict[int, int] = {}
                 for message in consumer.consume(500, timeout=0.1):
                     error = message.error()
                     if error is not None:
-                        raise KafkaException(error)
+                        if not error.retriable():
+                            raise KafkaException(error)
+                        continue
                     partition, offset = message.partition(), message.offset()
                     assert partition is not None
                     assert offset is not None
                     self.ledger.was_read(self.name, time.monotonic_ns(), partition, offset)
-                    positions[partition] = offset + 1
-                if positions:
-                    self._commit(consumer, positions)
+                    self._to_commit[partition] = offset + 1
+                if self._to_commit:
+                    self._commit(consumer)
         finally:
             consumer.close()
 
-    def _commit(self, consumer: LibrdkafkaConsumer, positions: dict[int, int]) -> None:
-        offsets = [LibrdkafkaPartition(self._topic, partition, position) for partition, position in positions.items()]
+    def _commit(self, consumer: LibrdkafkaConsumer) -> None:
+        """What fails for now is tried again with the next, as long as it has the partition."""
+        offsets = [LibrdkafkaPartition(self._topic, partition, at) for partition, at in self._to_commit.items()]
         moved_on = (
             KafkaError.ILLEGAL_GENERATION,
             KafkaError.UNKNOWN_MEMBER_ID,
@@ -195,21 +200,24 @@ class LibrdkafkaMember(GroupMember):
         try:
             done = consumer.commit(offsets=offsets, asynchronous=False) or []
         except KafkaException as failure:
-            if failure.args[0].code() not in moved_on:
+            if failure.args[0].code() not in moved_on and not failure.args[0].retriable():
                 raise
             return
         for one in done:
             if one.error is None:
                 self.ledger.was_committed(time.monotonic_ns(), one.partition, one.offset)
+                self._to_commit.pop(one.partition, None)
 
     def _assigned(self, consumer: LibrdkafkaConsumer, partitions: list[LibrdkafkaPartition]) -> None:
         self.ledger.assigned(self.name, time.monotonic_ns(), [one.partition for one in partitions])
 
     def _gave_up(self, consumer: LibrdkafkaConsumer, partitions: list[LibrdkafkaPartition]) -> None:
+        for one in partitions:
+            self._to_commit.pop(one.partition, None)
         self.ledger.gave_up(self.name, time.monotonic_ns(), [one.partition for one in partitions])
 
 
-class KafkaPythonMember(GroupMember, ConsumerRebalanceListener):
+class KafkaPythonMember(GroupMember, ConsumerRebalanceListener):  # type: ignore[misc]  # without types
     """kafka-python, which speaks the classic protocol."""
 
     def __init__(self, name: str, ledger: Ledger, bootstrap: str, topic: str, assignor: str) -> None:
@@ -311,3 +319,96 @@ class JavaMember(GroupMember):
                 self.ledger.left(self.name, at_ns)
             case _:
                 self.ledger.failures.append(f"{self.name}: {about}")
+
+
+class Load:
+    """Produces to every partition until it is stopped."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
+        self._partitions = partitions
+        self._producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})
+        self._topic = topic
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+        self.rounds = 0
+
+    def _run(self) -> None:
+        while not self._stopped.wait(0.01):
+            for partition in range(self._partitions):
+                self._producer.produce(self._topic, b"%d" % self.rounds, partition=partition)
+            self._producer.poll(0)
+            self.rounds += 1
+
+    def stop(self) -> dict[int, int]:
+        """How many records each partition has."""
+        self._stopped.set()
+        self._thread.join(WAIT_SECONDS)
+        assert self._producer.flush(WAIT_SECONDS) == 0
+        return dict.fromkeys(range(self._partitions), self.rounds)
+
+
+class Group:
+    """The members of a group that is being moved."""
+
+    def __init__(self, bootstrap: str, topic: str, partitions: int, classes: Path | None = None) -> None:
+        self._partitions = partitions
+        self.ledger = Ledger()
+        self.members: list[GroupMember] = []
+        self._about = bootstrap, topic
+        self._classes = classes
+        self._numbers = itertools.count(1)
+        self._admin = AdminClient({"bootstrap.servers": bootstrap})
+
+    def join(self, client: str, assignor: str | None) -> None:
+        """Of the consumer protocol, unless it has an assignor of the classic one."""
+        name = f"{client}-{assignor or 'consumer'}-{next(self._numbers)}"
+        member: GroupMember
+        if client == "java":
+            assert self._classes is not None
+            member = JavaMember(name, self.ledger, *self._about, assignor, self._classes)
+        elif client == "librdkafka":
+            member = LibrdkafkaMember(name, self.ledger, *self._about, assignor)
+        else:
+            assert assignor is not None
+            member = KafkaPythonMember(name, self.ledger, *self._about, assignor)
+        self.members.append(member.start())
+
+    def leave(self) -> None:
+        """The one that has been there longest."""
+        self.members.pop(0).leave()
+
+    def wait_until_shared(self) -> None:
+        """Each partition has one owner, and all members have some."""
+        names = sorted(member.name for member in self.members)
+
+        def is_shared() -> bool:
+            owners = self.ledger.owners()
+            if self.ledger.failures:
+                pytest.fail(str(self.ledger.failures))
+            return (
+                len(owners) == self._partitions
+                and all(len(one) == 1 for one in owners.values())
+                and sorted({one[0] for one in owners.values()}) == names
+            )
+
+        wait_until(is_shared, lambda: f"shared by {names}: {self.ledger.owners()}", seconds=4 * WAIT_SECONDS)
+
+    def wait_until_it_reads(self) -> None:
+        """Every partition goes on."""
+        before = self.ledger.positions()
+
+        def goes_on() -> bool:
+            now = self.ledger.positions()
+            return all(now.get(p, 0) >= before.get(p, 0) + READ_MEANWHILE for p in range(self._partitions))
+
+        wait_until(goes_on, lambda: f"read on: {before}, {self.ledger.positions()}", seconds=4 * WAIT_SECONDS)
+
+    def type(self) -> ConsumerGroupType:
+        group_id = self._about[1]
+        described = self._admin.describe_consumer_groups([group_id])[group_id].result(WAIT_SECONDS)
+        return described.type
+
+    def close(self) -> None:
+        while self.members:
+            self.leave()
