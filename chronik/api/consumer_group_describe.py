@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69), versions 0-1. KIP-848 groups: epochs, members, what they have and are to have.
 
-From 1 it says which protocol a member speaks; here all members of such a group speak the new one.
+From 1 it says which protocol a member speaks (KIP-1099).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 REQUEST = ConsumerGroupDescribeRequest
 RESPONSE = ConsumerGroupDescribeResponse
 
-CONSUMER_PROTOCOL = 1
+CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = 0, 1
 
 
 async def handle(request: ConsumerGroupDescribeRequest, caller: Caller, desk: Desk) -> ConsumerGroupDescribeResponse:
@@ -71,7 +71,7 @@ def _member(member: DescribedConsumerMember, image: MetadataImage) -> Member:
         subscribed_topic_regex=member.subscribed_regex,
         assignment=_assignment(member.assignment, image),
         target_assignment=_assignment(member.target, image),
-        member_type=CONSUMER_PROTOCOL,
+        member_type=CLASSIC_PROTOCOL if member.is_classic else CONSUMER_PROTOCOL,
     )
 
 

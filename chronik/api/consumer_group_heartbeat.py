@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import datetime
-from collections.abc import Iterator, Mapping
 
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest
 from kio.schema.consumer_group_heartbeat.v1.response import (
@@ -20,36 +19,16 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 from chronik.api import topic_ids
 from chronik.api.desk import Caller, Desk
 from chronik.api.durations import duration, milliseconds
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import ConsumerBeatSeen
-from chronik.core.machines.groups.commands import ConsumerBeat, TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.commands import ConsumerBeat, TopicIdPartitions
 from chronik.core.machines.metadata.features import has_consumer_groups
-from chronik.core.machines.metadata.image import MetadataImage
 
 REQUEST = ConsumerGroupHeartbeatRequest
 RESPONSE = ConsumerGroupHeartbeatResponse
 
 CLIENT_MAKES_ID_FROM = 1
-
-
-class TopicShapes(Mapping[str, TopicShape]):
-    """The image as a group sees it. A view: most heartbeats look at a handful of topics."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self._topics = image.topics
-
-    def __getitem__(self, name: str) -> TopicShape:
-        topic = self._topics[name]
-        return TopicShape(topic.id, len(topic.partitions))
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._topics
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._topics)
-
-    def __len__(self) -> int:
-        return len(self._topics)
 
 
 async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: Desk) -> ConsumerGroupHeartbeatResponse:

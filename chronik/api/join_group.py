@@ -1,4 +1,5 @@
-"""JoinGroup (11), versions 0-9. A member joins a classic group; the answer may take as long as the others need.
+"""JoinGroup (11), versions 0-9. A member joins a group by the classic protocol; the answer may take as long as the
+others need. In a group of the consumer protocol (KIP-848) it comes at once, and nobody leads.
 
 Version 0 has no rebalance timeout of its own: it is the session timeout. Up to 3 a new member is let in at once, from 4
 it is given an id first and joins again with it (KIP-394). From 5 it may be static (KIP-345). From 9 a static leader
@@ -15,6 +16,7 @@ from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupRespon
 
 from chronik.api.desk import Caller, Desk
 from chronik.api.durations import milliseconds
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import Joined, MemberIdRequired
 from chronik.core.machines.groups.commands import Join
@@ -45,6 +47,7 @@ async def handle(request: JoinGroupRequest, caller: Caller, desk: Desk) -> JoinG
         new_member_id=f"{prefix}-{uuid.UUID(bytes=desk.chance.uuid())}",
         needs_known_member_id=caller.version >= MEMBER_ID_REQUIRED_FROM,
         may_skip_assignment=caller.version >= SKIP_ASSIGNMENT_FROM,
+        topics=TopicShapes(desk.metadata.image),
     )
     answer = await desk.groups.ask(request.group_id, command)
     if isinstance(answer, MemberIdRequired):

@@ -393,6 +393,8 @@ def group_config(config: NodeConfig) -> GroupConfig:
         consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
         consumer_max_size=config.group_consumer_max_size,
         consumer_assignors=config.group_consumer_assignors,
+        can_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
+        can_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
         offset_metadata_max_bytes=config.offset_metadata_max_bytes,
         offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
         offsets_retention_ms=config.offsets_retention_minutes * 60_000,

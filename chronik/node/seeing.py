@@ -8,8 +8,9 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 
-from chronik.core.machines.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup
+from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.consumer_group import ConsumerGroup, Partitions
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from chronik.core.machines.groups.describe import listed
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.image import MetadataImage

@@ -6,12 +6,14 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka import KafkaConsumer
 from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from chronik.testing import RunningCluster
+from tests.clients.group_members import COOPERATIVE, Group, Load
+from tests.clients.support import wait_until
 from tests.cluster.support import PARTITIONS, WAIT_S, create_topic, new_name, wait_until_in_sync, wait_until_told_truly
 from tests.recovery.ledger import send
 
@@ -173,3 +175,32 @@ def check_committed(cluster: RunningCluster, topic: str, groups: dict[str, int])
         found = [committed(consumer, TopicPartition(topic, partition))[0].offset for partition in range(PARTITIONS)]
         consumer.close()
         assert found == [offset] * PARTITIONS, f"group {group}"
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.usefixtures("revived")
+def test_a_group_goes_on_moving_to_the_consumer_protocol_after_its_coordinator_was_killed(
+    cluster: RunningCluster,
+) -> None:
+    topic = create_topic(cluster.bootstrap)
+    group, load = Group(cluster.bootstrap, topic, PARTITIONS), Load(cluster.bootstrap, topic, PARTITIONS)
+    try:
+        for assignor in (COOPERATIVE, None):
+            group.join("librdkafka", assignor)
+        group.wait_until_shared()
+        assert group.type() == ConsumerGroupType.CONSUMER
+
+        cluster.kill(coordinator_of(cluster, topic))
+        wait_until_told_truly(cluster, topic, "__consumer_offsets")
+        group.wait_until_it_reads()
+        group.join("librdkafka", None)
+        group.wait_until_shared()
+        group.leave()  # the classic one
+        group.wait_until_shared()
+        group.wait_until_it_reads()
+        assert group.type() == ConsumerGroupType.CONSUMER
+    finally:
+        sent = load.stop()
+    wait_until(lambda: group.ledger.positions() == sent, "all is read and committed", WAIT_S)
+    group.close()
+    group.ledger.check(sent)

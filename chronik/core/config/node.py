@@ -233,6 +233,12 @@ class NodeConfig:
     group_consumer_min_session_timeout_ms: int = setting(INT, 45_000, "Least session timeout.", at_least(1))
     group_consumer_max_session_timeout_ms: int = setting(INT, 60_000, "Largest session timeout.", at_least(1))
     group_consumer_max_size: int = setting(INT, 10_000, "The most members of a consumer group.", at_least(1))
+    group_consumer_migration_policy: str = setting(
+        STRING,
+        "bidirectional",
+        "Which way a group with members may move between the classic and the consumer protocol.",
+        one_of("bidirectional", "disabled", "downgrade", "upgrade"),
+    )
     offset_metadata_max_bytes: int = setting(INT, 4_096, "The longest note on a committed offset.")
     offsets_commit_timeout_ms: int = setting(
         INT, 5_000, "How long a group's request waits for the log of its coordinator to be safe.", at_least(1)

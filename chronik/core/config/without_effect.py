@@ -19,7 +19,7 @@ WITHOUT_EFFECT = frozenset(
         "controller.socket.timeout.ms", "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests", "follower.fetch.last.tiered.offset.enable",
         "group.consumer.assignment.interval.ms", "group.consumer.max.assignment.interval.ms",
-        "group.consumer.migration.policy", "group.consumer.min.assignment.interval.ms",
+        "group.consumer.min.assignment.interval.ms",
         "group.consumer.regex.refresh.interval.ms", "group.coordinator.append.linger.ms",
         "group.coordinator.background.threads", "group.coordinator.cached.buffer.max.bytes",
         "group.coordinator.rebalance.protocols", "group.coordinator.threads", "group.share.assignment.interval.ms",

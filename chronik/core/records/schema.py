@@ -182,6 +182,21 @@ BYTES, NULLABLE_BYTES = _sized(INT32, nullable=False, text=False), _sized(INT32,
 UUID = FieldType(lambda out, value, flexible: out.extend(value), lambda b, p, flexible: (_take(b, p, 16), p + 16))
 
 
+def nullable(schema: Schema[Any]) -> FieldType:
+    """A nested record or None: a byte says which (1 or -1), as Kafka writes it."""
+
+    def write(out: bytearray, value: Any, flexible: bool) -> None:
+        INT8.write(out, -1 if value is None else 1, flexible)
+        if value is not None:
+            schema.write(out, value)
+
+    def read(buffer: Buffer, position: int, flexible: bool) -> tuple[Any, int]:
+        present, position = INT8.read(buffer, position, flexible)
+        return (None, position) if present < 0 else schema.read(buffer, position)
+
+    return FieldType(write, read)
+
+
 def array_of(kind: FieldType | Schema[Any], *, nullable: bool = False) -> FieldType:
     """A tuple of values; of nested records when given their schema."""
     if isinstance(kind, Schema):

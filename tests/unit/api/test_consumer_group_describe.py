@@ -7,11 +7,11 @@ from typing import Any
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 
 from chronik.api import consumer_group_describe
-from chronik.api.consumer_group_heartbeat import TopicShapes
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from tests.unit.api.fake_desk import ask
 from tests.unit.api.grouped_desk import grouped_desk
-from tests.unit.core.machines.groups.host import TOPICS, consumer_beat
+from tests.unit.core.machines.groups.host import TOPICS, consumer_beat, join, subscription
 
 
 def request(*groups: str, operations: bool = False) -> ConsumerGroupDescribeRequest:
@@ -35,6 +35,15 @@ def test_a_group_is_described_with_epochs_and_named_partitions() -> None:
     assert (member.subscribed_topic_names, member.subscribed_topic_regex) == (("orders",), "x.*")
     for assignment in (member.assignment, member.target_assignment):
         assert [(one.topic_name, one.partitions) for one in assignment.topic_partitions] == [("orders", (0, 1))]
+
+
+def test_a_member_of_the_classic_protocol_is_told_apart() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    shapes = TopicShapes(desk.metadata.image)
+    host.ask(consumer_beat("m", 0, topics=shapes))
+    host.ask(join("old", protocols=(("range", subscription("orders")),), topics=shapes))
+    (group,) = ask(consumer_group_describe, request("g"), desk, version=1).groups
+    assert {member.member_id: member.member_type for member in group.members} == {"m": 1, "old": 0}
 
 
 def test_partitions_of_topics_that_are_gone_are_left_out() -> None:

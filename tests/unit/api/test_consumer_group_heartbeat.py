@@ -8,8 +8,8 @@ from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeR
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
 
 from chronik.api import consumer_group_describe, consumer_group_heartbeat, topic_ids
-from chronik.api.consumer_group_heartbeat import TopicShapes
 from chronik.api.durations import duration
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures

@@ -9,10 +9,12 @@ from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestP
 
 from chronik.api import join_group
 from chronik.api.durations import duration
+from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import Join
 from tests.unit.api.fake_desk import ask, groups_of
 from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.core.machines.groups.host import consumer_beat, subscription
 
 
 def request(**changes: Any) -> JoinGroupRequest:
@@ -77,3 +79,15 @@ def test_refusals_keep_the_member_s_id_unless_it_lost_its_place() -> None:
     assert short.error_code is Code.INVALID_SESSION_TIMEOUT
     unknown = ask(join_group, request(member_id="m"), desk, version=9)
     assert (unknown.error_code, unknown.member_id, unknown.protocol_name) == (Code.UNKNOWN_MEMBER_ID, "", "")
+
+
+def test_a_classic_member_joins_a_consumer_group_at_once_and_nobody_leads() -> None:
+    desk, host = grouped_desk({"orders": 2})
+    host.ask(consumer_beat("m", 0, topics=TopicShapes(desk.metadata.image)))
+    protocols = (JoinGroupRequestProtocol(name="range", metadata=subscription("orders")),)
+    first = ask(join_group, request(protocols=protocols), desk, version=9)
+    assert first.error_code is Code.MEMBER_ID_REQUIRED
+    joined = ask(join_group, request(protocols=protocols, member_id=first.member_id), desk, version=9)
+    assert (joined.error_code, joined.generation_id, joined.leader, joined.members) == (Code.NONE, 2, "", ())
+    assert (joined.protocol_type, joined.protocol_name) == ("consumer", "range")
+    assert len(host.consumer().target(first.member_id)) == 1  # it knows the topics of the cluster

@@ -11,7 +11,7 @@ from chronik.node.group_changes import GroupChanges
 from chronik.node.steady_time import SteadyTime
 from chronik.trace.events import GroupChanged, GroupJoined, GroupLeft
 from chronik.trace.recorder import Recorder
-from tests.unit.core.machines.groups.host import GROUP, Host, consumer_beat, join
+from tests.unit.core.machines.groups.host import GROUP, Host, assignment, consumer_beat, join, subscription, sync
 from tests.unit.node.fakes import NODE_ID, NOW_MS, FakeClock
 
 E = TypeVar("E")
@@ -59,6 +59,20 @@ def test_a_classic_group_from_its_first_member_to_its_last() -> None:
     assert generation in [event.generation for event in host.told(GroupChanged)]
     assert [(event.member_id, event.reason) for event in host.told(GroupLeft)] == [("b", "left"), ("a", "left")]
     assert {event.member_id for event in host.told(GroupJoined)} == {"a", "b"}
+
+
+def test_a_group_that_is_upgraded_and_downgraded_keeps_its_classic_members() -> None:
+    host = TracedHost()
+    protocols = (("range", subscription("orders")),)
+    host.joins("a", protocols=protocols)
+    host.send(sync("a", 1, (("a", assignment(("orders", 0))),)))
+
+    host.send(consumer_beat("c", 0))
+    host.send(consumer_beat("c", -1))
+
+    assert [(event.member_id, event.reason) for event in host.told(GroupLeft)] == [("c", "left")]
+    states = [(event.state, event.generation, event.members) for event in host.told(GroupChanged)]
+    assert states[-3:] == [("Stable", 1, 1), ("Reconciling", 2, 2), ("PreparingRebalance", 2, 1)]
 
 
 def test_a_member_is_told_with_its_client_and_host_as_everywhere_else() -> None:

@@ -20,7 +20,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.node.checkpoints import CLEAN
 from chronik.node.connection import Connection
 from chronik.node.identity import Identity
-from chronik.node.node import Node
+from chronik.node.node import Node, group_config
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.versions import APIS
 from tests.unit.core.fakes import MemoryFiles
@@ -320,3 +320,17 @@ async def test_stopping_leaves_no_task_behind(files: MemoryFiles) -> None:
 
     assert asyncio.all_tasks() == {asyncio.current_task()}
     assert running.transport.is_closing()
+
+
+@pytest.mark.parametrize(
+    ("policy", "allowed"),
+    [
+        ("bidirectional", (True, True)),
+        ("upgrade", (True, False)),
+        ("downgrade", (False, True)),
+        ("disabled", (False, False)),
+    ],
+)
+def test_the_migration_policy_says_which_way_a_group_may_move(policy: str, allowed: tuple[bool, bool]) -> None:
+    groups = group_config(NodeConfig(group_consumer_migration_policy=policy))
+    assert (groups.can_upgrade, groups.can_downgrade) == allowed

@@ -24,7 +24,7 @@ class Joined:
     generation: int
     protocol_type: str | None
     protocol: str | None
-    leader: str
+    leader: str  # '' where the coordinator assigns: a group of the consumer protocol
     members: tuple[JoinedMember, ...] = ()  # for the leader only
     skip_assignment: bool = False
 
@@ -139,6 +139,7 @@ class DescribedConsumerMember(NamedTuple):
     subscribed_regex: str | None
     assignment: tuple[TopicIdPartitions, ...]
     target: tuple[TopicIdPartitions, ...]
+    is_classic: bool  # it speaks the classic protocol
 
 
 @dataclass(frozen=True, slots=True)

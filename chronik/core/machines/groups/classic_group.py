@@ -10,18 +10,12 @@ Values never change: whoever decides makes a new one, and a fact puts it in plac
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.records.schema import STRING, array_of
-
-# The protocol type of consumers. Connect, schema registries and others bring their own.
-CONSUMER_PROTOCOL_TYPE = "consumer"
-
-_SUBSCRIBED_TOPICS = array_of(STRING)
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE, read_subscription
 
 
 class ClassicState(StrEnum):
@@ -42,7 +36,7 @@ class ClassicMember:
     session_timeout_ms: int
     rebalance_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]  # in the member's order of preference
-    assignment: bytes = b""
+    assignment: bytes = b""  # the last one it was given
     is_new: bool = False  # has not been in a generation yet: cannot heartbeat while its join is parked
     join_ticket: int | None = None
     sync_ticket: int | None = None
@@ -152,7 +146,9 @@ class ClassicGroup:
             return None
         try:
             return frozenset(
-                topic for m in self.members.values() for topic in _topics_of(m.metadata(self.protocol or ""))
+                topic
+                for m in self.members.values()
+                for topic in read_subscription(m.metadata(self.protocol or "")).topics
             )
         except Corrupt:
             return None
@@ -177,13 +173,3 @@ def counted(
                 if not counts[name]:
                     del counts[name]
     return counts
-
-
-def _topics_of(subscription: bytes) -> tuple[str, ...]:
-    """The topics in a consumer's metadata: a version, then (in every version) the list of topics."""
-    try:
-        struct.unpack_from(">h", subscription)
-        topics: tuple[str, ...] = _SUBSCRIBED_TOPICS.read(subscription, 2, False)[0]
-        return topics
-    except (struct.error, IndexError, ValueError) as problem:
-        raise Corrupt("consumer protocol metadata", str(problem)) from problem

@@ -9,6 +9,7 @@ from chronik.core.machines.groups.answers import MemberIdRequired
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from chronik.core.machines.groups.classic_step import ClassicStep
 from chronik.core.machines.groups.commands import Join
+from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.timers import TimerKind
 
 PENDING_MIN = 100  # so many may come at one time, however small the group is to be
@@ -17,8 +18,7 @@ PENDING_MIN = 100  # so many may come at one time, however small the group is to
 def join(step: ClassicStep, ticket: int, command: Join) -> None:
     """Let a member join. It is answered now or when the rebalance has all it needs."""
     group = step.group
-    if not step.config.min_session_timeout_ms <= command.session_timeout_ms <= step.config.max_session_timeout_ms:
-        raise Refused(Code.INVALID_SESSION_TIMEOUT)
+    check_session_timeout(command, step.config)
     if not _has_room(group, command, step.config.max_size):
         # A group that has become too large (its limit was lowered) sheds those who rejoin last.
         if command.member_id in group.members:
@@ -35,6 +35,11 @@ def join(step: ClassicStep, ticket: int, command: Join) -> None:
     else:
         member = group.check_member(command.member_id, command.instance_id)
         _rejoin(step, ticket, command, member)
+
+
+def check_session_timeout(command: Join, config: GroupConfig) -> None:
+    if not config.min_session_timeout_ms <= command.session_timeout_ms <= config.max_session_timeout_ms:
+        raise Refused(Code.INVALID_SESSION_TIMEOUT)
 
 
 def _has_room(group: ClassicGroup, command: Join, max_size: int) -> bool:

@@ -106,5 +106,6 @@ def start_after_replay(group: ClassicGroup, step: ClassicStep) -> None:
     """The members of a group that was read back from the log: each has one session timeout to show itself."""
     for member in group.members.values():
         step.renew_session(member)
-    if len(group.members) > step.config.max_size:
+    was_downgraded = bool(group.members) and group.leader is None  # and never came to the rebalance that follows
+    if was_downgraded or len(group.members) > step.config.max_size:
         step.prepare_rebalance()

@@ -261,5 +261,5 @@ class ClassicStep:
             if member.sync_ticket is not None:
                 self.reply(member.sync_ticket, Refused(Code.REBALANCE_IN_PROGRESS))
                 self.renew_session(member)
-            members[member.member_id] = replace(member, assignment=b"", sync_ticket=None)
+            members[member.member_id] = replace(member, sync_ticket=None)
         self.group = replace(self.group, members=members)

@@ -12,9 +12,16 @@ from typing import NamedTuple
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 
 
+class TopicShape(NamedTuple):
+    """What the metadata says about a topic."""
+
+    topic_id: bytes
+    partition_count: int
+
+
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A member wants to be part of a classic group. -> Joined (once the rebalance allows) | MemberIdRequired"""
+    """A member wants to join by the classic protocol. -> Joined (once the rebalance allows) | MemberIdRequired"""
 
     group_id: str
     member_id: str  # '' when it has none yet
@@ -28,6 +35,8 @@ class Join:
     new_member_id: str  # used when the member has none
     needs_known_member_id: bool = True  # JoinGroup v4 and later (KIP-394)
     may_skip_assignment: bool = True  # JoinGroup v9 and later (KIP-814)
+    # Every topic there is, by name: for a group that assigns them to its members itself (KIP-848).
+    topics: Mapping[str, TopicShape] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +54,7 @@ class Sync:
 
 @dataclass(frozen=True, slots=True)
 class Beat:
-    """A member of a classic group is alive. -> HeartbeatSeen"""
+    """A member that speaks the classic protocol is alive. -> HeartbeatSeen"""
 
     group_id: str
     member_id: str
@@ -62,17 +71,10 @@ class Leaver(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Members leave a classic group. -> Left"""
+    """Members that speak the classic protocol leave. -> Left"""
 
     group_id: str
     members: tuple[Leaver, ...]
-
-
-class TopicShape(NamedTuple):
-    """What the metadata says about a topic."""
-
-    topic_id: bytes
-    partition_count: int
 
 
 class TopicIdPartitions(NamedTuple):

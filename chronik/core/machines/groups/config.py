@@ -22,6 +22,9 @@ class GroupConfig:
     consumer_max_size: int = 10_000  # group.consumer.max.size; Kafka has no limit
     consumer_assignors: tuple[str, ...] = ("uniform", "range")  # group.consumer.assignors; the first is the default
 
+    can_upgrade: bool = True  # group.consumer.migration.policy is bidirectional or upgrade
+    can_downgrade: bool = True  # ... is bidirectional or downgrade
+
     offset_metadata_max_bytes: int = 4_096  # offset.metadata.max.bytes
     offsets_commit_timeout_ms: int = 5_000  # offsets.commit.timeout.ms
     offsets_retention_ms: int = 7 * 24 * 3_600_000  # offsets.retention.minutes

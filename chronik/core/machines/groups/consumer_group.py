@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 LEAVE_EPOCH = -1
 LEAVE_AND_RETURN_EPOCH = -2  # of a static member
@@ -43,6 +44,14 @@ class MemberState(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicMetadata:
+    """What a member that speaks the classic protocol said when it joined."""
+
+    session_timeout_ms: int
+    protocols: tuple[tuple[str, bytes], ...]  # in the member's order of preference; never empty
+
+
+@dataclass(frozen=True, slots=True)
 class Subscriber:
     """What a member said about itself."""
 
@@ -54,6 +63,7 @@ class Subscriber:
     regex: str | None = None
     rebalance_timeout_ms: int = -1
     assignor: str | None = None
+    classic: ClassicMetadata | None = None  # None: it speaks the consumer protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +92,9 @@ class ConsumerGroup:
         # How many members subscribe to a name or a regex: heartbeats look here instead of at every member.
         self.names: dict[str, int] = {}
         self.regexes: dict[str, int] = {}
+        # Members that speak the classic protocol, and how many of those have each of its protocols.
+        self.classic_count = 0
+        self.classic_protocols: dict[str, int] = {}
         self.targets: dict[str, Partitions] = {}
         self.currents: dict[str, Current] = {}
         # Who holds a partition, whether to keep or to give up. Invariant: at most one member does.
@@ -121,12 +134,20 @@ class ConsumerGroup:
     def is_subscribed_to(self, topic: str) -> bool:
         return topic in self.names or (topic in self.topics and bool(self.regexes))
 
+    def supports_classic_protocols(self, protocol_type: str, protocols: tuple[tuple[str, bytes], ...]) -> bool:
+        """May a member with these classic protocols come in? One of them has to be common to all classic members."""
+        if protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return False
+        return any(self.classic_protocols.get(name, 0) == self.classic_count for name, _ in protocols)
+
     def check_epoch(self, member_id: str, epoch: int) -> None:
-        """May this member commit or fetch offsets at this epoch?"""
-        if member_id not in self.subscribers:
+        """May this member commit or fetch offsets at this epoch? To a classic member its epoch is a generation."""
+        subscriber = self.subscribers.get(member_id)
+        if subscriber is None:
             raise Refused(Code.UNKNOWN_MEMBER_ID, f"{member_id} is not a member of {self.group_id}")
         if epoch != self.current(member_id).epoch:
-            raise Refused(Code.STALE_MEMBER_EPOCH, f"the member is at epoch {self.current(member_id).epoch}")
+            code = Code.STALE_MEMBER_EPOCH if subscriber.classic is None else Code.ILLEGAL_GENERATION
+            raise Refused(code, f"the member is at epoch {self.current(member_id).epoch}")
 
     # Changes, called by apply only
 
@@ -141,10 +162,13 @@ class ConsumerGroup:
             self._count(subscriber, 1)
 
     def _count(self, subscriber: Subscriber, step: int) -> None:
-        wanted = [(self.names, name) for name in subscriber.topics]
+        counted = [(self.names, name) for name in subscriber.topics]
         if subscriber.regex is not None:
-            wanted.append((self.regexes, subscriber.regex))
-        for counts, key in wanted:
+            counted.append((self.regexes, subscriber.regex))
+        if subscriber.classic is not None:
+            self.classic_count += step
+            counted += [(self.classic_protocols, name) for name in dict(subscriber.classic.protocols)]
+        for counts, key in counted:
             counts[key] = counts.get(key, 0) + step
             if not counts[key]:
                 del counts[key]

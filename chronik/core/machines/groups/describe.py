@@ -12,8 +12,9 @@ from chronik.core.machines.groups.answers import (
     DescribedMember,
     ListedGroup,
 )
-from chronik.core.machines.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
+from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
 from chronik.core.machines.groups.consumer_group import ConsumerGroup, by_topic
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 CLASSIC_TYPE = "classic"
 CONSUMER_TYPE = "consumer"
@@ -77,6 +78,7 @@ def describe_consumer(
             subscriber.regex,
             by_topic(group.current(member_id).assigned),
             by_topic(group.target(member_id)),
+            subscriber.classic is not None,
         )
         for member_id, subscriber in group.subscribers.items()
     )

@@ -15,6 +15,7 @@ from chronik.core.records.schema import (
     Schema,
     array_of,
     field_of,
+    nullable,
 )
 
 
@@ -122,6 +123,21 @@ class GroupTopicsValue:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassicProtocolValue:
+    name: str = field_of(STRING)
+    metadata: bytes = field_of(BYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassicMetadataValue:
+    session_timeout_ms: int = field_of(INT32)
+    protocols: tuple[ClassicProtocolValue, ...] = field_of(array_of(Schema(ClassicProtocolValue, flexible=True)))
+
+
+_CLASSIC_METADATA = nullable(Schema(ClassicMetadataValue, flexible=True))
+
+
+@dataclass(frozen=True, slots=True)
 class SubscriberValue:
     instance_id: str | None = field_of(NULLABLE_STRING)
     rack_id: str | None = field_of(NULLABLE_STRING)
@@ -131,6 +147,7 @@ class SubscriberValue:
     regex: str | None = field_of(NULLABLE_STRING)
     rebalance_timeout_ms: int = field_of(INT32)
     assignor: str | None = field_of(NULLABLE_STRING)
+    classic: ClassicMetadataValue | None = field_of(_CLASSIC_METADATA, tag=0, default=None)  # noqa: RUF009  # a field
 
 
 @dataclass(frozen=True, slots=True)

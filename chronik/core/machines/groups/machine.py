@@ -10,7 +10,14 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups import classic_join, classic_members, consumer_beat, offset_desk, records
+from chronik.core.machines.groups import (
+    classic_join,
+    classic_members,
+    consumer_beat,
+    consumer_classic,
+    offset_desk,
+    records,
+)
 from chronik.core.machines.groups.answers import ListedGroup
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.classic_step import ClassicStep
@@ -89,7 +96,7 @@ class GroupsMachine:
                 return self._decide_classic(ticket, command, now_ms, wall_ms)
             case ConsumerBeat():
                 group = self.groups.get(command.group_id)
-                return consumer_beat.beat(ticket, command, group, self._config_of(command.group_id), now_ms)
+                return consumer_beat.beat(ticket, command, group, self._config_of(command.group_id), now_ms, wall_ms)
             case CommitOffsets():
                 return offset_desk.commit(ticket, command, self.groups, self.config, now_ms, wall_ms)
             case FetchOffsets():
@@ -113,10 +120,10 @@ class GroupsMachine:
         group = self.groups.get(command.group_id)
         before: list[Any] = []
         if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return consumer_classic.decide(ticket, command, group, self.timers, self.config, now_ms, wall_ms)
             if not isinstance(command, Join):
                 raise Refused(Code.UNKNOWN_MEMBER_ID)
-            if not group.is_empty:
-                raise Refused(Code.INCONSISTENT_GROUP_PROTOCOL)
             before = offset_desk.forget_group(group)
             group = None
         if group is None:
@@ -159,7 +166,7 @@ class GroupsMachine:
                     classic_members.expire(step, key)
             return step.decision()
         if isinstance(group, ConsumerGroup):
-            return consumer_beat.expire(group, keys)
+            return consumer_beat.expire(group, keys, self.config, now_ms, wall_ms)
         return Decision([TimerCleared(key) for key in keys])
 
     def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision:

@@ -14,7 +14,7 @@ from chronik.core.machines.groups.answers import (
     OffsetsDeleted,
     OffsetsFetched,
 )
-from chronik.core.machines.groups.classic_group import CONSUMER_PROTOCOL_TYPE, ClassicGroup, ClassicState
+from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
 from chronik.core.machines.groups.commands import (
     CommitOffsets,
     DeleteGroup,
@@ -25,6 +25,7 @@ from chronik.core.machines.groups.commands import (
 )
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 from chronik.core.machines.groups.facts import (
     ClassicGroupForgotten,
     CurrentSet,
@@ -76,7 +77,8 @@ def _check_commit(command: CommitOffsets, group: Group | None) -> None:
         case ConsumerGroup():
             if command.generation < 0 and group.is_empty:
                 return
-            if not command.knows_epochs and command.member_id in group.subscribers:
+            member = group.subscribers.get(command.member_id)
+            if not command.knows_epochs and member is not None and member.classic is None:
                 raise Refused(Code.UNSUPPORTED_VERSION, "a consumer group wants OffsetCommit v9 or later")
             group.check_epoch(command.member_id, command.generation)
 

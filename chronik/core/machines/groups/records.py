@@ -13,7 +13,14 @@ from typing import Any
 from chronik.core.errors import Corrupt
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
-from chronik.core.machines.groups.consumer_group import Current, MemberState, Subscriber, by_topic, flat
+from chronik.core.machines.groups.consumer_group import (
+    ClassicMetadata,
+    Current,
+    MemberState,
+    Subscriber,
+    by_topic,
+    flat,
+)
 from chronik.core.machines.groups.facts import (
     ClassicGroupForgotten,
     ClassicGroupSaved,
@@ -39,6 +46,8 @@ from chronik.core.machines.groups.layouts import (
     OFFSET_KEY,
     SUBSCRIBER,
     TARGET,
+    ClassicMetadataValue,
+    ClassicProtocolValue,
     CommitValueV1,
     CommitValueV3,
     CommitValueV4,
@@ -247,16 +256,22 @@ def _flat(topics: tuple[TopicPartitionsValue, ...]) -> Any:
 
 
 def _subscriber_value(s: Subscriber) -> SubscriberValue:
-    return SubscriberValue(
-        s.instance_id, s.rack_id, s.client_id, s.client_host, s.topics, s.regex, s.rebalance_timeout_ms, s.assignor
-    )
+    classic = None
+    if s.classic is not None:
+        protocols = tuple(ClassicProtocolValue(name, metadata) for name, metadata in s.classic.protocols)
+        classic = ClassicMetadataValue(s.classic.session_timeout_ms, protocols)
+    about = s.instance_id, s.rack_id, s.client_id, s.client_host, s.topics, s.regex, s.rebalance_timeout_ms, s.assignor
+    return SubscriberValue(*about, classic)
 
 
 def _subscriber_of(value: bytes) -> Subscriber:
     v = SUBSCRIBER.decode(value, 2)
-    return Subscriber(
-        v.instance_id, v.rack_id, v.client_id, v.client_host, v.topics, v.regex, v.rebalance_timeout_ms, v.assignor
-    )
+    classic = None
+    if v.classic is not None:
+        protocols = tuple((protocol.name, protocol.metadata) for protocol in v.classic.protocols)
+        classic = ClassicMetadata(v.classic.session_timeout_ms, protocols)
+    about = v.instance_id, v.rack_id, v.client_id, v.client_host, v.topics, v.regex, v.rebalance_timeout_ms, v.assignor
+    return Subscriber(*about, classic)
 
 
 def _current_value(c: Current) -> CurrentValue:

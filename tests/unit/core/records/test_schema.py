@@ -24,6 +24,7 @@ from chronik.core.records.schema import (
     Schema,
     array_of,
     field_of,
+    nullable,
     read_uvarint,
     write_uvarint,
 )
@@ -99,6 +100,15 @@ def test_flexible_lengths_are_one_more_and_defaults_are_left_out() -> None:
 def test_tagged_fields_stand_in_the_order_of_their_tags() -> None:
     content = FLEXIBLE.encode(Flexible(bytes(16), "", None, b"", (), rare=5, rarer=(1,)))
     assert content[20:] == bytes.fromhex("02 00 05 02 00000001 03 08 0000000000000005")
+
+
+def test_a_nested_record_that_may_be_null_says_by_a_byte_whether_it_is() -> None:
+    kind = nullable(FLEXIBLE_PART)
+    for value, content in ((None, "ff"), (Part(7, "n"), "01 00000007 02 6e 00")):
+        out = bytearray()
+        kind.write(out, value, True)
+        assert out == bytes.fromhex(content)
+        assert kind.read(bytes(out), 0, True) == (value, len(out))
 
 
 def test_a_tag_of_a_newer_version_is_passed_over() -> None:

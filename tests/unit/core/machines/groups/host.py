@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from chronik.core.errors import Code, Refused
@@ -21,8 +22,10 @@ from chronik.core.machines.groups.commands import (
 )
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
+from chronik.core.machines.groups.consumer_protocol import NamedPartition, write_assignment
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.machine import Decision, LogRecord
+from chronik.core.records.schema import INT16, INT32, NULLABLE_BYTES, NULLABLE_STRING, STRING, array_of
 
 GROUP = "g"
 RANGE = (("range", b"sub"),)
@@ -165,6 +168,29 @@ def fetch(*partitions: tuple[str, int], group_id: str = GROUP, **changes: Any) -
     return FetchOffsets(group_id, partitions or None, **changes)
 
 
+def subscription(*topics: str, owned: Iterable[tuple[str, int]] = (), version: int = 1) -> bytes:
+    """What a consumer of the classic protocol says when it joins: ConsumerProtocolSubscription."""
+    out = bytearray()
+    INT16.write(out, version, False)
+    array_of(STRING).write(out, topics, False)
+    NULLABLE_BYTES.write(out, None, False)
+    if version >= 1:
+        pairs = list(owned)
+        INT32.write(out, len(pairs), False)  # a topic more than once is as good
+        for topic, partition in pairs:
+            STRING.write(out, topic, False)
+            array_of(INT32).write(out, (partition,), False)
+    if version >= 2:
+        INT32.write(out, -1, False)
+    if version >= 3:
+        NULLABLE_STRING.write(out, "rack", False)
+    return bytes(out)
+
+
+def assignment(*partitions: tuple[str, int], version: int = 1) -> bytes:
+    return write_assignment(version, frozenset(NamedPartition(*one) for one in partitions))
+
+
 def topic_id(number: int) -> bytes:
     return bytes([number]) * 16
 
@@ -185,11 +211,13 @@ __all__ = [
     "TOPICS",
     "Code",
     "Host",
+    "assignment",
     "beat",
     "commit",
     "consumer_beat",
     "fetch",
     "join",
     "leave",
+    "subscription",
     "sync",
 ]

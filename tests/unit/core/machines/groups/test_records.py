@@ -9,7 +9,7 @@ import pytest
 from chronik.core.errors import Corrupt
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from chronik.core.machines.groups.commands import TopicShape
-from chronik.core.machines.groups.consumer_group import Current, MemberState, Subscriber
+from chronik.core.machines.groups.consumer_group import ClassicMetadata, Current, MemberState, Subscriber
 from chronik.core.machines.groups.facts import (
     ClassicGroupForgotten,
     ClassicGroupSaved,
@@ -59,6 +59,7 @@ FACTS: list[Any] = [
     TargetSet("g", "m", None),
     CurrentSet("g", "m", Current(6, 5, MemberState.UNREVOKED_PARTITIONS, frozenset({(ID, 0)}), frozenset({(ID, 1)}))),
     CurrentSet("g", "m", None),
+    SubscriberSet("g", "m", Subscriber(topics=("t",), classic=ClassicMetadata(10_000, (("range", b"sub"),)))),
     OffsetSet("g", "t", 3, CommittedOffset(42, 5, "note", 1_000, topic_id=ID)),
 ]
 
@@ -67,6 +68,17 @@ FACTS: list[Any] = [
 def test_every_durable_fact_comes_back_as_it_was(fact: Any) -> None:
     assert fact.durable
     assert decode(encode(fact)) == fact
+
+
+def test_the_bytes_of_a_member_of_the_classic_protocol_are_kafka_s() -> None:
+    classic = ClassicMetadata(10_000, (("range", b"\x01\x02\x03"),))
+    member = Subscriber(client_id="c", client_host="/h", topics=("t",), rebalance_timeout_ms=60_000, classic=classic)
+    # As Kafka 4.3.1 writes a ConsumerGroupMemberMetadataValue: what is classic about it is behind tag 0.
+    value = encode(SubscriberSet("g", "m", member)).value
+    assert value is not None
+    head, tagged = "0000" + "0000" + "0263" + "032f68" + "020274" + "00" + "0000ea60" + "00", "01" + "00" + "12"
+    classic_bytes = "01" + "00002710" + "02" + "0672616e6765" + "04010203" + "00" + "00"
+    assert value.hex() == head + tagged + classic_bytes
 
 
 def test_the_bytes_of_a_commit_are_kafka_s() -> None:

@@ -22,4 +22,5 @@ def test_the_story_goes_as_it_is_told(path: Path) -> None:
 
 
 def test_there_are_stories_of_every_kind() -> None:
-    assert {path.stem for path in TRANSCRIPTS} >= {"classic", "static", "cooperative", "consumer", "consumer_static"}
+    stories = {"classic", "static", "cooperative", "consumer", "consumer_static", "migration"}
+    assert {path.stem for path in TRANSCRIPTS} >= stories

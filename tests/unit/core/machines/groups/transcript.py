@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from chronik.core.errors import Refused
+from chronik.core.errors import Corrupt, Refused
 from chronik.core.machines.groups.answers import (
     ConsumerBeatSeen,
     Joined,
@@ -23,6 +23,12 @@ from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.commands import OffsetToCommit, TopicIdPartitions, TopicShape
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import by_topic
+from chronik.core.machines.groups.consumer_protocol import (
+    NamedPartition,
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
 from chronik.core.machines.groups.facts import (
     ClassicGroupChanged,
     ClassicGroupForgotten,
@@ -38,7 +44,18 @@ from chronik.core.machines.groups.facts import (
     TimerSet,
 )
 from chronik.core.machines.machine import Decision
-from tests.unit.core.machines.groups.host import NOW_MS, Host, beat, commit, consumer_beat, fetch, join, leave, sync
+from tests.unit.core.machines.groups.host import (
+    NOW_MS,
+    Host,
+    beat,
+    commit,
+    consumer_beat,
+    fetch,
+    join,
+    leave,
+    subscription,
+    sync,
+)
 
 TOPIC_NAMES = {"orders": 1, "bills": 2, "later": 3}
 
@@ -91,9 +108,9 @@ class Story:
         host = self.host
         match verb:
             case "join":
-                host.send(_join(words, named))
+                host.send(replace(_join(words, named), topics=dict(self.topics)))
             case "sync":
-                given = tuple((who, what.encode()) for who, what in named.items() if who != "instance")
+                given = tuple((who, _assignment(what)) for who, what in named.items() if who != "instance")
                 command = sync(words[0], int(words[1]), given, named.get("instance"))
                 host.send(replace(command, protocol=None))
             case "heartbeat":
@@ -135,6 +152,9 @@ def _join(words: list[str], named: dict[str, str]) -> Any:
     if "protocols" in named:
         pairs = (pair.partition(":") for pair in named["protocols"].split(","))
         changes["protocols"] = tuple((name, metadata.encode()) for name, _, metadata in pairs)
+    if "wants" in named:
+        owned = named_partitions(named.get("owned", "nothing"))
+        changes["protocols"] = (("range", subscription(*named["wants"].split(","), owned=owned)),)
     if "type" in named:
         changes["protocol_type"] = named["type"]
     if "session" in named:
@@ -144,6 +164,37 @@ def _join(words: list[str], named: dict[str, str]) -> Any:
         changes |= {"needs_known_member_id": version >= 4, "may_skip_assignment": version >= 9}
     member_id = "" if not words or words[0] == "-" else words[0]
     return join(member_id, named.get("as", "new"), **changes)
+
+
+def named_partitions(text: str) -> list[NamedPartition]:
+    """`orders:0,1/bills:0`, or nothing."""
+    parts = (part.partition(":") for part in text.split("/") if part != "nothing")
+    return [NamedPartition(name, int(number)) for name, _, numbers in parts for number in numbers.split(",")]
+
+
+def _assignment(text: str) -> bytes:
+    """In the words of consumers, if it names a topic; else any bytes."""
+    if text.partition(":")[0] not in TOPIC_NAMES:
+        return text.encode()
+    return write_assignment(1, frozenset(named_partitions(text)))
+
+
+def _given(assignment: bytes) -> str:
+    try:
+        partitions = read_assignment(assignment).partitions
+    except Corrupt:
+        return assignment.decode()
+    by_name: dict[str, list[str]] = {}
+    for name, number in sorted(partitions):
+        by_name.setdefault(name, []).append(str(number))
+    return "/".join(f"{name}:{','.join(numbers)}" for name, numbers in by_name.items())
+
+
+def _wanted(metadata: bytes) -> str:
+    try:
+        return ",".join(read_subscription(metadata).topics)
+    except Corrupt:
+        return metadata.decode()
 
 
 def _owned(part: str) -> TopicIdPartitions:
@@ -162,12 +213,12 @@ def _answer(answer: Any) -> str:
         case MemberIdRequired(member_id):
             return f"MEMBER_ID_REQUIRED {member_id}"
         case Joined():
-            members = ", ".join(f"{m.member_id}:{m.metadata.decode()}" for m in answer.members)
+            members = ", ".join(f"{m.member_id}:{_wanted(m.metadata)}" for m in answer.members)
             skip = ", skip the assignment" if answer.skip_assignment else ""
-            led = f"leads {members}" if members else f"leader {answer.leader}"
+            led = f"leads {members}" if members else f"leader {answer.leader or 'nobody'}"
             return f"joined as {answer.member_id}, generation {answer.generation}, {answer.protocol}, {led}{skip}"
         case Synced():
-            return f"assigned {answer.assignment.decode() or 'nothing'}"
+            return f"assigned {_given(answer.assignment) or 'nothing'}"
         case Left(codes) | OffsetsCommitted(codes):
             return " ".join(code.name for code in codes)
         case OffsetsFetched(offsets):
@@ -188,7 +239,7 @@ def _group(group: ClassicGroup) -> str:
     for member in group.members.values():
         waits = ["joins"] if member.join_ticket is not None else []
         waits += ["syncs"] if member.sync_ticket is not None else []
-        waits += [member.assignment.decode()] if member.assignment and not waits else []
+        waits += [_given(member.assignment)] if member.assignment and not waits else []
         leads = "*" if group.leader == member.member_id else ""
         marks.append(member.member_id + leads + (f"({' '.join(waits)})" if waits else ""))
     to_come = f", to come: {' '.join(group.pending_joins)}" if group.pending_joins else ""
@@ -213,7 +264,8 @@ def _fact(fact: Any) -> str:
             if subscriber is None:
                 return f"{member_id} is no member"
             regex = [f"/{subscriber.regex}/"] if subscriber.regex else []
-            return f"{member_id} wants {' '.join([*subscriber.topics, *regex])}"
+            protocol = "" if subscriber.classic is None else " by the classic protocol"
+            return f"{member_id} wants {' '.join([*subscriber.topics, *regex])}{protocol}"
         case TargetSet(_, member_id, partitions):
             return f"{member_id} to have " + ("no say" if partitions is None else _partitions(by_topic(partitions)))
         case CurrentSet(_, member_id, None):
