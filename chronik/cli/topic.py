@@ -231,8 +231,9 @@ def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
 def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, int | None]) -> str:
     """How many there are, as far as leaders tell."""
     spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
-    known = sum(end - start for _, start, end in spans if start is not None and end is not None)
-    untold = [str(number) for number, start, end in spans if start is None or end is None]
+    counts = {number: _count(start, end) for number, start, end in spans}
+    known = sum(count for count in counts.values() if count is not None)
+    untold = [str(number) for number, count in counts.items() if count is None]
     words = f"about {counted(known, 'message')}"
     return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
 
@@ -286,8 +287,13 @@ def _partition_row(state: PartitionState, start: int | None, end: int | None) ->
         "in_sync": state.in_sync,
         "start_offset": start,
         "end_offset": end,
-        "messages": None if start is None or end is None else end - start,
+        "messages": _count(start, end),
     }
+
+
+def _count(start: int | None, end: int | None) -> int | None:
+    """None where it is not known: an end before the start is what another node said, which knows less."""
+    return None if start is None or end is None or end < start else end - start
 
 
 def _as_json(topic: TopicState) -> dict[str, Any]:

@@ -18,7 +18,14 @@ OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics
 TOPIC = 2  # a kind of thing that has settings
 # Of groups: their coordinator has moved, or is about to know them.
-SETTLING = frozenset({Code.COORDINATOR_NOT_AVAILABLE, Code.COORDINATOR_LOAD_IN_PROGRESS, Code.NOT_COORDINATOR})
+SETTLING = frozenset(
+    {
+        Code.COORDINATOR_NOT_AVAILABLE,
+        Code.COORDINATOR_LOAD_IN_PROGRESS,
+        Code.NOT_COORDINATOR,
+        Code.UNSTABLE_OFFSET_COMMIT,
+    }
+)
 GROUP = 0  # a kind of thing that has a coordinator
 
 
@@ -67,7 +74,10 @@ def _is_compacted(cluster: Cluster, topic: str) -> bool:
     (told,) = cluster.ask_any(DESCRIBE_CONFIGS, {"resources": [asked]}).results
     if told.error_code != Code.NONE:
         raise Failed(f"settings of topic {topic}: {Code(told.error_code).name}")
-    return any("compact" in (each.value or "") for each in told.configs if each.name == "cleanup.policy")
+    policies = [each.value or "" for each in told.configs if each.name == "cleanup.policy"]
+    if not policies:  # what is missing would be taken for lost
+        raise Failed(f"settings of topic {topic}: cleanup.policy was not told")
+    return any("compact" in policy for policy in policies)
 
 
 def groups_of(cluster: Cluster) -> list[str]:
@@ -104,7 +114,8 @@ def _commits(told: Any, group: str) -> Iterator[Commit]:
     _check(getattr(answer, "error_code", Code.NONE), f"group {group}")
     for topic in answer.topics:
         for each in topic.partitions:
-            if each.error_code == Code.NONE and each.committed_offset >= 0:
+            _check(each.error_code, f"group {group}, {topic.name}-{each.partition_index}")
+            if each.committed_offset >= 0:
                 yield Commit(topic.name, each.partition_index, group, each.committed_offset)
 
 
