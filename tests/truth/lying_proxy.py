@@ -160,7 +160,7 @@ class LyingProxy:
         is_failing = lying is not None and lying.lie is Lie.FAIL
         if api_key == LOOK:
             return self._changed_look(answer, is_failing)
-        change = self._elsewhere
+        change: Callable[[Any], Any] = self._elsewhere
         if lying is not None and is_failing:
             change = _failing(lying.code)
         elif lying is not None and lying.lie is Lie.MINUS and api_key == LIST_OFFSETS:

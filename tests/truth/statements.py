@@ -88,8 +88,7 @@ def _story(story: Story, world: World, place: Place) -> Iterator[str]:
             Standing.HERE if is_there else Standing.BEYOND_END,
         ):
             yield f"node {copy.node} {copy.words}"
-    told = {each.group: each for each in story.committed}
-    ours = told.get(world.group)
+    ours = next((each for each in story.committed if each.group == world.group), None)
     if ours is not None and ours.has_it not in (None, is_there):
         yield f"the group has committed it: {ours.has_it}"
     is_all_told = not any(line.startswith("what all groups") for line in story.unknown)
@@ -129,7 +128,7 @@ def where_a_sequence_number_is(bootstrap: str, world: World, dice: random.Random
 
 
 def _found(found: Found, place: Place | None) -> Iterator[str]:
-    if found.places and found.places != [place]:
+    if found.places and [tuple(each) for each in found.places] != [place]:
         yield f"it is at {found.places}, and is at {place}"
     if not found.places and place is not None and not found.unread:
         yield f"it is nowhere, and is at {place}"
@@ -167,8 +166,7 @@ def what_topic_delete_counts(bootstrap: str, world: World, dice: random.Random) 
     except CliError as refused:
         yield from _refused(str(refused))
         return
-    untold = words.count(",") + 1 if "no leader tells" in words else 0
-    untold = 0 if not untold else len(words.split("partition ")[1].split(", which")[0].split(", "))
+    untold = len(words.split("partition ")[1].split(", which")[0].split(", ")) if "no leader tells" in words else 0
     if not words.startswith(f"about {(PARTITIONS - untold) * world.end} message"):
         yield words
 
@@ -206,7 +204,7 @@ def what_watch_shows(bootstrap: str, world: World, dice: random.Random) -> Itera
         elif row.topic == world.topic and (row.watermark or 0) > world.end:
             yield f"{row.name}: watermark {row.watermark}"
     for group in view.groups:
-        if group.group == world.group and group.lag not in (None, 0) and world.old_leader not in view.nodes:
+        if group.group == world.group and group.lag not in (None, 0) and world.old_leader not in snapshot.states:
             yield f"the group lags by {group.lag}"
 
 

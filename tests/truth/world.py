@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, field
+from functools import partial
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
@@ -48,6 +49,15 @@ class World:
         return f"key-{number}"
 
 
+@dataclass
+class Stage:
+    """The cluster, what is in it, and what its nodes answered in the first half."""
+
+    nodes: dict[int, tuple[str, int]]
+    world: World
+    recorded: dict[tuple[int, bytes], bytes]
+
+
 def write(cluster: RunningCluster, world: World, count: int) -> None:
     """So many to each partition, from one idempotent producer."""
     told = threading.Lock()
@@ -63,7 +73,7 @@ def write(cluster: RunningCluster, world: World, count: int) -> None:
         value, key = world.messages.value(number), world.key(number)
         producer.produce(
             world.topic, value, key, number % PARTITIONS,
-            on_delivery=lambda error, message, number=number: written(number, error, message),
+            on_delivery=partial(written, number),
         )  # fmt: skip
     assert producer.flush(ANSWER_S) == 0
 
