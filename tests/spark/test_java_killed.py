@@ -20,6 +20,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 from chronik.testing import RunningNode
 from tests.spark.commands import RUN_S_MAX, environment_of
 from tests.spark.support import new_topic, send, simple
+from tests.spark.test_ingest_kills import has_ended
 
 pytestmark = pytest.mark.timeout(900)  # Java is started, and the machine may do ten other things
 
@@ -61,9 +62,8 @@ def test_a_java_that_is_killed_is_told_in_one_line(chronik_node: RunningNode, tm
         driver = psutil.Process(process.pid)
         deadline = time.monotonic() + RUN_S_MAX
         while (java := spark_java(driver)) is None:
-            assert process.poll() is None, said.decode()
+            assert not has_ended(driver, within_s=POLL_S), said.decode()
             assert time.monotonic() < deadline, "Spark runs no task"
-            time.sleep(POLL_S)
         java.kill()
         code = process.wait(RUN_S_MAX)
     finally:
