@@ -44,9 +44,9 @@ def describe(name: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json:
     group, committed = _existing(cluster, name)
     members = [_member_row(member) for member in group.members]
     progress = _progress_rows(cluster, group, committed)
-    lag = sum(row["lag"] or 0 for row in progress)
+    lag, untold = total_lag(progress)
     if as_json:
-        print_json(_summary(group) | {"members": members, "partitions": progress, "lag": lag})
+        print_json(_summary(group) | {"members": members, "partitions": progress, "lag": None if untold else lag})
         return
     summary = _summary(group)
     print_line(
@@ -63,7 +63,8 @@ def describe(name: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json:
     if progress:
         columns = ["topic", "partition", "committed", "end offset", "lag", "client"]
         print_table(columns, [list(row.values())[:6] for row in progress])
-        print_line(f"lag: {count(lag)}")
+        more = f", and that of {', '.join(untold)}, whose end no leader tells now" if untold else ""
+        print_line(f"lag: {count(lag)}{more}")
     else:
         print_line("nothing committed")
 
@@ -107,6 +108,16 @@ def _existing(cluster: Cluster, name: str) -> tuple[ConsumerGroupDescription, di
         names = [str(listed.group_id) for listed in cluster.groups()]
         raise suggest.unknown("group", name, names, "`chronik group list` lists the groups")
     return group, cluster.committed(name)
+
+
+def total_lag(progress: list[dict[str, Any]]) -> tuple[int, list[str]]:
+    """Of all partitions that the group has committed; and of which of them it is not known."""
+    untold = [
+        f"{row['topic']}:{row['partition']}"
+        for row in progress
+        if row["committed_offset"] is not None and row["lag"] is None
+    ]
+    return sum(row["lag"] or 0 for row in progress), untold
 
 
 def _summary(group: ConsumerGroupDescription) -> dict[str, Any]:

@@ -30,18 +30,13 @@ def monitor(addresses: Sequence[Address], topic: str) -> Monitor | None:
     """None where nobody can tell: it is no chronik, or it does not answer looks."""
     from chronik.shell.asking import NoAnswer
     from chronik.shell.looking import states
+    from chronik.trace.leading import newest_leaders
 
     try:
         found = states(addresses, LOOK_TIMEOUT_S, [topic])
     except NoAnswer:
         return None
-    partitions: dict[int, PartitionSeen] = {}
-    for state in found.values():
-        for seen in state.partitions:
-            known = partitions.get(seen.partition)
-            # A node that is cut off may still believe that it leads: the newer epoch is right.
-            if known is None or seen.leader_epoch > known.leader_epoch:
-                partitions[seen.partition] = seen
+    partitions = {seen.partition: seen for seen in newest_leaders(found.values()).values()}
     return Monitor(partitions, found.silent)
 
 

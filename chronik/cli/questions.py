@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from chronik.cli import suggest
-from chronik.cli.connect import ANSWER_TIMEOUT_S, check_reachable, client_settings, plain_errors
+from chronik.cli.connect import ANSWER_TIMEOUT_S, check_reachable, client_settings, explain, plain_errors, reason
 from chronik.cli.errors import RefusedByNode
 
 if TYPE_CHECKING:
@@ -165,7 +165,11 @@ class Cluster:
         return self.offsets(partitions, LATEST, is_committed_only=True)
 
     def groups(self) -> list[ConsumerGroupListing]:
+        """All groups. Raises CliError where a node does not tell of those that it coordinates: a list without them
+        would say that they are not there."""
         listing = self.answer(lambda: self.admin.list_consumer_groups(request_timeout=REQUEST_TIMEOUT_S))
+        if listing.errors:
+            raise explain(listing.errors[0].args[0], self.bootstrap)
         return sorted(listing.valid, key=lambda group: str(group.group_id))
 
     def group(self, name: str) -> ConsumerGroupDescription:
@@ -176,7 +180,7 @@ class Cluster:
         return found
 
     def committed(self, group: str) -> dict[Partition, int]:
-        """What a group has committed, per partition."""
+        """What a group has committed, per partition. Raises RefusedByNode where that is not told of one of them."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         found = self.answer(
@@ -184,6 +188,11 @@ class Cluster:
                 [ConsumerGroupTopicPartitions(group)], request_timeout=REQUEST_TIMEOUT_S
             )
         )
+        for part in found.topic_partitions:
+            if part.error is not None:
+                raise RefusedByNode(
+                    part.error.code(), f"{part.topic}:{part.partition} of group {group}: {reason(part.error)}"
+                )
         return {(part.topic, part.partition): part.offset for part in found.topic_partitions if part.offset >= 0}
 
     def commit(self, group: str, offsets: Mapping[Partition, int]) -> None:

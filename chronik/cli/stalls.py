@@ -41,7 +41,7 @@ def stalls(
 ) -> None:
     """Find out what stalls now and why: which follower, fetch, client or group, with the evidence and what to do.
 
-    Ends with 0 when nothing stalls, with 1 when something does. It knows most where tracing is on (chronik trace on).
+    Ends with 0 when no stall is seen, with 1 when one is. It knows most where tracing is on (chronik trace on).
     """
     from chronik.cli.trace_switch import plain_looks
     from chronik.shell.looking import cluster
@@ -87,6 +87,7 @@ def _as_json(verdicts: list[Verdict], gathering: Gathering, now_us: int, seconds
         "now_us": now_us,
         "nodes": list(gathering.states),
         "silent": {str(node): reason for node, reason in gathering.silent.items()},
+        "unheard": sorted(gathering.unheard),
         "untraced": gathering.untraced,
         "events_lost": gathering.lost,
         "known_seconds": gathering.known_s,
@@ -117,7 +118,10 @@ def _nothing(gathering: Gathering) -> str:
     from chronik.trace.stalls import Limits
 
     is_too_little = gathering.known_s is not None and gathering.known_s * 1000 < Limits().stand_still_ms
-    return "no stall is seen, and too little is known to say that there is none" if is_too_little else "nothing stalls"
+    is_untold = bool(gathering.silent or gathering.unheard) or not gathering.states
+    if is_too_little or is_untold:
+        return "no stall is seen, and too little is known to say that there is none"
+    return "nothing stalls"
 
 
 def together(verdicts: list[Verdict]) -> list[list[Verdict]]:
@@ -159,7 +163,9 @@ def _tell_what_is_unknown(gathering: Gathering) -> None:
             "get; `chronik trace on` changes that"
         )
     for node, reason in gathering.silent.items():
-        print_note(f"node {node} could not be asked: {reason}")
+        print_note(f"node {node} could not be asked: {reason}. What stalls there is not known")
+    for node in sorted(gathering.unheard - gathering.silent.keys()):
+        print_note(f"node {node} did not tell what clients did: of what it leads, only watermarks can be judged")
     from chronik.trace.stalls import Limits
 
     if gathering.known_s is not None and gathering.known_s * 1000 < Limits().longest_ms:

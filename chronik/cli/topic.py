@@ -121,8 +121,7 @@ def describe(
     configs = {key: value for key, value in cluster.configs(name).items() if every or value.source != "default"}
     watched = monitor(parse_addresses(bootstrap), name)
     partitions = [
-        _partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)))
-        | ({} if watched is None else offsets_row(watched.partitions.get(part.partition)))
+        partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)), watched)
         for part in topic.partitions
     ]
     if as_json:
@@ -231,8 +230,9 @@ def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
 def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, int | None]) -> str:
     """How many there are, as far as leaders tell."""
     spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
-    known = sum(end - start for _, start, end in spans if start is not None and end is not None)
-    untold = [str(number) for number, start, end in spans if start is None or end is None]
+    counts = {number: _count(start, end) for number, start, end in spans}
+    known = sum(count for count in counts.values() if count is not None)
+    untold = [str(number) for number, count in counts.items() if count is None]
     words = f"about {counted(known, 'message')}"
     return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
 
@@ -278,16 +278,28 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> CliError
     return suggest.unknown_topic_config(settings) or refused
 
 
-def _partition_row(state: PartitionState, start: int | None, end: int | None) -> dict[str, Any]:
-    return {
+def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
+    """Whom a client is told to ask may lead no more: what it said counts where no node knows better."""
+    seen = None if watched is None else watched.partitions.get(state.partition)
+    if watched is not None and seen is None and (watched.silent or end != 0):  # else nobody has written there yet
+        start = end = None
+    if seen is not None and end is not None and end < seen.watermark:
+        start = end = None
+    offsets = {} if watched is None else offsets_row(seen)
+    return offsets | {
         "partition": state.partition,
         "leader": state.leader,
         "replicas": state.replicas,
         "in_sync": state.in_sync,
         "start_offset": start,
         "end_offset": end,
-        "messages": None if start is None or end is None else end - start,
+        "messages": _count(start, end),
     }
+
+
+def _count(start: int | None, end: int | None) -> int | None:
+    """None where it is not known: an end before the start is what another node said, which knows less."""
+    return None if start is None or end is None or end < start else end - start
 
 
 def _as_json(topic: TopicState) -> dict[str, Any]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from chronik.cli.connect import ANSWER_TIMEOUT_S, client_settings, plain_errors
+from chronik.cli.errors import CliError
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.trace.events import AnyEvent
 from chronik.trace.lines import from_lines
@@ -28,8 +29,9 @@ def stored_events(
     words: Sequence[bytes],
     on_read: Callable[[int], None] = lambda count: None,
 ) -> Iterator[AnyEvent]:
-    """Events since a time, from records with one of these words. What this version does not know is left out."""
-    from confluent_kafka import Consumer, TopicPartition
+    """Events since a time, from records with one of these words. What this version does not know is left out. Raises
+    CliError where not all of it could be read: what is not among the events may then be there."""
+    from confluent_kafka import OFFSET_END, Consumer, TopicPartition
 
     settings = client_settings(bootstrap) | {"group.id": "chronik-cli", "enable.auto.commit": False}
     with plain_errors(bootstrap):
@@ -38,10 +40,9 @@ def stored_events(
         with plain_errors(bootstrap):
             asked = [TopicPartition(TRACE_TOPIC, number, since_ms) for number in range(partitions)]
             starts = consumer.offsets_for_times(asked, timeout=ANSWER_TIMEOUT_S)
-            ends = {
-                number: consumer.get_watermark_offsets(TopicPartition(TRACE_TOPIC, number), timeout=ANSWER_TIMEOUT_S)[1]
-                for number in range(partitions)
-            }
+            ends = {number: _end(consumer, number) for number in range(partitions)}
+        if unknown := [start.partition for start in starts if start.error is not None or start.offset < OFFSET_END]:
+            raise _unread(unknown)
         wanted = [start for start in starts if 0 <= start.offset < ends[start.partition]]
         if wanted:
             consumer.assign(wanted)
@@ -68,6 +69,26 @@ def _read(
                 del ends[number]
             yield from _events(message.value() or b"", words)
         on_read(len(messages))
+    if ends:
+        raise _unread(ends)
+
+
+def _end(consumer: Consumer, number: int) -> int:
+    """Raises CliError."""
+    from confluent_kafka import TopicPartition
+
+    # None when nobody answers in time, whatever its type says.
+    told: tuple[int, int] | None = consumer.get_watermark_offsets(
+        TopicPartition(TRACE_TOPIC, number), timeout=ANSWER_TIMEOUT_S
+    )
+    if told is None or told[1] < 0:
+        raise _unread([number])
+    return int(told[1])
+
+
+def _unread(partitions: Iterable[int]) -> CliError:
+    named = ", ".join(map(str, sorted(partitions)))
+    return CliError(f"partition {named} of {TRACE_TOPIC} cannot be read to its end now", "try again")
 
 
 def _events(lines: bytes, words: Sequence[bytes]) -> Iterator[AnyEvent]:

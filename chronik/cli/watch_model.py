@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chronik.trace.events import FollowerSeen, GroupSeen, PartitionSeen
+from chronik.trace.leading import newest_leaders
 from chronik.trace.looks import CopySeen, StateLook, UnopenedSeen
 from chronik.trace.verdicts import Verdict
 
@@ -119,7 +120,7 @@ class GroupRow:
     state_ms: int
     members: int
     lag: int | None
-    """Of all partitions that it has committed; None when there is none."""
+    """Of all partitions that it has committed; None when there is none, or of one of them it is not known."""
     committed: Mapping[Partition, int]
     lags: tuple[float, ...] = ()
 
@@ -177,13 +178,11 @@ class History:
 
     def take(self, snapshot: Snapshot) -> View:
         elapsed_s = None if self._at_s is None else snapshot.at_s - self._at_s
-        groups = sorted(
-            (group for state in snapshot.states.values() for group in state.groups), key=lambda each: each.group
-        )
+        groups = _groups(snapshot)
         taken = self._taken(snapshot, groups)
         rows = [self._with_rates(row, snapshot.at_s, elapsed_s, taken) for row in _rows(snapshot)]
         known = {(row.topic, row.partition): row for row in rows}
-        group_rows = [self._group_row(group, known) for group in groups]
+        group_rows = [self._group_row(group, known, is_all_told=not snapshot.silent) for group in groups]
         self._forget(known, group_rows)
         self._at_s = snapshot.at_s
         return View(
@@ -237,14 +236,14 @@ class History:
             gaps=tuple(track.gaps),
         )
 
-    def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row]) -> GroupRow:
+    def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row], is_all_told: bool) -> GroupRow:
         committed = {(each.topic, each.partition): each.offset for each in group.offsets}
-        behind = [
-            max(row.watermark - offset, 0)
-            for place, offset in committed.items()
-            if (row := known.get(place)) is not None and row.watermark is not None
-        ]
-        lag = sum(behind) if behind else None
+        # A topic that no node tells of is deleted, unless a node is silent. A sum without what is not known would be
+        # too small.
+        told = {place: known.get(place) for place in committed if place in known or not is_all_told}
+        ends = {place: row.watermark if row is not None and row.is_heard else None for place, row in told.items()}
+        behind = [max(end - committed[place], 0) for place, end in ends.items() if end is not None]
+        lag = sum(behind) if behind and len(behind) == len(told) else None
         lags = self._lags.setdefault(group.group, deque(maxlen=HISTORY_SAMPLES))
         if lag is not None:
             lags.append(lag)
@@ -261,14 +260,18 @@ def _mean(samples: Sequence[float], count: int) -> float | None:
     return sum(newest) / len(newest) if newest else None
 
 
-def _rows(snapshot: Snapshot) -> list[Row]:
-    led: dict[Partition, PartitionSeen] = {}
+def _groups(snapshot: Snapshot) -> list[GroupSeen]:
+    """One of each name: two nodes may think that they coordinate it, for a moment; the later generation is right."""
+    found: dict[str, GroupSeen] = {}
     for state in snapshot.states.values():
-        for seen in state.partitions:
-            place = (seen.topic, seen.partition)
-            # Two may think that they lead, for a moment: the later election is right.
-            if place not in led or led[place].leader_epoch < seen.leader_epoch:
-                led[place] = seen
+        for group in state.groups:
+            if group.group not in found or found[group.group].generation < group.generation:
+                found[group.group] = group
+    return [group for _, group in sorted(found.items())]
+
+
+def _rows(snapshot: Snapshot) -> list[Row]:
+    led = newest_leaders(snapshot.states.values())
     copies: dict[Partition, CopySeen] = {}
     for state in snapshot.states.values():
         for copy in state.copies:

@@ -114,11 +114,21 @@ def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
     story = tell(gatherer.topic, place.partition, place.offset, known)
     if story.place is not Place.HERE or not story.is_below_watermark:
         return story, None
-    record = gatherer.read(place.partition, place.offset).record
-    if record is None and story.batch is not None and story.batch.is_thinned:  # which of its records is not in its head
+    reading = gatherer.read(place.partition, place.offset)
+    if reading.record is not None:
+        return story, reading.record
+    is_thinned = story.batch is not None and story.batch.is_thinned  # which records are left, its header does not say
+    if reading.is_passed_over and is_thinned:
         words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
         story = msgspec.structs.replace(story, place=Place.COMPACTED, summary=words)
-    return story, record
+    elif reading.problem is not None:
+        words = f"the record itself: it could not be read now ({reading.problem})"
+        if is_thinned:
+            words += ". Compaction took some records of its batch; whether this one is there is not known"
+            summary = "Not known: its batch is in the log, but compaction took some of its records."
+            story = msgspec.structs.replace(story, place=Place.NOT_KNOWN, summary=summary)
+        story = msgspec.structs.replace(story, unknown=(*story.unknown, words))
+    return story, None
 
 
 # --- as JSON
@@ -247,7 +257,7 @@ def _print_deliveries(story: Story) -> None:
         for each in story.delivered[:DELIVERIES_SHOWN]
     ]
     print_line()
-    print_table(["given to a client", "client", "host", "group", "with offsets", "by node"], rows)
+    print_table(["given to a client", "client", "host", "group (inferred)", "with offsets", "by node"], rows)
     if len(story.delivered) > DELIVERIES_SHOWN:
         print_line(f"and {counted(len(story.delivered) - DELIVERIES_SHOWN, 'more answer')}; --json has them all")
 

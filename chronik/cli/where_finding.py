@@ -7,12 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronik.cli.connect import client_settings, plain_errors
+from chronik.cli.connect import client_settings, parse_addresses, plain_errors
 from chronik.cli.errors import CliError
 from chronik.cli.output import progress
 from chronik.cli.questions import Cluster, TopicState
 from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import NotChronik, look_as, states
+from chronik.shell.looking import Looks, NotChronik, look_as, states
+from chronik.trace.leading import sure_leaders
 from chronik.trace.looks import FIND, FindLook, Place, StateLook
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 BATCH_MAX = 5_000
 POLL_S = 0.5
 QUIET_S = 10.0
-LOOK_TIMEOUT_S = 30.0
+LOOK_TIMEOUT_S = 30.0  # a look through a whole log
+STATES_TIMEOUT_S = 5.0
 
 
 class At(NamedTuple):
@@ -62,7 +64,14 @@ def by_key(
 ) -> Found:
     """The newest records with this key, by their time, newest first. The topic is read from its beginning to its end,
     as no log has an index of keys."""
-    begin, left, unread = _to_read(cluster, topic, partitions)
+    begin, left, unread = to_read(cluster, topic, partitions)
+    reached = _reached_ends(parse_addresses(cluster.bootstrap), topic.name)
+    for number in list(left):
+        if isinstance(known := reached(number), str):
+            unread[number] = known
+            del left[number]
+        else:
+            left[number] = max(left[number], known)
     if not left:
         return Found([], unread)
     from confluent_kafka import Consumer, TopicPartition
@@ -70,8 +79,10 @@ def by_key(
     total = sum(end - begin[number] for number, end in left.items())
     found: dict[int, deque[tuple[int, int, int]]] = {number: deque(maxlen=newest) for number in left}
     settings = client_settings(cluster.bootstrap) | {"group.id": "chronik-cli", "enable.auto.commit": False}
+    # Where what was told to be the beginning is gone by now, or is another node's, reading begins where the log does.
+    settings |= {"enable.partition.eof": True, "fetch.wait.max.ms": 100, "auto.offset.reset": "earliest"}
     with plain_errors(cluster.bootstrap):
-        consumer = Consumer(settings | {"enable.partition.eof": True, "fetch.wait.max.ms": 100})
+        consumer = Consumer(settings)
     try:
         consumer.assign([TopicPartition(topic.name, number, begin[number]) for number in left])
         with progress("reading the topic", total, is_wanted=not is_quiet) as step:
@@ -83,15 +94,16 @@ def by_key(
                         found[number].append((message.timestamp()[1], number, message.offset() or 0))
     finally:
         consumer.close()
-    hits = sorted((hit for hits in found.values() for hit in hits), reverse=True)
+    hits = sorted({hit for hits in found.values() for hit in hits}, reverse=True)
     unread |= dict.fromkeys(left, "it gives nothing more before its end")
     return Found([At(number, offset) for _, number, offset in hits[:newest]], unread)
 
 
-def _to_read(
+def to_read(
     cluster: Cluster, topic: TopicState, partitions: list[int]
 ) -> tuple[dict[int, int], dict[int, int], dict[int, str]]:
-    """Where each partition begins; where those end that have something; and those of which no leader tells it."""
+    """Where each partition begins; up to where it is to be read at least; and those of which no leader tells it. One
+    that is told to be empty is read, too: whoever said so may lead no more, and a fetch is answered by who does."""
     led = {part.partition for part in topic.partitions if part.leader is not None}
     places = [(topic.name, number) for number in partitions if number in led]
     starts, ends = cluster.start_offsets(places), cluster.end_offsets(places)
@@ -102,8 +114,8 @@ def _to_read(
         start, end = starts.get((topic.name, number)), ends.get((topic.name, number))
         if start is None or end is None:
             unread[number] = "no leader answers"
-        elif end > start:
-            begin[number], left[number] = start, end
+        else:
+            begin[number], left[number] = start, max(end, start)
     return begin, left, unread
 
 
@@ -122,7 +134,7 @@ def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iter
             is_at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0. An end
             # below the one that was told is a new leader's, which for a moment knows of less than the last one.
-            read_to = offset if is_at_end else offset + 1 if error is None else 0
+            read_to = offset if is_at_end else offset + 1 if error is None else -1
             if number in left and read_to >= left[number]:
                 del left[number]
         yield messages
@@ -133,12 +145,12 @@ def by_sequence(
 ) -> Found:
     """Where a producer's sequence number is, in every partition: it counts in each. Newest first."""
     try:
-        seen = states(addresses, LOOK_TIMEOUT_S, topics=[topic.name])
+        seen = states(addresses, STATES_TIMEOUT_S, topics=[topic.name])
     except NotChronik as problem:
         raise CliError(f"only Chronik can look for producers' numbers: {problem}", "give an offset, or --key") from None
     except NoAnswer as problem:
         raise CliError(str(problem), "check --bootstrap") from None
-    leaders, others = holders(seen.values(), topic.name)
+    leaders, others = holders(seen, topic.name)
 
     def look(holder: int, number: int, from_offset: int) -> FindLook:
         return _look(
@@ -149,17 +161,50 @@ def by_sequence(
     return look_through(partitions, leaders, others, look)
 
 
-def holders(seen: Iterable[StateLook], topic: str) -> tuple[dict[int, int], dict[int, int]]:
-    """By partition, the node that leads it, and one that has another copy."""
+def _reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int | str]:
+    """By partition, up to where it must be read for all that consumers can be given, as far as nodes know; or why that
+    is not known. Another Kafka does not tell: then what clients are told has to do."""
+    try:
+        seen = states(addresses, STATES_TIMEOUT_S, topics=[topic])
+    except NotChronik:
+        return lambda number: 0
+    except NoAnswer as problem:
+        reason = f"whether the node that gives it leads it is not known: {problem}"
+        return lambda number: reason
+    return lambda number: reached_end(seen, topic, number)
+
+
+def reached_end(seen: Looks[StateLook], topic: str, number: int) -> int | str:
+    """The highest watermark that a node tells of, where it is sure who leads; else why it is not."""
+    place = (topic, number)
+    copies = [copy for look in seen.values() for copy in look.copies if (copy.topic, copy.partition) == place]
+    end = max((copy.watermark for copy in copies), default=0)
+    if place in sure_leaders(seen, seen.silent):
+        return end
+    closed = [each for look in seen.values() for each in look.unopened if (each.topic, each.partition) == place]
+    newest = max([*(each.leader_epoch for each in copies), *(each.leader_epoch for each in closed)], default=-1)
+    for each in closed:  # its leader has not opened it since it started, and has nothing to tell yet
+        is_sure = not any(node in seen.silent for node in each.in_sync)
+        if each.leader >= 0 and each.leader_epoch >= newest and is_sure:
+            return end
+    return "no node answers that surely leads it"
+
+
+def holders(seen: Looks[StateLook], topic: str) -> tuple[dict[int, int], dict[int, int]]:
+    """By partition, the node that surely leads it, and one that has another copy."""
     leaders: dict[int, int] = {}
     others: dict[int, int] = {}
-    for look in seen:
+    sure = sure_leaders(seen, seen.silent)
+    for look in seen.values():
         for copy in look.copies:
             if copy.topic == topic and copy.offline is None:
-                (leaders if copy.is_leader else others)[copy.partition] = look.node
+                led = sure.get((topic, copy.partition))
+                is_leader = led is not None and led.node == look.node
+                (leaders if is_leader else others)[copy.partition] = look.node
         for closed in look.unopened:  # it is opened when somebody asks for it
             if closed.topic == topic and closed.leader == look.node:
-                leaders[closed.partition] = look.node
+                is_sure = isinstance(reached_end(seen, topic, closed.partition), int)
+                (leaders if is_sure else others)[closed.partition] = look.node
     return leaders, others
 
 
@@ -184,7 +229,7 @@ def look_through(
             unread[number] = str(problem)
             continue
         found += hits
-        if number not in leaders and not hits:
+        if number not in leaders:
             unread[number] = f"no leader answers, and node {holder} may not have all of it"
     return Found(found, unread)
 

@@ -18,21 +18,26 @@ from chronik.cli.questions import Cluster, TopicState
 from chronik.cli.trace_topic import stored_events
 from chronik.cli.where_reach import NEVER, Remembered, blind_until, written
 from chronik.cli.where_reading import Reading
-from chronik.core.machines.metadata.names import TRACE_TOPIC
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
+from chronik.node.coordinators import partition_of
 from chronik.shell.asking import NoAnswer
 from chronik.shell.cluster_view import view_of
 from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
-from chronik.trace.events import AnyEvent, EventsLost, TraceBegan
+from chronik.trace.events import AnyEvent, EventsLost, GroupChanged, GroupLeft, GroupSeen, TraceBegan
+from chronik.trace.leading import sure_leaders
 from chronik.trace.looks import RECORD, EventsLook, Place, RecordLook, StateLook
 from chronik.trace.story import Known
 
 LOOK_TIMEOUT_S = 2.0  # each: a node that hangs costs as much, and things move on meanwhile
 # Batches have the time of their producers' clocks, events that of the nodes'.
 CLOCKS_APART_MS = 60_000
+NOTHING = -1  # is committed
+GROUP_EVENTS = (GroupSeen, GroupChanged, GroupLeft)
 KINDS = [
     "produce_appended", "produce_answered", "replicated", "watermark_moved", "fetch_answered", "leader_changed",
     "committed",
 ]  # fmt: skip
+GROUP_KINDS = ["group_seen", "group_changed", "group_left"]  # which member had which partition
 MARKS = ["trace_began", "events_lost"]  # where a node's trace has a hole
 
 
@@ -57,7 +62,7 @@ class Gatherer:
     @cached_property
     def _states(self) -> Looks[StateLook]:
         try:
-            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic])
+            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic, OFFSETS_TOPIC])
         except NoAnswer as problem:
             raise CliError(str(problem), "check --bootstrap") from None
 
@@ -68,22 +73,24 @@ class Gatherer:
             return self._told_by_protocol(partition, offset)
         if all(look.place is Place.NO_SUCH_PARTITION for look in looks.values()):
             refuse_unknown(self.state, partition)
-        is_traced = any(seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values())
+        traced = [seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values()]
         remembered = self._remembered
         stored: list[AnyEvent] | None = None
         if not remembered.has_all_of(partition, offset):
             stored = self._stored(written(remembered.events, partition, offset), looks)
-        found = _by_time(remembered.events, stored or [])
+        now = [group for seen in self._states.values() for group in seen.groups]
+        found = _by_time(remembered.events, stored or [], now)
+        committed, untold = committed_by(self._states, (self.topic, partition), self._partitions_of(OFFSETS_TOPIC))
         blind = blind_until(remembered, stored, partition, offset)
         return Known(
             looks=list(looks.values()),
             silent=looks.silent,
             events=found,
-            traced_from_us=min((event.at_us for event in found), default=None),
-            is_traced=is_traced,
-            committed=self._committed(self._states, partition),
-            members=members_reading(self._states.values(), self.topic),
-            # Who tells of the record and not of what he did: of him the story would not know that he is silent.
+            traced_from_us=min((event.at_us for event in found if not isinstance(event, GROUP_EVENTS)), default=None),
+            is_traced=any(traced) if traced else None,
+            committed=committed,
+            untold_groups=untold,
+            # A node that tells of the record and not of what it did: the story would not know that it is silent.
             blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
         )
 
@@ -115,14 +122,14 @@ class Gatherer:
     def _stored(self, written_us: int | None, looks: Mapping[int, RecordLook]) -> list[AnyEvent] | None:
         """What the trace topic has of this topic since the record was written, and where it has holes: the nodes have
         let go of something. None: it cannot be read, or there is none."""
-        partitions = self._trace_partitions
+        partitions = self._partitions_of(TRACE_TOPIC)
         if not partitions:
             return None
         times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
         since_ms = min(times, default=0) if written_us is None else written_us // 1000
         with progress("reading the trace", None, unit="records", is_wanted=not self.is_quiet) as step:
             # A node that tells of a hole need not tell of this topic in the same record.
-            words = [word.encode() for word in (self.topic, *MARKS)]
+            words = [word.encode() for word in (self.topic, *MARKS, *GROUP_KINDS)]
             since_ms = max(since_ms - CLOCKS_APART_MS, 0)
             read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
             try:
@@ -132,27 +139,22 @@ class Gatherer:
                 return None
 
     def _is_told(self, event: AnyEvent) -> bool:
-        if isinstance(event, TraceBegan | EventsLost):
+        if isinstance(event, TraceBegan | EventsLost | GroupSeen | GroupChanged | GroupLeft):
             return True
         return getattr(event, "topic", None) == self.topic and event.__struct_config__.tag in KINDS
 
+    def _partitions_of(self, topic: str) -> int:
+        """How many an internal topic has; 0 where there is none, or no node says."""
+        return sum(name == topic for name, _ in self._placed)
+
     @cached_property
-    def _trace_partitions(self) -> int:
+    def _placed(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
         for address in self.addresses:
             try:
-                return sum(topic == TRACE_TOPIC for topic, _ in view_of(address, LOOK_TIMEOUT_S).replicas)
+                return view_of(address, LOOK_TIMEOUT_S).replicas
             except NoAnswer:
-                continue  # another may answer; without any there is no trace to be read
-        return 0
-
-    def _committed(self, seen: Mapping[int, StateLook], partition: int) -> dict[str, int]:
-        return {
-            group.group: told.offset
-            for look in seen.values()
-            for group in look.groups
-            for told in group.offsets
-            if (told.topic, told.partition) == (self.topic, partition)
-        }
+                continue  # another may answer
+        return {}
 
     # --- at another Kafka
 
@@ -177,11 +179,15 @@ class Gatherer:
             replicas=tuple(state.replicas),
         )  # fmt: skip
         committed: dict[str, int] = {}
-        for group in self.cluster.groups():
-            offsets = self.cluster.committed(str(group.group_id))
-            if place in offsets:
-                committed[str(group.group_id)] = offsets[place]
-        return Known(looks=[told], is_chronik=False, committed=committed)
+        untold: list[str] = []
+        try:
+            for group in self.cluster.groups():
+                offsets = self.cluster.committed(str(group.group_id))
+                if place in offsets:
+                    committed[str(group.group_id)] = offsets[place]
+        except CliError as problem:  # all else can be told
+            untold.append(str(problem))
+        return Known(looks=[told], is_chronik=False, committed=committed, untold_groups=untold)
 
     def _standing(self, partition: int, offset: int, stable: int | None) -> tuple[Place, str | None]:
         """Of an offset between the ends of the log: whether a record is there, and what else is known."""
@@ -225,7 +231,7 @@ def remember(topic: str, ask: Callable[..., Looks[EventsLook]]) -> Remembered:
     try:
         is_more = True
         while is_more:
-            seen = ask(topics=[topic], cursors=remembered.cursors, kinds=[*KINDS, "trace_began"])
+            seen = ask(topics=[topic], cursors=remembered.cursors, kinds=[*KINDS, *GROUP_KINDS, "trace_began"])
             is_more = remembered.take(seen, seen.silent)
         remembered.end(ask(limit=1) if remembered.wrapped else {})
     except NoAnswer as problem:
@@ -241,15 +247,32 @@ def _by_time(*found: Iterable[AnyEvent]) -> list[AnyEvent]:
     return sorted(told, key=lambda event: event.at_us)
 
 
-def members_reading(seen: Iterable[StateLook], topic: str) -> dict[str, set[str]]:
-    """By client id, the groups in which a member reads the topic: more than one, where two have a name in common."""
-    groups: dict[str, set[str]] = {}
-    for look in seen:
+def committed_by(
+    seen: Looks[StateLook], place: tuple[str, int], offsets_partitions: int
+) -> tuple[dict[str, int], list[str]]:
+    """What each group has committed for a partition, as its coordinator says; and why that may not be all. A node that
+    was cut off may still take itself for a group's coordinator: where two differ, neither is believed, and where a node
+    is silent, only one that surely leads the group's partition of the offsets topic."""
+    told: dict[str, set[int]] = {}
+    unsure: set[str] = set()
+    sure = sure_leaders(seen, seen.silent)
+    for look in seen.values():
         for group in look.groups:
-            for member in group.members:
-                if any(assigned == topic for assigned, _ in member.assigned):
-                    groups.setdefault(member.client_id, set()).add(group.group)
-    return groups
+            offsets = {each.offset for each in group.offsets if (each.topic, each.partition) == place}
+            told.setdefault(group.group, set()).update(offsets or {NOTHING})
+            number = partition_of(group.group, offsets_partitions) if offsets_partitions else -1
+            leader = sure.get((OFFSETS_TOPIC, number))
+            if seen.silent and (leader is None or leader.node != look.node):
+                unsure.add(group.group)
+    unsure |= {group for group, offsets in told.items() if len(offsets) > 1}
+    untold = []
+    if seen.silent:
+        named = ", ".join(map(str, sorted(seen.silent)))
+        untold.append(f"node {named} may coordinate groups, and does not answer")
+    if unsure:
+        untold.append(f"it is not sure which node coordinates {', '.join(sorted(unsure))}")
+    committed = {group: next(iter(offsets)) for group, offsets in told.items() if group not in unsure}
+    return {group: offset for group, offset in committed.items() if offset != NOTHING}, untold
 
 
 def refuse_unknown(topic: TopicState, partition: int) -> None:

@@ -59,8 +59,10 @@ def reading_of(consumer: Any, topic: str, partition: int, offset: int, timeout_s
             if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 continue  # the library tries again by itself
             return Reading(problem=problem)
-        if found.offset() != offset:
+        if found.offset() > offset:
             return Reading(is_passed_over=True)
+        if found.offset() < offset:
+            return Reading(problem=f"asked for offset {offset}, something was given at {found.offset()}")
         if is_end:
             return Reading(problem="the log ends there now")
         return Reading(_record(found, topic, partition, offset))

@@ -128,6 +128,8 @@ class GroupChanges:
         for member_id, (client_id, host) in before.members.items():
             if member_id not in now.members:
                 steps.group_left(group_id, member_id, client_id, host, self._reason)
+                if (client_id, host) not in now.members.values():
+                    steps.readers.left(group_id, client_id, host)
         if (now.state, now.generation) != (before.state, before.generation):
             steps.group_changed(group_id, before.state, now.state, now.generation, len(now.members))
         if group is None:

@@ -22,12 +22,14 @@ from chronik.shell.asking import (
     CORRELATION_ID,
     Address,
     NoAnswer,
+    NotKafka,
+    ask,
     connect,
     receive,
     written,
 )
 from chronik.trace.looks import CLUSTER, EVENTS, STATE, ClusterLook, EventsLook, NodeSeen, StateLook
-from chronik.wire.versions import LOOK
+from chronik.wire.versions import LOOK, NODE_SOFTWARE
 
 TIMEOUT_S = 5.0
 DIRECT_AFTER_S = 0.5  # that a node does not answer by way of another, it is asked itself as well
@@ -112,11 +114,19 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
 
 
 def _hung_up(address: Address, timeout_s: float) -> NoAnswer:
-    """A node that has just been stopped hangs up as well, and then there is nobody any more."""
+    """A node that is being stopped hangs up as well, and so does a network in between: what is there is asked what it
+    can be asked, and only its own word makes it no chronik."""
+    from kio.schema.api_versions.v3.request import ApiVersionsRequest
+
+    request = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version="1")
     try:
-        connect(address, timeout_s).close()
-    except OSError:
-        return NoAnswer(f"{written(address)} hung up, and is gone")
+        spoken = ask(address, request, timeout_s).api_keys
+    except NotKafka as problem:
+        return NotChronik(str(problem))
+    except NoAnswer as problem:
+        return NoAnswer(f"{written(address)} hung up: {problem}")
+    if any(api.api_key == LOOK for api in spoken):
+        return NoAnswer(f"{written(address)} hung up before it answered")
     return NotChronik(f"what answers at {written(address)} is no chronik, or one that cannot be looked at yet")
 
 

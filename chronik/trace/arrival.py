@@ -61,7 +61,8 @@ def arrival_of(events: Sequence[AnyEvent], offset: int, batch: BatchSeen | None)
             () if answered is None else answered.in_sync,
             len(retries),
         )
-    cut = [event for event in first if event not in kept]
+    # What a later leader took cannot have been cut off for it: then it is this batch that will be.
+    cut = [event for event in first if event not in kept and (batch is None or event.leader_epoch < batch.leader_epoch)]
     return Arrival(acknowledged, written, tuple(_cut_words(event, _answer_to(events, event)) for event in cut))
 
 
@@ -99,7 +100,7 @@ def _answer_to(events: Sequence[AnyEvent], appended: ProduceAppended) -> Produce
 
 
 def _cut_words(event: ProduceAppended, answered: ProduceAnswered | None) -> str:
-    told = "its producer was not told that it is safe"
+    told = "the trace has no answer to its producer"
     if answered is not None:
         told = f"its producer was told so, with acks={event.acks}: that promises one copy, and that one is gone"
         if event.acks == -1:

@@ -137,6 +137,7 @@ class Place(StrEnum):
     NO_COPY = "no copy"  # this node does not have the partition
     NO_SUCH_PARTITION = "no such partition"
     UNREADABLE = "unreadable"  # the copy is offline or damaged
+    NOT_KNOWN = "not known"  # no node says so of itself: the one that could tell does not answer
 
 
 class BatchSeen(msgspec.Struct, frozen=True, gc=False):

@@ -26,6 +26,12 @@ class Readers:
                 del groups[rival]
         groups[group] = now_us
 
+    def left(self, group: str, client_id: str, host: str) -> None:
+        """No member of this group has that client id and host any more: a fetch of that name is not for it."""
+        groups = self._groups.get((client_id, host))
+        if groups is not None and groups.pop(group, None) is not None and not groups:
+            del self._groups[client_id, host]
+
     def group_of(self, client_id: str, host: str, now_us: int) -> str | None:
         """The only group that it can be; None when there are several, or none."""
         groups = self._groups.get((client_id, host))

@@ -6,11 +6,12 @@ from its absence. What no trace is needed for (which replicas have it, what is c
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
 from chronik.trace.arrival import Acknowledged, Arrival, arrival_of, writer
+from chronik.trace.assignments import Assignment, assignments_of, group_of
 from chronik.trace.events import AnyEvent, Committed, FetchAnswered, ProduceAppended, Replicated, WatermarkMoved
 from chronik.trace.looks import BatchSeen, Place, RecordLook
 
@@ -24,10 +25,10 @@ class Known(msgspec.Struct, frozen=True, kw_only=True):
     silent: Mapping[int, str] = {}  # nodes that did not, and why
     events: Sequence[AnyEvent] = ()  # of all nodes, by time
     traced_from_us: int | None = None  # the trace reaches back to here; None: there is none
-    is_traced: bool = False  # now
+    is_traced: bool | None = False  # now; None: no node says
     is_chronik: bool = True  # else there is one look, made of what any Kafka tells its clients
     committed: Mapping[str, int] = {}  # by group, of this partition
-    members: Mapping[str, Collection[str]] = {}  # groups by client ids of members: a fetch does not say for whom it is
+    untold_groups: Sequence[str] = ()  # why not all that groups have committed is known
     blind_until_us: Mapping[int, int] = {}  # by node: not all that it did before then is among the events
 
 
@@ -44,7 +45,8 @@ class CopyTold(msgspec.Struct, frozen=True):
 
 
 class Delivered(msgspec.Struct, frozen=True):
-    """A fetch answer that had it. The group is the one in which a member has the client's id, if any."""
+    """A fetch answer that had it. A fetch does not say for which group it is: that is inferred, where exactly one group
+    had given the partition to a member with this client's id and host at that time."""
 
     at_us: int
     node: int
@@ -54,6 +56,7 @@ class Delivered(msgspec.Struct, frozen=True):
     from_offset: int
     to_offset: int
     took_us: int
+    is_group_inferred: bool = False
 
 
 class CommitTold(msgspec.Struct, frozen=True):
@@ -61,7 +64,7 @@ class CommitTold(msgspec.Struct, frozen=True):
 
     group: str
     offset: int  # the next one it will read
-    has_it: bool  # it has committed this record
+    has_it: bool | None  # it has committed this record; None: not known, only an earlier commit is
     at_us: int | None  # when, if the trace knows which commit was the first that did
     client_id: str | None = None
 
@@ -80,8 +83,8 @@ class Story(msgspec.Struct, frozen=True):
     last_stable_offset: int
     log_start: int
     next_offset: int
-    is_below_watermark: bool
-    is_below_last_stable_offset: bool
+    is_below_watermark: bool | None  # None: not known, its leader does not answer
+    is_below_last_stable_offset: bool | None
     visible_us: int | None  # when the watermark passed it
     acknowledged: Acknowledged | None
     replaced: tuple[str, ...]  # what once stood at this offset and was cut off when the leader changed
@@ -94,35 +97,41 @@ class Story(msgspec.Struct, frozen=True):
 def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
     """The story of the record at an offset."""
     leading = _leading(known.looks)
+    is_led = leading is not None and _is_newest_leader(leading, known)
     batch = _batch(known.looks, leading)
     events = [event for event in known.events if _is_about(event, topic, partition)]
     arrival = arrival_of(events, offset, batch)
-    watermark = NO_OFFSET if leading is None else leading.watermark
-    stable = NO_OFFSET if leading is None else leading.last_stable_offset
-    place = Place.NO_COPY if leading is None else leading.place
+    place = _place(leading, known)
     copies = _copies(known, leading, events, offset, arrival.written)
+    led = leading if is_led else None
     return Story(
         topic,
         partition,
         offset,
         place,
-        _summary(offset, leading, copies, known),
+        _summary(offset, place, leading, copies, known),
         batch,
         writer(batch, arrival.written, events, leading),
-        watermark,
-        stable,
-        NO_OFFSET if leading is None else leading.log_start,
-        NO_OFFSET if leading is None else leading.next_offset,
-        offset < watermark,
-        offset < stable,
-        _visible_us(events, offset) if offset < watermark else None,  # later than the look: another story
+        NO_OFFSET if led is None else led.watermark,
+        NO_OFFSET if led is None else led.last_stable_offset,
+        NO_OFFSET if led is None else led.log_start,
+        NO_OFFSET if led is None else led.next_offset,
+        _is_below(offset, NO_OFFSET if leading is None else leading.watermark, is_led),
+        _is_below(offset, NO_OFFSET if leading is None else leading.last_stable_offset, is_led),
+        # Later than the look: another story.
+        _visible_us(events, offset) if leading is not None and offset < leading.watermark else None,
         arrival.acknowledged,
         arrival.replaced,
         copies,
-        _deliveries(events, offset, _groups(known)),
+        _deliveries(events, offset, assignments_of(known.events, topic, partition)),
         _commits(events, offset, known, arrival.written),
         _unknown(known, place, arrival, _blind_since(known, leading, events, offset, arrival.written)),
     )
+
+
+def _is_below(offset: int, bound: int, is_led: bool) -> bool | None:
+    """A follower hears of its leader's watermark later: what is below its own is below the leader's."""
+    return True if offset < bound else False if is_led else None
 
 
 def _is_about(event: AnyEvent, topic: str, partition: int) -> bool:
@@ -133,8 +142,44 @@ def _leading(looks: Sequence[RecordLook]) -> RecordLook | None:
     """The look that counts: the leader's of the latest epoch, or else the one that knows most."""
     with_copy = [look for look in looks if look.next_offset >= 0]
     if not with_copy:
-        return next(iter(looks), None)
-    return max(with_copy, key=lambda look: (look.is_leader, look.leader_epoch, look.watermark, -look.node))
+        # That there is no such partition is what a node says too that has not heard of it yet.
+        return max(looks, key=lambda look: (look.place is not Place.NO_SUCH_PARTITION, -look.node), default=None)
+    newest = max(look.leader_epoch for look in looks)
+    return max(
+        with_copy,
+        key=lambda look: (
+            look.is_leader and look.leader_epoch >= newest,
+            look.leader_epoch,
+            look.watermark,
+            -look.node,
+        ),
+    )
+
+
+def _is_newest_leader(leading: RecordLook, known: Known) -> bool:
+    """No node that answers knows of a later election."""
+    return leading.is_leader and all(look.leader_epoch <= leading.leader_epoch for look in known.looks)
+
+
+def _rivals(leading: RecordLook, known: Known) -> list[int]:
+    """In-sync replicas that do not answer: one of them may have been elected since."""
+    return sorted(node for node in leading.in_sync if node in known.silent and node != leading.node)
+
+
+def _place(leading: RecordLook | None, known: Known) -> Place:
+    """Where it is. That it is nowhere is said only by a leader whose place nobody else can have taken."""
+    if leading is None:
+        return Place.NO_COPY
+    if leading.place is Place.NO_SUCH_PARTITION:
+        return Place.NO_COPY if known.silent else Place.NO_SUCH_PARTITION
+    if not known.is_chronik:
+        return leading.place
+    is_led = _is_newest_leader(leading, known)
+    if leading.place is Place.BEYOND_END and (not is_led or _rivals(leading, known)):
+        return Place.NOT_KNOWN
+    if leading.place in (Place.DELETED, Place.COMPACTED) and not is_led:
+        return Place.NOT_KNOWN
+    return leading.place
 
 
 def _batch(looks: Sequence[RecordLook], leading: RecordLook | None) -> BatchSeen | None:
@@ -228,10 +273,12 @@ def _stamp(batch: BatchSeen) -> tuple[int, int]:
     return batch.leader_epoch, batch.base_offset
 
 
-def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold], known: Known) -> str:
+def _summary(offset: int, place: Place, leading: RecordLook | None, copies: Sequence[CopyTold], known: Known) -> str:
     if leading is None:
-        return "Not known: no node answers that has a copy of the partition."
-    match leading.place:
+        return _NO_COPY
+    match place:
+        case Place.NOT_KNOWN:
+            return _not_known(leading, known)
         case Place.NO_SUCH_PARTITION:
             return "There is no such partition."
         case Place.DELETED:
@@ -252,18 +299,37 @@ def _summary(offset: int, leading: RecordLook | None, copies: Sequence[CopyTold]
         case Place.UNREADABLE:
             return f"Not known: node {leading.node} cannot read its copy: {leading.reason}"
         case Place.NO_COPY:
-            return "Not known: no node answers that has a copy of the partition."
+            return _NO_COPY
+    return _here(offset, leading, copies, known)
+
+
+_NO_COPY = "Not known: no node answers that has a copy of the partition."
+
+
+def _not_known(leading: RecordLook, known: Known) -> str:
+    copy = f"node {leading.node} {_copy_words(leading, leading)}"
+    if not _is_newest_leader(leading, known):
+        return f"Not known: no leader answers. As far as is known, {copy}."
+    rivals = _listed(_rivals(leading, known))
+    return f"Not known: {copy}, and leads as far as it knows; node {rivals} may lead since, and does not answer."
+
+
+def _here(offset: int, leading: RecordLook, copies: Sequence[CopyTold], known: Known) -> str:
     if not known.is_chronik:
         but = "so consumers can read it" if leading.reason is None else f"but {leading.reason}"
         return f"In the log and below the watermark, {but}."
     synced = [copy.node for copy in copies if copy.is_synced]
     on = f"synced on {len(synced)} of {len(copies)} replicas"
-    if not leading.is_leader:
+    if not _is_newest_leader(leading, known):
         return f"In the log of node {leading.node}, {on}; its leader does not answer."
     if offset >= leading.watermark:
         lacking = [copy.node for copy in copies if copy.is_in_sync and not copy.is_synced]
         waits = f"; it waits for node {_listed(lacking)}" if lacking else ""
-        return f"In the log but above the watermark ({leading.watermark}), so no consumer can read it yet: {on}{waits}."
+        there = f" of node {leading.node}" if _rivals(leading, known) else ""
+        return (
+            f"In the log but above the watermark ({leading.watermark}){there}, so no consumer can read it"
+            f"{' there' if there else ''} yet: {on}{waits}."
+        )
     return f"In the log and below the watermark, so consumers can read it: {on}."
 
 
@@ -278,23 +344,17 @@ def _listed(numbers: Sequence[int]) -> str:
 # --- where it went
 
 
-def _groups(known: Known) -> dict[str, str]:
-    """By client id, where it can be no other group: many clients are called as their library calls all of them."""
-    groups: dict[str, set[str]] = {client_id: set(groups) for client_id, groups in known.members.items()}
-    for event in known.events:
-        if isinstance(event, Committed):
-            groups.setdefault(event.client_id, set()).add(event.group)
-    return {client_id: next(iter(found)) for client_id, found in groups.items() if len(found) == 1}
-
-
-def _deliveries(events: Sequence[AnyEvent], offset: int, groups: Mapping[str, str]) -> tuple[Delivered, ...]:
-    return tuple(
-        Delivered(
-            e.at_us, e.node, e.client_id, e.host, e.group or groups.get(e.client_id), e.offset, e.to_offset, e.took_us
-        )
-        for e in events
-        if isinstance(e, FetchAnswered) and e.offset <= offset < e.to_offset
-    )
+def _deliveries(events: Sequence[AnyEvent], offset: int, assignments: Sequence[Assignment]) -> tuple[Delivered, ...]:
+    told = []
+    for e in events:
+        if isinstance(e, FetchAnswered) and e.offset <= offset < e.to_offset:
+            group = group_of(assignments, e.client_id, e.host, e.at_us)
+            told.append(
+                Delivered(
+                    e.at_us, e.node, e.client_id, e.host, group, e.offset, e.to_offset, e.took_us, group is not None
+                )
+            )
+    return tuple(told)
 
 
 def _commits(
@@ -312,7 +372,8 @@ def _commits(
             CommitTold(
                 group,
                 next_offset,
-                next_offset > offset,
+                # What is only in the trace may have moved on since.
+                True if next_offset > offset else False if group in known.committed else None,
                 None if when is None else when.at_us,
                 None if when is None else when.client_id,
             )
@@ -358,8 +419,9 @@ def _unknown(known: Known, place: Place, arrival: Arrival, blind: Sequence[int])
     lines: list[str] = []
     if known.silent:
         lines.append(f"what node {_listed(sorted(known.silent))} has: no answer")
+    lines += (f"what all groups have committed: {reason}" for reason in known.untold_groups)
     if not known.is_chronik:
-        return _NOT_TOLD_ELSEWHERE
+        return (*lines, *_NOT_TOLD_ELSEWHERE)
     if place in (Place.BEYOND_END, Place.NO_SUCH_PARTITION):
         return tuple(lines)  # there is nothing to be known
     told = arrival.acknowledged
@@ -369,7 +431,7 @@ def _unknown(known: Known, place: Place, arrival: Arrival, blind: Sequence[int])
         lines.append("whether its producer was told: the trace has the batch, and no answer to it")
     if told is not None and arrival.written is None:
         lines.append("when it was written, and whether that was answered: the trace has only a retry")
-    if not known.is_traced or arrival.written is None:
+    if not known.is_traced or arrival.written is None:  # also where nobody says whether it is
         lines.append(f"all fetch answers that had it: {_why(known)}")
     elif blind:
         lines.append(
@@ -387,6 +449,8 @@ _NOT_TOLD_ELSEWHERE = (
 
 
 def _why(known: Known) -> str:
+    if known.is_traced is None:
+        return "no node says whether the topic is traced"
     if known.traced_from_us is None:
         return "the trace has nothing of this topic yet" if known.is_traced else "the topic is not traced"
     return "the trace does not reach back that far" if known.is_traced else "the topic is not traced any more"

@@ -10,8 +10,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from chronik.shell.asking import Address, NoAnswer
+from chronik.shell.looking import Looks, NotChronik
 from chronik.shell.looking import cluster as look_at_cluster
 from chronik.shell.looking import states as look_at_states
+from chronik.trace.leading import sure_leaders
+from chronik.trace.looks import StateLook
 from chronik.verify.errors import CannotRun
 from chronik.verify.settings import REPLICATION
 
@@ -27,6 +30,20 @@ TRACE = "chronik.trace"
 LATEST = -1  # Kafka's number for the end of a log, where otherwise a time stands
 
 
+def led_ends(looks: Looks[StateLook], topic: str, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+    """Watermark and end of the log of each partition, where it is sure who leads it. A leader that was just asked for
+    the end, said 0 and has not even opened a log has none."""
+    sure = sure_leaders(looks, looks.silent)
+    led = {number: (seen.watermark, seen.next_offset) for (name, number), seen in sure.items() if name == topic}
+    held = {copy.partition for look in looks.values() for copy in look.copies if copy.topic == topic}
+    closed = [seen for look in looks.values() for seen in look.unopened if seen.topic == topic and seen.leader >= 0]
+    for seen in closed:
+        is_sure = not any(node in looks.silent for node in seen.in_sync)
+        if is_sure and ends.get(seen.partition) == 0 and seen.partition not in held:
+            led.setdefault(seen.partition, (0, 0))
+    return led
+
+
 class Cluster:
     """Asked through librdkafka's admin client, whatever the run's client is: that one is to be tested, not this."""
 
@@ -35,16 +52,24 @@ class Cluster:
         self._bootstrap = bootstrap
 
     @cached_property
-    def version(self) -> str | None:
-        """Chronik's; None for any other Kafka."""
+    def _version(self) -> str | NoAnswer:
         try:
             return look_at_cluster(self.addresses, LOOK_S).version
-        except NoAnswer:
-            return None
+        except NoAnswer as problem:
+            return problem
+
+    @property
+    def version_words(self) -> str:
+        """Of whom it is, and which; one that does not say is not taken for another Kafka."""
+        told = self._version
+        if isinstance(told, NotChronik):
+            return "another Kafka"
+        return f"not known: {told}" if isinstance(told, NoAnswer) else f"chronik {told}"
 
     @property
     def is_chronik(self) -> bool:
-        return self.version is not None
+        """Whether it is known to be one."""
+        return isinstance(self._version, str)
 
     @cached_property
     def _admin(self) -> AdminClient:
@@ -83,8 +108,14 @@ class Cluster:
 
     def partitions(self, topic: str) -> int | None:
         """How many the topic has; None when there is no such topic."""
+        from confluent_kafka import KafkaError
+
         found = self._metadata().topics.get(topic)
-        return None if found is None or found.error is not None else len(found.partitions)
+        if found is None or (found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
+            return None
+        if found.error is not None:
+            raise CannotRun(f"cannot look at topic {topic}: {found.error.str()} ({found.error.name()})", "try again")
+        return len(found.partitions)
 
     def _metadata(self) -> Any:
         from confluent_kafka import KafkaException
@@ -175,19 +206,23 @@ class Cluster:
     def is_all_visible(self, topic: str, ends: Mapping[int, int]) -> bool:
         """Whether it is known that no log has more than consumers are given, those being their ends. Another Kafka does
         not tell."""
-        logs = self.log_ends(topic)
-        return all(logs.get(partition) == end for partition, end in ends.items())
+        logs = self.log_ends(topic, ends)
+        return bool(ends) and all(logs.get(partition) == end for partition, end in ends.items())
 
-    def log_ends(self, topic: str) -> dict[int, int]:
-        """Where each partition's log ends, as far as its leader says so: another Kafka does not tell."""
+    def log_ends(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
+        """Where each partition's log ends, as far as it surely has a leader that says so: another Kafka does not tell.
+        `ends` are what the leaders were just asked for."""
+        return {partition: next_offset for partition, (_, next_offset) in self.led(topic, ends, LOOK_S).items()}
+
+    def led(self, topic: str, ends: Mapping[int, int], timeout_s: float) -> dict[int, tuple[int, int]]:
+        """The same, watermark and end."""
         if not self.is_chronik:
             return {}
         try:
-            looks = look_at_states(self.addresses, LOOK_S, [topic])
+            looks = look_at_states(self.addresses, timeout_s, [topic])
         except NoAnswer:
             return {}
-        logs = {seen.partition: 0 for look in looks.values() for seen in look.unopened}  # nobody has written there
-        return logs | {seen.partition: seen.next_offset for look in looks.values() for seen in look.partitions}
+        return led_ends(looks, topic, ends)
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Lets a group begin there."""

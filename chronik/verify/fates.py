@@ -18,6 +18,7 @@ class Fate(StrEnum):
     LOST_OR_NOT_VISIBLE = "lost or not visible yet"  # acknowledged; nobody said whether the log goes that far
     GONE = "sent with acks=0, and not in the log"  # refused or lost: nobody was told
     NEVER_ACCEPTED = "never accepted"
+    NOT_ACCEPTED_OR_NOT_VISIBLE = "never accepted, or not visible yet"  # nobody said whether the log goes that far
     NOT_VISIBLE = "accepted but not visible"
     NOT_FETCHED = "visible but not fetched"
     NOT_GIVEN = "fetched but not given to the application"
@@ -133,16 +134,16 @@ def _unconsumed(place: Place, found: Found) -> Fate:
 def _without_offset(number: int, ledger: Ledger, found: Found, hidden: dict[int, int]) -> Fate:
     """Nobody said where it would be, and the second reader did not find it."""
     partition = ledger.partitions[number]
-    candidates = [partition] if partition != UNKNOWN else list(found.watermarks)
+    candidates = [partition] if partition != UNKNOWN else list(found.read_to)  # all that there are
     if not candidates or not all(found.is_read_whole(candidate) for candidate in candidates):
         return Fate.NOT_KNOWN
     for candidate in candidates:
         if hidden.get(candidate, 0) > 0:
             hidden[candidate] -= 1
             return Fate.NOT_VISIBLE
-    if not ledger.is_acknowledged(number):
-        return Fate.NEVER_ACCEPTED
-    if not ledger.is_answered:
-        return Fate.GONE
     is_end_known = all(candidate in found.next_offsets for candidate in candidates)
+    if not ledger.is_acknowledged(number):
+        return Fate.NEVER_ACCEPTED if is_end_known else Fate.NOT_ACCEPTED_OR_NOT_VISIBLE
+    if not ledger.is_answered:
+        return Fate.GONE if is_end_known else Fate.NOT_ACCEPTED_OR_NOT_VISIBLE
     return Fate.LOST if is_end_known else Fate.LOST_OR_NOT_VISIBLE

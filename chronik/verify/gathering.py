@@ -59,6 +59,8 @@ class Gathering:
         self.topics = topics
         self.silent: dict[int, str] = {}
         """Nodes that did not answer the last look, with the reason."""
+        self.unheard: set[int] = set()
+        """Nodes of which not all that they traced has come with the last look: nothing follows from its absence."""
         self.states: dict[int, StateLook] = {}
         """What each node answered to the last look: `chronik watch` shows it, and need not ask a second time."""
         self.untraced: list[str] = []
@@ -84,6 +86,7 @@ class Gathering:
             self._compare_clocks({node: look.now_us for node, look in told.items()}, time.monotonic() - began_s)
             for look in told.values():
                 self._take_events(look)
+            self.unheard = {*told.silent, *(node for node, look in told.items() if look.is_more)}
             if not any(look.is_more for look in told.values()):
                 break
         # Last, so that how things stand is never older than what happened.
@@ -101,7 +104,10 @@ class Gathering:
         self._tidy(now_us)
         since_us = known_since_us(self._events)
         self.known_s = None if since_us is None else max(now_us - since_us, 0) / 1e6
-        return list(self._events), now_us
+        # Nodes that say how things stand and not what happened: a hole up to now. It is not kept, for what they traced
+        # may still come with the next look.
+        holes = [EventsLost(now_us, node, 0) for node in sorted(self.unheard) if node in states]
+        return [*self._events, *holes], now_us
 
     def _take_events(self, look: EventsLook) -> None:
         # What a node that was started anew had under way before is told by nobody.

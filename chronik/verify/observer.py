@@ -27,7 +27,7 @@ class Observer:
         self, gathering: Gathering | None, topic: str, group: str | None, seconds: Seconds, on_progress: OnProgress
     ) -> None:
         self.events: Sequence[AnyEvent] | None = None
-        """What was traced, as of the last look; None: nothing was."""
+        """What was traced, as of the last look; None: nothing was, or not all of it has come."""
         self._verdicts: dict[tuple[str, int], Verdict] = {}
         self._gathering = gathering
         self._topic = topic
@@ -73,7 +73,9 @@ class Observer:
                 events, now_us = self._gathering.look(LOOK_S)
             except NoAnswer:
                 return
-            self.events = None if self._topic in self._gathering.untraced else events
+            # What a node that did not answer gave to the consumer is not among the events.
+            is_all_told = not self._gathering.unheard and self._topic not in self._gathering.untraced
+            self.events = events if is_all_told else None
             for verdict in find(events, now_us):
                 if self._is_ours(verdict):
                     self._verdicts[verdict.cause, verdict.partition] = verdict

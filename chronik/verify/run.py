@@ -255,12 +255,7 @@ class _Run:
         )
 
     def _versions(self) -> dict[str, str]:
-        version = self._cluster.version
-        return {
-            "chronik": __version__,
-            "client": self._client.version,
-            "cluster": "another Kafka" if version is None else f"chronik {version}",
-        }
+        return {"chronik": __version__, "client": self._client.version, "cluster": self._cluster.version_words}
 
     def _produce(self) -> float:
         """Sends everything. Returns how long that took."""
@@ -362,7 +357,7 @@ class _Run:
         told."""
         stage = self._stage
         ends = self._cluster.ends(stage.topic, stage.partitions)
-        logs = self._cluster.log_ends(stage.topic)
+        logs = self._cluster.log_ends(stage.topic, ends)
         return {partition: max(logs.get(partition, 0), ends.get(partition, 0)) for partition in logs.keys() | ends}
 
     def _ends(self) -> Ends:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import look_everywhere_as, states
+from chronik.shell.looking import look_everywhere_as
 from chronik.trace.events import AnyEvent
-from chronik.trace.looks import RECORD, CopySeen, RecordLook
+from chronik.trace.looks import RECORD, RecordLook
 from chronik.verify.clients.protocol import Client, ConsumerFailed, Receiving
 from chronik.verify.cluster import Cluster
 from chronik.verify.fates import Found, served_to
@@ -50,10 +50,13 @@ def search(
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
     found = Found(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
     if cluster.is_chronik:
-        led = _led(cluster.addresses, scene)
+        led = cluster.led(scene.topic, found.watermarks, LOOK_S)
         found.next_offsets = {partition: next_offset for partition, (_, next_offset) in led.items()}
-        # Where clients are told of leaders that are none, the leaders themselves still say how far they are.
-        found.watermarks = {partition: watermark for partition, (watermark, _) in led.items()} | dict(found.watermarks)
+        # Whom clients are told to ask may lead no more, and know less: the leader's own word counts, where it is sure.
+        told = found.watermarks
+        found.watermarks = {
+            partition: max(watermark, told.get(partition, 0)) for partition, (watermark, _) in led.items()
+        }
     if events is not None:
         found.served = served_to(scene.consumer_id, scene.producer_id, scene.topic, events)
     _read(found, scene, reader, messages, set(wanted), quiet_s)
@@ -69,28 +72,6 @@ def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int
         if (before == ends and len(ends) == len(scene.starts)) or time.monotonic() > deadline:
             return ends
         time.sleep(min(SETTLE_S, patience_s))
-
-
-def _led(addresses: Sequence[Address], scene: Scene) -> dict[int, tuple[int, int]]:
-    """Watermark and next offset of each partition, as its leader says, as far as the nodes answer."""
-    try:
-        looks = states(addresses, LOOK_S, topics=[scene.topic])
-    except NoAnswer:
-        return {}
-    return ends_of([copy for state in looks.values() for copy in state.copies], scene, is_all_told=not looks.silent)
-
-
-def ends_of(copies: Sequence[CopySeen], scene: Scene, is_all_told: bool) -> dict[int, tuple[int, int]]:
-    """A partition that no node has a copy of never got anything: nodes make one with the first record."""
-    copies = [copy for copy in copies if copy.topic == scene.topic]
-    led = {
-        copy.partition: (copy.watermark, copy.next_offset)
-        for copy in copies
-        if copy.is_leader and copy.next_offset >= 0
-    }
-    held = [copy.partition for copy in copies]
-    empty = [partition for partition in scene.starts if is_all_told and partition not in held]
-    return led | dict.fromkeys(empty, (0, 0))
 
 
 def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted: set[int], quiet_s: float) -> None:

@@ -89,6 +89,7 @@ class _Reason:
 # What of the stall rules' findings can explain that messages ended so, the likeliest first.
 _EXPLAINS: dict[Fate, tuple[Cause, ...]] = {
     Fate.NEVER_ACCEPTED: (Cause.REFUSED_FOR_LEADERSHIP, Cause.WATERMARK_STANDS_STILL),
+    Fate.NOT_ACCEPTED_OR_NOT_VISIBLE: (Cause.REFUSED_FOR_LEADERSHIP, Cause.WATERMARK_STANDS_STILL),
     Fate.LOST_OR_NOT_VISIBLE: (),  # no stall explains a loss
     Fate.NOT_VISIBLE: (Cause.WATERMARK_STANDS_STILL,),
     Fate.NOT_FETCHED: (
@@ -175,7 +176,7 @@ def _reason(facts: Facts) -> _Reason:
     if explained is not None:
         return _Reason(explained.cause, (explained.summary, *explained.evidence), explained.advice)
     match main.fate:
-        case Fate.NEVER_ACCEPTED:
+        case Fate.NEVER_ACCEPTED | Fate.NOT_ACCEPTED_OR_NOT_VISIBLE:
             return _never_accepted(facts, main)
         case Fate.NOT_VISIBLE:
             return _Reason(
@@ -266,9 +267,8 @@ def _never_accepted(facts: Facts, main: FateCount) -> _Reason:
         )
     if any(_is_timeout(name) for name in facts.errors) and facts.settings.send_timeout_s < STALL_S:
         return _Reason(Cause.CLIENT_LIMIT, (_where(main), *errors), "give it more time with --send-timeout")
-    return _Reason(
-        Cause.NEVER_PRODUCED, (_where(main), *errors), "the client's errors say why; see also the nodes' logs"
-    )
+    cause = Cause.NEVER_PRODUCED if main.fate is Fate.NEVER_ACCEPTED else NOT_KNOWN
+    return _Reason(cause, (_where(main), *errors), "the client's errors say why; see also the nodes' logs")
 
 
 def _unfetched(facts: Facts, main: FateCount) -> _Reason:

@@ -19,13 +19,14 @@ from typing import Any, NamedTuple, TypeVar
 
 from chronik.core.errors import Code
 from chronik.pipeline.topics.connection import Connection, Unreachable
-from chronik.pipeline.topics.options import ClientOptions
+from chronik.pipeline.topics.options import EARLIEST, LATEST, ClientOptions
 from chronik.wire.reader import default_of, shape_of
 
 FETCH, LIST_OFFSETS, METADATA, PRODUCE = 1, 2, 3, 0
 RETRY_PAUSE_S = 0.1
 FETCH_WAIT = datetime.timedelta(milliseconds=500)
 NO_OFFSET = -1
+ENDS = (EARLIEST, LATEST)
 Answer = TypeVar("Answer")
 
 log = logging.getLogger(__name__)
@@ -124,6 +125,10 @@ class Cluster:
         for connection in self._connections.values():
             connection.close()
         self._connections.clear()
+
+    @property
+    def is_plaintext(self) -> bool:
+        return self._options.security_protocol == "PLAINTEXT"
 
     # --- any question
 
@@ -246,7 +251,9 @@ class Cluster:
         for topic in answer.topics:
             for each in topic.partitions:
                 partition = Partition(topic.name, each.partition_index)
-                if each.error_code == Code.NONE:
+                if each.error_code == Code.NONE and each.offset < 0 and wanted[partition] in ENDS:
+                    problem = f"told as {each.offset}"  # a log has both of its ends: this is no answer
+                elif each.error_code == Code.NONE:
                     found[partition] = each.offset
                 elif each.error_code in PASSING:
                     problem = Code(each.error_code).name

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chronik.core.errors import Corrupt
-from chronik.pipeline.topics.client import Cluster, Failed, FetchFrom, OutOfRange
-from chronik.pipeline.topics.options import EARLIEST, ReadOptions
+from chronik.pipeline.topics.client import RETRY_PAUSE_S, Cluster, Failed, FetchFrom, OutOfRange
+from chronik.pipeline.topics.options import EARLIEST, LATEST, ReadOptions
 from chronik.pipeline.topics.places import data_loss
 from chronik.pipeline.topics.plan import OffsetRange
 
@@ -33,8 +33,10 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
         while position < end_offset:
             try:
                 fetched = receive()
-            except OutOfRange:
-                position = _after_loss(cluster, wanted, position, options)
+            except OutOfRange as problem:
+                before, position = position, _after_loss(cluster, wanted, position, options)
+                if position == before:
+                    patience.pause(str(problem))
                 receive = cluster.ask_for_records(FetchFrom(partition, wanted.topic_id, position))
                 continue
             batches = read_batches(fetched.records)
@@ -60,6 +62,8 @@ def _after_loss(cluster: Cluster, wanted: OffsetRange, position: int, options: R
     """Where to read on when `position` is not in the log; at the end of the range if nothing of it is left."""
     cluster.check_id(wanted.partition.topic, wanted.topic_id)
     log_start = cluster.offsets({wanted.partition: EARLIEST})[wanted.partition]
+    if log_start <= position < cluster.offsets({wanted.partition: LATEST})[wanted.partition]:
+        return position  # it is there: whoever said otherwise knew less, and the caller asks again
     if log_start > position:
         lost_to = min(log_start, wanted.end_offset)
         data_loss(options, f"{wanted.partition}: offsets {position} to before {lost_to} are gone (retention?)")
@@ -77,6 +81,11 @@ class _Patience:
 
     def renew(self) -> None:
         self._deadline = time.monotonic() + self._limit_s
+
+    def pause(self, words: str) -> None:
+        """Before the same is asked again. Raises Failed when that was done for long enough."""
+        self.check(words)
+        time.sleep(RETRY_PAUSE_S)
 
     def check(self, words: str) -> None:
         if time.monotonic() > self._deadline:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.cli.stalls import tell, together
+from chronik.trace.looks import StateLook, Totals, Traces
 from chronik.trace.verdicts import Cause, Verdict
 from chronik.verify.gathering import Gathering
 
@@ -61,8 +62,21 @@ def test_many_partitions_are_counted_not_listed(capsys: pytest.CaptureFixture[st
 
 
 def test_that_nothing_stalls_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([], Gathering([]), 6.0)
-    assert capsys.readouterr().out == "nothing stalls: 0 nodes, 0 partitions and 0 groups watched for 6 s\n"
+    tell([], known_for(None), 6.0)
+    assert capsys.readouterr().out == "nothing stalls: 1 node, 0 partitions and 0 groups watched for 6 s\n"
+
+
+def test_that_nothing_stalls_is_not_said_where_a_node_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    nobody, silent, unheard = Gathering([]), known_for(None), known_for(None)
+    silent.silent = {2: "it hung up"}
+    unheard.unheard = {1}
+    for gathering in (nobody, silent, unheard):
+        tell([], gathering, 6.0)
+
+        told = capsys.readouterr()
+        assert told.out.startswith("no stall is seen, and too little is known to say that there is none: ")
+        assert ("What stalls there is not known" in told.err) == (gathering is silent)
+        assert ("node 1 did not tell what clients did" in told.err) == (gathering is unheard)
 
 
 def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
@@ -80,7 +94,9 @@ def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture
 
 
 def known_for(seconds: float | None) -> Gathering:
+    """One node answered, and what clients did is known for so long."""
     gathering = Gathering([])
+    gathering.states = {1: StateLook(1, 0, "1", True, Traces(True, ()), (), (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))}
     gathering.known_s = seconds
     return gathering
 

@@ -13,7 +13,7 @@ from chronik.cli.trace import Follower, app
 from chronik.cli.trace_lines import KINDS
 from chronik.shell.asking import Address
 from chronik.trace.events import AnyEvent, WatermarkMoved
-from tests.unit.shell.answering import answering
+from tests.unit.shell.answering import another_kafka, answering
 from tests.unit.shell.looked_at import Nodes, free_address
 
 OFF = {"is_all": False, "exceptions": []}
@@ -185,7 +185,7 @@ def test_a_kind_that_there_is_not_is_refused_with_those_there_are() -> None:
 
 @pytest.mark.parametrize("command", [["on"], ["off"], ["status"], ["tail"], ["on", "--topic", "orders"]])
 def test_another_kafka_is_told_apart_from_nobody(command: list[str]) -> None:
-    with answering(lambda request: b"") as (host, port):
+    with answering(another_kafka) as (host, port):
         other = run(*command, "--bootstrap", f"{host}:{port}").exception
     nobody = run(*command, "--bootstrap", f"{host}:{port}").exception
 

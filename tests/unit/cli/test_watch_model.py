@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from chronik.cli.watch_model import HISTORY_SAMPLES, History, Row, shown, sparkline
+from chronik.cli.watch_model import HISTORY_SAMPLES, History, Row, Snapshot, shown, sparkline
 from chronik.trace.looks import UnopenedSeen
 from tests.unit.cli.watched import copy, follower, group, led, snapshot, state
 
@@ -211,6 +212,25 @@ def test_a_group_lags_by_what_it_has_not_committed_below_the_watermark() -> None
 
     (seen,) = view.groups
     assert (seen.group, seen.members, seen.lag, seen.lags) == ("billing", 2, 40, (40,))
+
+
+def test_a_groups_lag_is_not_known_where_a_leader_does_not_tell() -> None:
+    committed = [("orders", 0, 60), ("orders", 1, 100)]
+    told = state(1, [led(watermark=100)], groups=[group("billing", committed)])
+    heard = snapshot(0.0, told)
+    silent = Snapshot(0.0, heard.states, {2: "no answer"})
+
+    assert History().take(heard).groups[0].lag == 40  # the other topic's partition is nowhere
+    assert History().take(silent).groups[0].lag is None
+
+
+def test_of_two_that_tell_of_a_group_the_later_generation_is_right() -> None:
+    old, new = group("billing", [("orders", 0, 10)]), group("billing", [("orders", 0, 90)])
+    states = state(1, [led(watermark=100)], groups=[replace(new, generation=9)]), state(2, groups=[old])
+
+    (seen,) = History().take(snapshot(0.0, *states)).groups
+
+    assert seen.lag == 10
 
 
 def test_a_group_that_committed_nothing_has_no_lag() -> None:

@@ -10,10 +10,13 @@ from confluent_kafka import KafkaError
 
 from chronik.cli.errors import CliError
 from chronik.cli.questions import Cluster, Partition, PartitionState, TopicState
-from chronik.cli.where_finding import At, Found, by_key, holders, look_through, until_read
-from chronik.cli.where_known import members_reading
+from chronik.cli.where_finding import At, Found, holders, look_through, reached_end, to_read, until_read
+from chronik.cli.where_known import committed_by
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.node.coordinators import partition_of
 from chronik.shell.asking import NoAnswer
-from chronik.trace.events import GroupSeen, MemberSeen
+from chronik.shell.looking import Looks
+from chronik.trace.events import GroupSeen, OffsetSeen, PartitionSeen
 from chronik.trace.looks import CopySeen, FindLook, FoundRecord, Place, StateLook, Totals, Traces, UnopenedSeen
 
 TOPIC = "orders"
@@ -103,15 +106,45 @@ def test_an_end_below_the_one_that_was_told_is_not_the_end() -> None:
 
 
 def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for() -> None:
-    everything = by_key(Leaders(0, 1), topic(1, 2), [0, 1], b"k", 1, is_quiet=True)
     cluster = Leaders(0)
-    half = by_key(cluster, topic(1, 2, None), [0, 1, 2], b"k", 1, is_quiet=True)
+    begin, left, unread = to_read(cluster, topic(1, 2, None), [0, 1, 2])
 
+    assert (begin, left) == ({0: 0}, {0: 0})  # told to be empty: it is read all the same
     with pytest.raises(CliError, match="no record in orders has the key k; it was never accepted"):
-        everything.refuse_nothing(TOPIC, "the key k")
+        Found([], {}).refuse_nothing(TOPIC, "the key k")
     with pytest.raises(CliError, match=r"is not known: partition 1, 2 cannot be read now \(no leader answers\); see"):
-        half.refuse_nothing(TOPIC, "the key k")
+        Found([], unread).refuse_nothing(TOPIC, "the key k")
     assert 2 not in cluster.asked  # nobody leads it, as all know: nobody is waited for
+
+
+def test_a_partition_told_to_be_empty_is_read_only_when_a_fetch_has_met_its_end() -> None:
+    left = {0: 0, 1: 0}
+    told = [Told(failed=Code(KafkaError._TRANSPORT)), Told((1, 0), Code(KafkaError._PARTITION_EOF))]
+
+    next(until_read(cast(Any, Consuming(told)), "localhost:1", left))
+
+    assert left == {0: 0}
+
+
+def led(partition: int, node: int = 1, epoch: int = 0, in_sync: tuple[int, ...] = (1, 2)) -> PartitionSeen:
+    return PartitionSeen(0, node, TOPIC, partition, epoch, 0, 5, 5, 5, 5, in_sync, 1, (), 100)
+
+
+def test_up_to_where_a_partition_must_be_read_is_known_where_its_leader_is() -> None:
+    closed = UnopenedSeen(TOPIC, 1, 1, 0, (1, 2), (1, 2))
+    unled = UnopenedSeen(TOPIC, 2, -1, 0, (1,), (1,))
+    here = state(1, [copy(0, True)], partitions=(led(0),), unopened=(closed, unled))
+    later = CopySeen(TOPIC, 0, False, 3, 7, 0, 9, 9, 9, 9, 100)
+
+    assert reached_end(Looks({1: here}, {}), TOPIC, 0) == 5
+    assert reached_end(Looks({1: here}, {}), TOPIC, 1) == 0
+    not_known = [
+        reached_end(Looks({1: here}, {}), TOPIC, 2),
+        reached_end(Looks({1: here}, {2: "no answer"}), TOPIC, 0),  # it may lead since
+        reached_end(Looks({1: here}, {2: "no answer"}), TOPIC, 1),
+        reached_end(Looks({1: here, 2: state(2, [later])}, {}), TOPIC, 0),  # another leads since, and is not among them
+    ]
+    assert set(not_known) == {"no node answers that surely leads it"}
 
 
 def test_what_is_found_is_given_and_each_reason_why_others_are_not_looked_at() -> None:
@@ -128,9 +161,16 @@ def test_who_has_a_copy_is_whoever_leads_or_follows_also_where_the_log_is_not_op
     copies = [copy(0, True), copy(1, False), copy(2, False, "its disk is broken"), copy(5, True, name="other")]
     closed = [UnopenedSeen(TOPIC, 3, 1, 0, (1,), (1,)), UnopenedSeen(TOPIC, 4, -1, 0, (2,), (2,))]
 
-    leaders, others = holders([state(1, copies, unopened=tuple(closed)), state(2, [copy(1, True)])], TOPIC)
+    here = state(1, copies, partitions=(led(0),), unopened=tuple(closed))
+    seen = Looks({1: here, 2: state(2, [copy(1, True)], partitions=(led(1, node=2),))}, {})
 
-    assert (leaders, others) == ({0: 1, 1: 2, 3: 1}, {1: 1})
+    assert holders(seen, TOPIC) == ({0: 1, 1: 2, 3: 1}, {1: 1})
+
+
+def test_whoever_may_have_been_deposed_is_one_that_has_a_copy_and_no_more() -> None:
+    old = state(1, [copy(0, True)], partitions=(led(0),))
+
+    assert holders(Looks({1: old}, {2: "no answer"}), TOPIC) == ({}, {0: 1})
 
 
 def test_a_partition_that_nobody_has_who_answers_is_said_to_be_unread() -> None:
@@ -149,6 +189,7 @@ def test_a_partition_that_nobody_has_who_answers_is_said_to_be_unread() -> None:
 
     assert found.places == [At(0, 60), At(0, 10), At(5, 7)]
     assert found.unread == {
+        5: "no leader answers, and node 5 may not have all of it",
         1: "nobody answers who has a copy",
         2: "node 2 is gone",
         3: "node 3 cannot look through it: unreadable",
@@ -156,11 +197,25 @@ def test_a_partition_that_nobody_has_who_answers_is_said_to_be_unread() -> None:
     }
 
 
-def test_two_groups_whose_members_are_called_the_same_are_both_told() -> None:
-    def group(name: str, read: str) -> GroupSeen:
-        member = MemberSeen(f"{name}-1", "rdkafka", "10.0.0.1", ((read, 0),))
-        return GroupSeen(0, 1, name, "classic", "Stable", 1, 0, (member,), ())
+def group(name: str, *offsets: int, node: int = 1) -> GroupSeen:
+    told = tuple(OffsetSeen(TOPIC, 0, offset) for offset in offsets)
+    return GroupSeen(0, node, name, "classic", "Stable", 1, 0, (), told)
 
-    looks = [state(1, groups=(group("billing", TOPIC),)), state(2, groups=(group("a", TOPIC), group("b", "other")))]
 
-    assert members_reading(looks, TOPIC) == {"rdkafka": {"billing", "a"}}
+def test_what_groups_have_committed_is_all_that_is_known_only_where_every_node_answers() -> None:
+    looks = {1: state(1, groups=(group("billing", 5), group("new"))), 2: state(2, groups=(group("audit", 3),))}
+
+    assert committed_by(Looks(looks, {}), (TOPIC, 0), 50) == ({"billing": 5, "audit": 3}, [])
+    committed, untold = committed_by(Looks(looks, {3: "no answer"}), (TOPIC, 0), 50)
+    assert (committed, untold[0]) == ({}, "node 3 may coordinate groups, and does not answer")
+    assert untold[1] == "it is not sure which node coordinates audit, billing, new"
+    number = partition_of("billing", 50)
+    leads = PartitionSeen(0, 1, OFFSETS_TOPIC, number, 0, 0, 5, 5, 5, 5, (1, 2), 1, (), 100)
+    surely = {1: state(1, groups=(group("billing", 5),), partitions=(leads,))}
+    assert committed_by(Looks(surely, {3: "no answer"}), (TOPIC, 0), 50)[0] == {"billing": 5}
+
+
+def test_of_two_nodes_that_tell_of_one_group_neither_is_believed() -> None:
+    looks = {1: state(1, groups=(group("billing", 5),)), 2: state(2, groups=(group("billing", 9, node=2),))}
+
+    assert committed_by(Looks(looks, {}), (TOPIC, 0), 50) == ({}, ["it is not sure which node coordinates billing"])

@@ -7,12 +7,13 @@ from types import SimpleNamespace as Told
 from typing import Any
 
 import pytest
+from kio.schema.list_offsets.v5.request import ListOffsetsRequest
 
 from chronik.core.errors import Code
-from chronik.pipeline.topics.client import Cluster, Failed, TopicSeen
+from chronik.pipeline.topics.client import Cluster, Failed, Partition, TopicSeen
 from chronik.pipeline.topics.connection import Unreachable
-from chronik.pipeline.topics.holdings import Commit, commits_of, groups_of
-from chronik.pipeline.topics.options import ClientOptions
+from chronik.pipeline.topics.holdings import Commit, _is_compacted, commits_of, groups_of
+from chronik.pipeline.topics.options import LATEST, ClientOptions
 
 HERE, THERE = ("here", 1), ("there", 2)
 
@@ -91,3 +92,46 @@ def test_it_is_not_asked_for_ever_nor_again_for_what_will_not_change() -> None:
         commits_of(refused, "g", [])
 
     assert refused.pauses == []
+
+
+def test_a_partition_of_which_the_commit_is_not_told_is_not_taken_for_one_without() -> None:
+    def told(code: Code) -> Told:
+        place = Told(partition_index=0, committed_offset=-1 if code else 7, error_code=code)
+        return Told(error_code=Code.NONE, topics=[Told(name="t", partitions=[place])])
+
+    cluster = Settling(coordinator(), told(Code.UNSTABLE_OFFSET_COMMIT), coordinator(), told(Code.NONE))
+    assert commits_of(cluster, "g", []) == [Commit("t", 0, "g", 7)]
+    with pytest.raises(Failed, match="t-0: TOPIC_AUTHORIZATION_FAILED"):
+        commits_of(Settling(coordinator(), told(Code.TOPIC_AUTHORIZATION_FAILED)), "g", [])
+
+
+def test_a_topic_whose_policy_is_not_told_is_not_taken_for_one_that_keeps_all() -> None:
+    """What compaction took would be called lost."""
+    answer = Told(results=[Told(error_code=Code.NONE, configs=[])])
+
+    with pytest.raises(Failed, match=r"cleanup\.policy was not told"):
+        _is_compacted(Settling(answer), "t")
+
+
+def test_an_end_of_a_log_told_as_less_than_0_is_asked_for_again() -> None:
+    offsets = [Told(partition_index=0, error_code=Code.NONE, offset=offset) for offset in (-1, 7)]
+    cluster = Offsets(*(Told(topics=[Told(name="t", partitions=[each])]) for each in offsets))
+
+    assert cluster.offsets({Partition("t", 0): LATEST}) == {Partition("t", 0): 7}
+    assert cluster.pauses == ["offsets of t-0: told as -1"]
+
+
+class Offsets(Settling):
+    """A leader that answers ListOffsets so."""
+
+    def topics(self, names: Any) -> dict[str, TopicSeen]:
+        self._addresses = {1: HERE}
+        self._topics = {"t": TopicSeen("t", None, {0: 1})}
+        return self._topics
+
+    def _to(self, node_id: int) -> Any:
+        return Told(
+            version_of=lambda key: 5,
+            request_type=lambda key, version: ListOffsetsRequest,
+            ask=lambda key, body: self.ask_any(key, {}),
+        )

@@ -13,7 +13,7 @@ from chronik.shell import looking
 from chronik.shell.asking import Address, NoAnswer
 from chronik.shell.looking import LookRefused, NotChronik, look, look_everywhere
 from chronik.trace.looks import ClusterLook, EventsLook, NodeSeen, StateLook, Totals, Traces
-from tests.unit.shell.answering import Answer, answering
+from tests.unit.shell.answering import Answer, a_chronik_that_hangs_up, another_kafka, answering
 from tests.unit.shell.looked_at import NOTHING_TRACED, Nodes, asked_in, framed, free_address
 
 # --- one node
@@ -40,8 +40,17 @@ def test_what_a_node_refuses_is_said_in_its_words() -> None:
 
 def test_who_hangs_up_is_no_chronik() -> None:
     """As every Kafka does with a request that it does not know."""
-    with answering(lambda request: b"") as address, pytest.raises(NotChronik, match="no chronik"):
+    with answering(another_kafka) as address, pytest.raises(NotChronik, match="no chronik"):
         look(address, "state")
+
+
+@pytest.mark.parametrize("hanging_up", [a_chronik_that_hangs_up, lambda request: b""])
+def test_that_somebody_hangs_up_does_not_make_it_another_kafka(hanging_up: Answer) -> None:
+    """A node that is being stopped does, and so does a network in between: it has to say itself what it speaks."""
+    with answering(hanging_up) as address, pytest.raises(NoAnswer, match="hung up") as raised:
+        look(address, "state")
+
+    assert not isinstance(raised.value, NotChronik)
 
 
 def test_a_name_that_cannot_be_looked_up_is_nobody() -> None:
@@ -182,7 +191,7 @@ def test_no_node_at_all_is_no_answer() -> None:
 
 
 def test_another_kafka_is_told_apart_from_nobody() -> None:
-    with answering(lambda request: b"") as address, pytest.raises(NotChronik):
+    with answering(another_kafka) as address, pytest.raises(NotChronik):
         look_everywhere([address], "state")
 
 

@@ -46,3 +46,15 @@ def test_it_does_not_grow_without_end() -> None:
 
     assert len(readers._groups) <= CLIENTS_MAX
     assert readers.group_of(f"app-{CLIENTS_MAX + 9}", "10.0.0.7", 0) == "billing"
+
+
+def test_a_group_whose_last_member_of_that_name_has_left_is_not_meant() -> None:
+    readers = Readers()
+    readers.heard("billing", "rdkafka", "10.0.0.7", 0)
+    readers.heard("audit", "rdkafka", "10.0.0.7", 0)
+
+    readers.left("billing", "rdkafka", "10.0.0.7")
+    readers.left("billing", "rdkafka", "10.0.0.8")
+    assert readers.group_of("rdkafka", "10.0.0.7", 1) == "audit"
+    readers.left("audit", "rdkafka", "10.0.0.7")
+    assert readers.group_of("rdkafka", "10.0.0.7", 1) is None

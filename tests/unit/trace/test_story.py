@@ -129,7 +129,7 @@ def test_a_record_that_all_is_known_of() -> None:
         (3, True, 16),
     ]
     assert [(each.at_us, each.client_id, each.group) for each in told.delivered] == [
-        (30, "billing-1", "billing"),
+        (30, "billing-1", None),  # no event tells which member had the partition
         (32, "audit", None),
     ]
     assert [(each.group, each.offset, each.has_it, each.at_us) for each in told.committed] == [
@@ -260,27 +260,6 @@ def test_events_of_other_partitions_do_not_count() -> None:
     other = Committed(50, 2, TOPIC, PARTITION + 1, "billing", "billing-1", "10.0.0.2", 99)
 
     assert story(events=[other]).committed == ()
-
-
-def test_the_group_of_a_fetch_is_known_by_the_client_id_of_its_member() -> None:
-    fetches = [fetched(30, 40, 45, "member", None), fetched(31, 40, 45, "nobody", None)]
-
-    told = story(events=fetches, members={"member": ["billing"]})
-
-    assert [each.group for each in told.delivered] == ["billing", None]
-
-
-def test_the_group_of_a_fetch_is_not_known_where_two_groups_have_a_client_of_that_name() -> None:
-    fetches = [fetched(30, 40, 45, client, None) for client in ("rdkafka", "consumer-1", "consumer-2")]
-    commits = [
-        Committed(40, 2, TOPIC, PARTITION, "billing", "consumer-1", "10.0.0.2", 45),
-        Committed(41, 2, TOPIC, PARTITION + 1, "audit", "consumer-1", "10.0.0.2", 45),
-        Committed(42, 2, TOPIC, PARTITION, "billing", "consumer-2", "10.0.0.2", 45),
-    ]
-
-    told = story(events=[*fetches, *commits], members={"rdkafka": ["billing", "audit"]})
-
-    assert [each.group for each in told.delivered] == [None, None, "billing"]
 
 
 # --- records that are older than the trace

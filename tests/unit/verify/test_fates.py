@@ -94,6 +94,24 @@ def test_refused_and_not_in_the_log_was_never_accepted() -> None:
     assert fate(a_ledger(refused=1), found) is Fate.NEVER_ACCEPTED
 
 
+def test_refused_and_not_in_a_log_whose_end_nobody_told_may_not_be_visible_yet() -> None:
+    found = Found(read_to={0: 9}, watermarks={0: 9})
+    ledger = Ledger(1, lambda: 0.0, is_answered=False)
+    ledger.send(0, 0)
+    ledger.acknowledge(0, 0, 4)
+
+    assert fate(a_ledger(refused=1), found) is Fate.NOT_ACCEPTED_OR_NOT_VISIBLE
+    assert fate(ledger, found) is Fate.NOT_ACCEPTED_OR_NOT_VISIBLE
+
+
+def test_a_message_of_no_known_partition_may_be_in_one_that_nobody_told_the_end_of() -> None:
+    ledger = Ledger(1, lambda: 0.0, is_answered=True)
+    ledger.send(0, -1)
+    found = Found(read_to={0: 9, 1: 0}, watermarks={0: 9}, next_offsets={0: 9})
+
+    assert fate(ledger, found) is Fate.NOT_KNOWN
+
+
 def test_refused_and_in_the_log_was_accepted() -> None:
     found = Found(places={0: Place(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={})
 

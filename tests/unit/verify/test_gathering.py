@@ -28,6 +28,7 @@ class FakeNode:
     clock_off_us: int = 0
     began_us: int = 1
     is_silent: bool = False
+    hides_events: bool = False
 
 
 @dataclass
@@ -48,7 +49,10 @@ class FakeNodes:
     ) -> Looks[EventsLook]:
         self.asked.append(dict(cursors or {}))
         answers = {}
+        hiding = {number: "too late" for number, node in self.nodes.items() if node.hides_events}
         for number, node in self._speaking():
+            if number in hiding:
+                continue
             cursor = (cursors or {}).get(number, 0)
             cursor = 0 if cursor > len(node.ring) else cursor
             events = tuple(node.ring[cursor : cursor + self.at_once])
@@ -58,7 +62,7 @@ class FakeNodes:
             answers[number] = EventsLook(
                 number, now_us, traces, events, end, node.lost, end < len(node.ring), node.began_us
             )
-        return Looks(answers, self._silent())
+        return Looks(answers, self._silent() | hiding)
 
     def states(self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None) -> Looks[StateLook]:
         answers = {
@@ -105,6 +109,22 @@ def test_events_of_all_nodes_come_in_the_order_of_their_times_with_the_state_las
 
     assert events == [event(1, -3), event(2, -2), event(1, -1), sight(1, 0)]
     assert now_us == START_US
+
+
+def test_a_node_that_tells_how_things_stand_and_not_what_happened_has_a_hole_up_to_now_that_the_next_look_fills() -> (
+    None
+):
+    one = FakeNode([event(1, -3)], [sight(1, 0)])
+    gathered = gathering(nodes := FakeNodes({1: one, 2: FakeNode(is_silent=True)}))
+    one.hides_events = True
+    hidden, _ = gathered.look()
+    assert (hidden, gathered.unheard, gathered.known_s) == ([sight(1, 0), EventsLost(START_US, 1, 0)], {1, 2}, None)
+
+    one.hides_events = False
+    nodes.nodes[2].is_silent = False
+    events, _ = gathered.look()
+
+    assert (events, gathered.unheard) == ([event(1, -3), sight(1, 0), sight(1, 0)], set())
 
 
 def test_a_node_with_more_to_tell_is_asked_until_it_has_told_all() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ class FakeCluster:
     """A chronik with a topic `orders` that nobody traces. An unwell one takes no change after the run."""
 
     is_chronik = True
-    version = "0.1.0"
+    version_words = "chronik 0.1.0"
     addresses = ()
 
     def __init__(self, is_unwell: bool) -> None:
@@ -49,7 +49,7 @@ class FakeCluster:
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         return {0: self.end if self.is_produced else 0}
 
-    def log_ends(self, topic: str) -> dict[int, int]:
+    def log_ends(self, topic: str, ends: Mapping[int, int]) -> dict[int, int]:
         return self.ends(topic, 1) if self.is_chronik else {}
 
     def commit(self, group: str, topic: str, offsets: dict[int, int]) -> None:

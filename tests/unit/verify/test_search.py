@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from chronik.trace.looks import CopySeen
+from chronik.shell.looking import Looks
+from chronik.trace.events import PartitionSeen
+from chronik.trace.looks import CopySeen, StateLook, Totals, Traces, UnopenedSeen
 from chronik.verify.clients.protocol import ConsumerFailed, Receiving
+from chronik.verify.cluster import led_ends
 from chronik.verify.ledger import Place, Record
 from chronik.verify.messages import Messages
-from chronik.verify.search import Scene, ends_of, search
+from chronik.verify.search import Scene, search
 
 MESSAGES = Messages("3f9a1c2e", 60)
 SCENE = Scene("t", {0: 0, 1: 10}, "consumer", "producer")
@@ -26,6 +29,19 @@ class FakeCluster:
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
         return self._ends
+
+
+class FakeChronik(FakeCluster):
+    """Of these partitions the leader surely says watermark and end."""
+
+    is_chronik = True
+
+    def __init__(self, ends: dict[int, int], led: dict[int, tuple[int, int]]) -> None:
+        super().__init__(ends)
+        self._led = led
+
+    def led(self, topic: str, ends: Mapping[int, int], timeout_s: float) -> dict[int, tuple[int, int]]:
+        return self._led
 
 
 class FakeReader:
@@ -107,19 +123,50 @@ def test_of_a_message_that_is_there_twice_the_first_place_counts() -> None:
     assert found.places == {1: Place(0, 0)}
 
 
-def copy(partition: int, is_leader: bool, next_offset: int = 9, topic: str = "t") -> CopySeen:
-    return CopySeen(topic, partition, is_leader, 1, 0, 0, next_offset - 2, 0, next_offset, next_offset, 100)
+def leader(node: int, partition: int, epoch: int = 3, in_sync: tuple[int, ...] = (1, 2)) -> PartitionSeen:
+    return PartitionSeen(0, node, "t", partition, epoch, 0, 7, 7, 9, 9, in_sync, 1, (), 100)
+
+
+def state(node: int, *partitions: PartitionSeen, **fields: Any) -> StateLook:
+    told: dict[str, Any] = {"copies": (), "unopened": ()} | fields
+    return StateLook(
+        node, 0, "1", True, Traces(False, ()), partitions, told["copies"], (), Totals(0, 0, 0, 0, 0, 0, 0, 0),
+        told["unopened"],
+    )  # fmt: skip
+
+
+def closed(node: int, partition: int) -> UnopenedSeen:
+    return UnopenedSeen("t", partition, node, 3, (1, 2), (1, 2))
 
 
 def test_the_leader_says_how_far_a_partition_is() -> None:
-    copies = [copy(0, is_leader=True), copy(0, is_leader=False, next_offset=5), copy(1, is_leader=True, topic="other")]
+    looks = Looks({1: state(1, leader(1, 0)), 2: state(2)}, {})
 
-    assert ends_of(copies, SCENE, is_all_told=False) == {0: (7, 9)}
-
-
-def test_a_partition_that_no_node_has_is_empty_if_all_of_them_answered() -> None:
-    assert ends_of([copy(0, is_leader=True)], SCENE, is_all_told=True) == {0: (7, 9), 1: (0, 0)}
+    assert led_ends(looks, "t", {}) == {0: (7, 9)}
+    assert led_ends(looks, "other", {}) == {}
 
 
-def test_a_partition_that_only_followers_have_is_not_known() -> None:
-    assert ends_of([copy(0, is_leader=False), copy(1, is_leader=False)], SCENE, is_all_told=True) == {}
+def test_a_node_that_led_once_does_not_say_how_far_a_partition_is() -> None:
+    later = CopySeen("t", 0, False, 3, 4, 0, 20, 20, 20, 20, 100)
+
+    assert led_ends(Looks({1: state(1, leader(1, 0)), 2: state(2, copies=(later,))}, {}), "t", {}) == {}
+    assert led_ends(Looks({1: state(1, leader(1, 0))}, {2: "no answer"}), "t", {}) == {}  # it may lead since
+    assert led_ends(Looks({1: state(1, leader(1, 0))}, {3: "no answer"}), "t", {}) == {0: (7, 9)}  # it may not
+
+
+def test_a_log_that_is_not_open_is_empty_only_where_its_leader_was_asked_and_did_not_open_it() -> None:
+    """After a restart a log stays closed until somebody asks for it, whatever it holds."""
+    looks = Looks({1: state(1, unopened=(closed(1, 0), closed(-1, 1)))}, {})
+
+    assert led_ends(looks, "t", {}) == {}
+    assert led_ends(looks, "t", {0: 0, 1: 0}) == {0: (0, 0)}
+    assert led_ends(looks, "t", {0: 5}) == {}
+    assert led_ends(Looks(looks, {2: "no answer"}), "t", {0: 0}) == {}
+
+
+def test_of_two_ends_the_leaders_own_counts_and_without_it_none_is_known() -> None:
+    cluster = FakeChronik({0: 1, 1: 10}, {0: (2, 3)})
+
+    found = search(cast(Any, cluster), SCENE, FakeReader([[record(1, 0, 0)]]), MESSAGES, [1], None, quiet_s=0.01)
+
+    assert (found.watermarks, found.next_offsets) == ({0: 2}, {0: 3})
