@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables import stored
+from chronik.pipeline.tables.kinds import is_empty
+from chronik.pipeline.transforms.ingest import quarantine_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -27,6 +29,9 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
             return spark.read.option("header", "true").csv(path)
         if is_local and stored.has_log(Path(path)):
             return stored.read_table(spark, Path(path))
+        if is_local and Path(path).is_dir() and is_empty(Path(path)):
+            # As ingest leaves a quarantine, and a table, that nothing came into.
+            return spark.createDataFrame([], quarantine_schema())
         return stored.read_parquet(spark, path)
     except CannotRun:
         raise

@@ -291,7 +291,9 @@ def test_a_replica_that_lags_says_where_its_log_ends(tmp_path: Path) -> None:
         many = [b"x"] * (AFTER_RECORDS + 50)
         produce_at_once(bootstrap, many, partition)
         # Only from there on it stops: a follower that is slower than the producer would still fetch the last record.
-        wait_until(lambda: has_come_to(bootstrap, partition, AFTER_RECORDS), "the follower has the records before its fault")
+        wait_until(
+            lambda: has_come_to(bootstrap, partition, AFTER_RECORDS), "the follower has the records before its fault"
+        )
         produce(bootstrap, LAB_TOPIC, [b"last"], partition, acks=1)
 
         story = where(bootstrap, LAB_TOPIC, partition, len(many))

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, evolved
-from chronik.pipeline.tables.kinds import Batch, Table
+from chronik.pipeline.tables.kinds import Batch, Table, to_read
 from chronik.pipeline.tables.writers import Writer
 from chronik.pipeline.transforms.ingest import (
+    bad_schema,
     inferred_json,
     judged,
     quarantine_schema,
     rows_of_quarantine,
-    rows_of_table,
+    rows_to_stage,
     table_schema,
     text_of_values,
 )
 from chronik.pipeline.values import infer
-from chronik.pipeline.values.checks import REASON
 from chronik.pipeline.values.forms import Form, Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LINES_LOOKED_AT = 1000  # of CSV, to infer what it is
 COMPACT_EVERY = 20  # batches
@@ -95,18 +95,16 @@ class Filling:
                 raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
             self.form = self._form_with(found)
         schema = self._schema()
-        rows = judged(records, self.form)
-        bad = Observation()
-        counted = rows.observe(bad, F.count(F.col(REASON)).alias("rows"))
-        staged = self.table.stage(rows_of_table(counted), batch)
+        staged = self.table.stage(rows_to_stage(judged(records, self.form), self.form), batch)
         try:
             self.writer.claim(staged.topics(), number)
         except CannotRun:
             self.table.clean(batch.writer)
             raise
         # The quarantine first: when a batch is in the table, nothing of it is missing anywhere.
-        if bad.get["rows"]:
-            self._set_apart(rows, batch)
+        if staged.bad is not None:
+            self._set_apart(records.sparkSession, staged.bad, batch)
+            shutil.rmtree(staged.bad)
         self.table.commit(staged, schema)
         self.writer.note(number)
         if begun is not None and not self.form.is_inferred:
@@ -116,9 +114,11 @@ class Filling:
         if self.is_compacted and self.batches % COMPACT_EVERY == 0:
             self.compact()
 
-    def _set_apart(self, rows: DataFrame, batch: Batch) -> None:
+    def _set_apart(self, spark: SparkSession, bad: Path, batch: Batch) -> None:
+        """Staged bad rows into the quarantine."""
         if self._is_set_apart(batch):
             return
+        rows = spark.read.schema(bad_schema()).parquet(to_read(bad))
         staged = self.quarantine.stage(rows_of_quarantine(rows), batch)
         schema = None if self.form.schema is None else self.form.schema.jsonValue()
         self.writer.begin(batch.number, {"said": self._said, "schema": schema})

@@ -12,6 +12,7 @@ from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.delta import LOG
 from chronik.pipeline.tables.iceberg import CATALOG, IcebergTable
 from chronik.pipeline.tables.kinds import for_spark
+from chronik.pipeline.transforms.ingest import quarantine_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -119,7 +120,8 @@ def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str] | No
     table = IcebergTable(path)
     everything = table.schema()
     if everything is None:
-        raise CannotRun(f"{path} is no table: its catalog is empty")
+        # As ingest leaves a table that nothing came into yet.
+        return spark.createDataFrame([], _chosen(quarantine_schema(), columns))
     schema = _chosen(everything, columns)
     paths = [for_spark(file) for file in table.files()]
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
