@@ -24,6 +24,7 @@ ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
 CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
 COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
 MORE_COUNTS = ("acknowledged_twice", "served")
+NOT_TABLES = ("has_ledger", "is_order_known", "sums")
 FINDINGS_ORDER = ("lost", "acknowledged_twice", "duplicated", "reordered", "unexpected", "unknown", "explained")
 
 
@@ -31,6 +32,7 @@ FINDINGS_ORDER = ("lost", "acknowledged_twice", "duplicated", "reordered", "unex
 class Audit:
     """The tables, as DataFrames; None where nothing was given to make one of."""
 
+    has_ledger: bool
     is_order_known: bool
     sums: dict[str, int]
     accounts: DataFrame
@@ -44,9 +46,7 @@ class Audit:
 
     def tables(self) -> dict[str, DataFrame]:
         every = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: table for name, table in every.items() if name not in ("is_order_known", "sums") and table is not None
-        }
+        return {name: table for name, table in every.items() if name not in NOT_TABLES and table is not None}
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ class Outcome:
     sequence_findings: list[dict[str, Any]]
     served: list[dict[str, Any]]
     committed: list[dict[str, Any]]
+    has_ledger: bool
+    """Whether anything said what was acknowledged: else what is expected is what the topics hold."""
     is_order_known: bool
     """Whether anything said in which order records were sent or given: else nothing can be found reordered."""
     out: str | None
@@ -80,6 +82,7 @@ class Outcome:
         return {
             "verdict": "lost" if self.lost else "nothing lost",
             **self.totals,
+            "has_ledger": self.has_ledger,
             "order_known": self.is_order_known,
             **told,
         }
@@ -92,10 +95,10 @@ class NotAccountedFor(Exception):
 def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """The whole audit. Raises CannotRun."""
     if settings.out is not None:
-        refuse_what_is_there(spark, settings.out)
+        refuse_what_is_there(settings.out)
     with audited(spark, settings, bar or Bar()) as found:
         if settings.out is not None:
-            write_tables(spark, found.tables(), settings.out)
+            write_tables(found.tables(), settings.out)
         return told(found, settings.out)
 
 
@@ -119,6 +122,7 @@ def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit
         parts = None if numbered is None else keep(kept, log.parts(numbered))
         findings = audit.with_commits(audit.findings(accounts), gathered.committed)
         yield Audit(
+            has_ledger=gathered.ledger is not None,
             is_order_known=gathered.is_order_known,
             sums=sums,
             accounts=accounts,
@@ -152,6 +156,7 @@ def told(found: Audit, out: str | None = None) -> Outcome:
         sequence_findings=head(found.sequence_findings, "finding", "topic", "partition", "start_sequence"),
         served=head(found.served, "topic", "partition", "first_at"),
         committed=head(found.committed, "topic", "partition", "group"),
+        has_ledger=found.has_ledger,
         is_order_known=found.is_order_known,
         out=out,
     )

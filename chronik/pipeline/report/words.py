@@ -70,7 +70,8 @@ def _headline(
 
 def _all_well(audit: dict[str, Any] | None, runs: Sequence[dict[str, Any]], totals: dict[str, Any] | None) -> str:
     if audit is not None and audit["expected"]:
-        arrived = f"All {audit['found']:,} records that were promised are there"
+        kind = "that were promised" if audit.get("has_ledger") is True else "that the audit expected"
+        arrived = f"All {audit['found']:,} records {kind} are there"
     elif runs:
         arrived = f"All {sum(run['consumed'] for run in runs):,} messages arrived"
     else:
@@ -86,17 +87,18 @@ def _of_audit(audit: dict[str, Any] | None) -> list[Said]:
     if audit is None:
         return [Said(UNKNOWN, "No audit was made: whether records were lost was not looked at")]
     expected, found = audit["expected"], audit["found"]
+    # Without a ledger the audit expects what the topics hold. Audits of older versions do not say whether they had one.
+    has_ledger = audit.get("has_ledger") is True
+    kind = "acknowledged" if has_ledger else "expected"
     if audit["lost"]:
-        said = [
-            Said(
-                BAD,
-                f"{counted(audit['lost'], 'record')} lost: {found:,} of {expected:,} that were acknowledged are there",
-            )
-        ]
+        words = f"{counted(audit['lost'], 'record')} lost: {found:,} of {expected:,} that were {kind} are there"
+        said = [Said(BAD, words)]
     elif expected:
-        said = [Said(GOOD, f"Audit: all {expected:,} acknowledged records are there, none is lost")]
+        said = [Said(GOOD, f"Audit: all {expected:,} {kind} records are there, none is lost")]
     else:
-        said = [Said(UNKNOWN, "Audit: nothing says what was acknowledged")]
+        said = []
+    if not has_ledger:
+        said.append(Said(UNKNOWN, "Audit: nothing says what was acknowledged"))
     for name, level in (("duplicated", POOR), ("reordered", POOR), ("unexpected", POOR)):
         if audit[name]:
             said.append(Said(level, f"Audit: {counted(audit[name], 'record')} {name}"))

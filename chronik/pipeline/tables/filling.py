@@ -12,7 +12,7 @@ from pyspark.sql.types import DataType, StructType
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, evolved
 from chronik.pipeline.tables.kinds import Batch, Table, to_read
-from chronik.pipeline.tables.writers import Writer
+from chronik.pipeline.tables.writers import Counts, Writer
 from chronik.pipeline.transforms.ingest import (
     bad_schema,
     inferred_json,
@@ -44,18 +44,18 @@ _SAID_BY = {
 
 @dataclass
 class Filling:
-    """What is done with each micro-batch. A batch that is in the table is passed over."""
+    """What is done with each micro-batch. A batch that is in the table is passed over.
+
+    With Spark Connect it is a copy of this object that does it, in a process of the server: what it has done is in the
+    writer's note.
+    """
 
     table: Table
     quarantine: Table
     form: Form
     writer: Writer
     is_compacted: bool = False
-    rows: int = 0
-    quarantined: int = 0
-    batches: int = 0
-    skipped: int = 0
-    compacted: int = 0
+    counts: Counts = field(default_factory=Counts)
     problem: BaseException | None = field(default=None, repr=False)
     _said: dict[str, object] = field(init=False, repr=False)
 
@@ -78,11 +78,12 @@ class Filling:
             raise
 
     def _write(self, records: DataFrame, number: int) -> None:
+        self.writer.check_shared()
         batch = Batch(self.writer.name, number)
         last = self.table.last_batch(batch.writer)
         if last is not None and last >= number:
-            self.skipped += 1
-            self.writer.note(last)
+            self.counts.skipped += 1
+            self.writer.note(last, self.counts)
             return
         checked, begun = self.form, self._begun(number)
         if begun is not None:
@@ -106,13 +107,14 @@ class Filling:
             self._set_apart(records.sparkSession, staged.bad, batch)
             shutil.rmtree(staged.bad)
         self.table.commit(staged, schema)
-        self.writer.note(number)
+        self.counts.rows += staged.rows
+        self.counts.batches += 1
+        self.writer.note(number, self.counts)
         if begun is not None and not self.form.is_inferred:
             self.form = checked
-        self.rows += staged.rows
-        self.batches += 1
-        if self.is_compacted and self.batches % COMPACT_EVERY == 0:
-            self.compact()
+        if self.is_compacted and self.counts.batches % COMPACT_EVERY == 0:
+            self.counts.compacted += self.compact()
+            self.writer.note(number, self.counts)
 
     def _set_apart(self, spark: SparkSession, bad: Path, batch: Batch) -> None:
         """Staged bad rows into the quarantine."""
@@ -128,7 +130,7 @@ class Filling:
             if not self._is_set_apart(batch):
                 self.writer.begin(batch.number, None)
             raise
-        self.quarantined += staged.rows
+        self.counts.quarantined += staged.rows
 
     def _is_set_apart(self, batch: Batch) -> bool:
         last = self.quarantine.last_batch(batch.writer)
@@ -151,8 +153,9 @@ class Filling:
         is_known = begun["batch"] == number and begun["schema"] is not None
         return StructType.fromJson(begun["schema"]) if is_known else None
 
-    def compact(self) -> None:
-        self.compacted += self.table.compact() + self.quarantine.compact()
+    def compact(self) -> int:
+        """Joins small files, and says how many have gone into larger ones."""
+        return self.table.compact() + self.quarantine.compact()
 
     def _inferred(self, records: DataFrame) -> StructType | None:
         if self.form.kind == Kind.CSV:

@@ -28,6 +28,7 @@ FINE = Outcome(
     sequence_findings=[],
     served=[],
     committed=[],
+    has_ledger=True,
     is_order_known=True,
     out=None,
 )

@@ -26,6 +26,7 @@ STALL = {
     "advice": "see whether node 3 runs",
 }
 AUDIT = {
+    "has_ledger": True,
     "expected": 5000,
     "found": 5000,
     "lost": 0,

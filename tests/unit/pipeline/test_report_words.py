@@ -17,6 +17,18 @@ def test_where_all_is_there_and_nothing_stalled_it_says_so() -> None:
     assert verdict.headline == "All 5,000 records that were promised are there, and nothing stalled"
 
 
+@pytest.mark.parametrize("audit", [{**AUDIT, "has_ledger": False}, {**AUDIT, "has_ledger": None}])
+@pytest.mark.parametrize("lost", [0, 12])
+def test_without_a_ledger_nothing_is_called_acknowledged(audit: dict[str, object], lost: int) -> None:
+    verdict = verdict_of({**audit, "lost": lost}, [], [], TOTALS)
+
+    words = [verdict.headline, *(each.words for each in verdict.said)]
+    assert [each for each in words if "acknowledged" in each] == ["Audit: nothing says what was acknowledged"]
+    assert not any("promised" in each for each in words)
+    assert verdict.level == (BAD if lost else GOOD)
+    assert any("acknowledged records are there" in each.words for each in verdict_of(AUDIT, [], [], TOTALS).said)
+
+
 def test_what_is_lost_comes_before_everything() -> None:
     verdict = verdict_of({**AUDIT, "found": 4988, "lost": 12}, [RUN], [STALL], TOTALS)
 
