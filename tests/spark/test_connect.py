@@ -20,13 +20,15 @@ import deltalake
 
 from chronik.testing import RunningNode
 from tests.clients.support import needs, wait_until
-from tests.spark.commands import RUN_S_MAX, TEMPORARY, Done, environment_of, run_command, run_commands
+from tests.spark.commands import RUN_S_MAX, TEMPORARY, environment_of, run_command, run_commands
 from tests.spark.connect_server import connect_server
 from tests.spark.support import Sent, new_topic, received, send, simple
 
-pytestmark = pytest.mark.timeout(900)  # a Java process, beside whatever else the machine does
+pytestmark = pytest.mark.timeout(1800)  # a Java process, beside whatever else the machine does
 JOB = Path(__file__).with_name("connect_job.py")
 RECORDS = 400
+# Spark gives a Python process ten seconds to start, which cannot be set; what it did not start is run again.
+TOO_SLOW, RUNS_MAX = "Python worker failed to connect back", 4
 
 
 @pytest.fixture(scope="module")
@@ -38,11 +40,9 @@ def remote(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 def test_every_job_runs_through_spark_connect(remote: str, chronik_node: RunningNode, tmp_path: Path) -> None:
     here = chronik_node.bootstrap
-    source, target = new_topic(here, 2, chronik_trace="true"), new_topic(here, 2)
-    stalls, odd = new_topic(here), new_topic(here)
+    source, target, stalls = new_topic(here, 2, chronik_trace="true"), new_topic(here, 2), new_topic(here)
     good = [Sent(number % 2, None, b'{"n": %d}' % number) for number in range(RECORDS)]
     send(here, source, [*good, Sent(0, b"k", b"no JSON", headers=(("h", b"v"),))])
-    send(here, odd, [Sent(0, None, b"no JSON")])
     schema, table, page = tmp_path / "schema", tmp_path / "table", tmp_path / "page.html"
     schema.write_text("n bigint")
     quarantine, audit_file, tables = f"{table}-quarantine", tmp_path / "audit.out", tmp_path / "tables"
@@ -50,7 +50,6 @@ def test_every_job_runs_through_spark_connect(remote: str, chronik_node: Running
     follow = ["--follow", "--once", "--from-beginning", "--to", stalls, "--checkpoint", str(tmp_path / "seen")]
     got = ["--received", str(table), "--received", quarantine]
     ingest = ["ingest", source, "--to", str(table), "--once", "--value", "json", "--schema", str(schema), "--json"]
-    nowhere = ["--to", str(tmp_path / "nowhere"), "--once"]
 
     done = run_commands(
         tmp_path,
@@ -63,17 +62,10 @@ def test_every_job_runs_through_spark_connect(remote: str, chronik_node: Running
             "follow": ["diagnose", *follow, *there],
             "compare": ["compare", str(audit_file), "--json", "--remote", remote],
             "report": ["report", "--audit", str(audit_file), "--out", str(page), "--json", *there],
-            "no schema": ["ingest", odd, *nowhere, "--value", "json", "--infer", *there],
-            "no topic": ["audit", "--topic", "nowhere", *there],
-            "fixed": ["ingest", source, *nowhere, *there, "--spark", "spark.executor.memory=1g"],
-            "two places": ["ingest", source, *nowhere, *there, "--master", "spark://127.0.0.1:7077"],
-            "no server": ["ingest", source, *nowhere, "--bootstrap", here, "--remote", "sc://127.0.0.1:1"],
-            "no address": ["ingest", source, *nowhere, "--bootstrap", here, "--remote", "local[2]"],
         },
     )
 
-    jobs = ("ingest", "again", "audit", "replay", "diagnose", "follow", "compare", "report")
-    assert {name: done[name].code for name in jobs} == dict.fromkeys(jobs, 0), done
+    assert {name: each.code for name, each in done.items()} == dict.fromkeys(done, 0), done
     counts = [done["ingest"].json[name] for name in ("rows", "quarantined", "batches", "skipped")]
     assert counts == [RECORDS, 1, 1, 0]
     assert [done["again"].json[name] for name in ("rows", "quarantined", "batches", "skipped")] == [0, 0, 0, 0]
@@ -90,11 +82,29 @@ def test_every_job_runs_through_spark_connect(remote: str, chronik_node: Running
     assert sum(row["records_in"] for row in done["diagnose"].json["partitions"]) == RECORDS + 1
     assert [(row["runs"], row["lost"]) for row in done["compare"].json["rows"]] == [(1, 0)]
     assert page.read_text().startswith("<!doctype html>")
-    check_refused({name: each for name, each in done.items() if name not in jobs})
 
 
-def check_refused(done: dict[str, Done]) -> None:
-    """Each in a line of words, and a hint maybe."""
+def test_what_cannot_work_through_spark_connect_is_said_in_a_line(
+    remote: str, chronik_node: RunningNode, tmp_path: Path
+) -> None:
+    here = chronik_node.bootstrap
+    odd = new_topic(here)
+    send(here, odd, [Sent(0, None, b"no JSON")])
+    there = ["--bootstrap", here, "--remote", remote]
+    ingest = ["ingest", odd, "--to", str(tmp_path / "nowhere"), "--once"]
+
+    done = run_commands(
+        tmp_path,
+        {
+            "no schema": [*ingest, "--value", "json", "--infer", *there],
+            "no topic": ["audit", "--topic", "nowhere", *there],
+            "fixed": [*ingest, *there, "--spark", "spark.executor.memory=1g"],
+            "two places": [*ingest, *there, "--master", "spark://127.0.0.1:7077"],
+            "no server": [*ingest, "--bootstrap", here, "--remote", "sc://127.0.0.1:1"],
+            "no address": [*ingest, "--bootstrap", here, "--remote", "local[2]"],
+        },
+    )
+
     refused = {name: each.err for name, each in done.items()}
     assert {each.code for each in done.values()} == {2}
     assert all(len(words.strip().splitlines()) <= 2 for words in refused.values()), refused
@@ -124,7 +134,10 @@ def test_a_client_that_is_killed_leaves_no_record_out_and_none_twice(
     shutil.rmtree(tmp_path / TEMPORARY)  # a killed process leaves its own
     send(here, topic, simple(RECORDS, first=RECORDS))
 
-    again = run_command(tmp_path, *ingest, "--once", "--json")
+    for _ in range(RUNS_MAX):
+        again = run_command(tmp_path, *ingest, "--once", "--json")
+        if TOO_SLOW not in again.err:
+            break
 
     assert again.code == 0, again.err
     assert offsets(table) == list(range(2 * RECORDS))
