@@ -38,7 +38,7 @@ $(STAMP): pyproject.toml $(LOCK)
 	@[ -n "$(PYTHON)" ] || { echo "Chronik needs Python 3.11 or newer, and found none" >&2; exit 2; }
 	@# Debian keeps venv in a package of its own.
 	$(PYTHON) -m venv $(VENV) || { apt-get update -qq; apt-get install -y -qq python3-venv && $(PYTHON) -m venv --clear $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev,iceberg]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) -e '.[dev,connect,iceberg]'
 	@touch $@
 
 .PHONY: check

@@ -16,6 +16,7 @@ from chronik.cli.pipeline_options import (
     DriverMemory,
     KafkaSettings,
     Master,
+    Remote,
     SparkSettings,
     kafka_options,
     spark_session,
@@ -75,6 +76,7 @@ def audit(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     kafka: KafkaSettings = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -89,7 +91,7 @@ def audit(
     options = kafka_options(bootstrap, kafka)
     if topic or with_trace or group or all_groups:
         check_reachable(bootstrap)  # before Spark is started for nothing
-    with spark_session("audit", master, driver_memory, spark) as session:
+    with spark_session("audit", master, driver_memory, spark, remote) as session:
         from chronik.pipeline.jobs.audit import Settings, run
         from chronik.pipeline.progress import progress
 

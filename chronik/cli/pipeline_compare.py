@@ -17,6 +17,7 @@ from chronik.cli.pipeline_options import (
     DEFAULT_MEMORY,
     DriverMemory,
     Master,
+    Remote,
     SparkSettings,
     spark_session,
 )
@@ -56,6 +57,7 @@ def compare(
         str | None, typer.Option("--out", metavar="DIR", callback=local, help="Write the tables there, as Parquet.")
     ] = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -68,7 +70,7 @@ def compare(
     for path in paths:
         if not os.path.exists(path):
             raise CliError(f"there is no file {path}", "`chronik verify` makes a run, and keeps it in its history")
-    with spark_session("compare", master, driver_memory, spark) as session:
+    with spark_session("compare", master, driver_memory, spark, remote) as session:
         from chronik.pipeline.jobs.compare import Settings, run
         from chronik.pipeline.progress import progress
 

@@ -20,6 +20,7 @@ from chronik.cli.pipeline_options import (
     DriverMemory,
     KafkaSettings,
     Master,
+    Remote,
     SparkSettings,
     kafka_options,
     spark_session,
@@ -75,6 +76,7 @@ def diagnose(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     kafka: KafkaSettings = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -90,12 +92,12 @@ def diagnose(
     if not trace:
         check_reachable(bootstrap)  # before Spark is started for nothing
     if follow:
-        with spark_session("diagnose", master, driver_memory, spark) as session:
+        with spark_session("diagnose", master, driver_memory, spark, remote) as session:
             _follow(session, options, str(to), str(checkpoint), from_beginning, once, round(every * 1e6))
         return
     from chronik.pipeline.progress import progress
 
-    with spark_session("diagnose", master, driver_memory, spark) as session:
+    with spark_session("diagnose", master, driver_memory, spark, remote) as session:
         from chronik.pipeline.jobs.diagnose import run
 
         wish = settings(trace, topic, since, until, options, every, out)

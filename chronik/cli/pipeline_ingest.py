@@ -22,6 +22,7 @@ from chronik.cli.pipeline_options import (
     DriverMemory,
     KafkaSettings,
     Master,
+    Remote,
     SparkSettings,
     kafka_options,
     spark_errors,
@@ -60,6 +61,7 @@ def ingest(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     kafka: KafkaSettings = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -80,7 +82,7 @@ def ingest(
     _check_writable(format_)
     check_reachable(bootstrap)
     interrupts = Interrupts()
-    with spark_session("ingest", master, driver_memory, spark) as session:
+    with spark_session("ingest", master, driver_memory, spark, remote) as session:
         from chronik.pipeline.jobs.ingest import Format, Settings, run
         from chronik.pipeline.progress import progress
         from chronik.pipeline.values.forms import Kind, read_form

@@ -35,6 +35,15 @@ Master = Annotated[
         help="Where Spark runs: local[N], spark://HOST:PORT, yarn, k8s://...",
     ),
 ]
+Remote = Annotated[
+    str | None,
+    typer.Option(
+        "--remote",
+        envvar="SPARK_REMOTE",
+        metavar="URL",
+        help="A Spark Connect server to run in: sc://HOST:PORT. Replaces --master.",
+    ),
+]
 DriverMemory = Annotated[
     str, typer.Option("--driver-memory", metavar="SIZE", help="Of the Java process here, such as 512m or 4g.")
 ]
@@ -54,6 +63,7 @@ def spark_session(
     master: str = DEFAULT_MASTER,
     memory: str = DEFAULT_MEMORY,
     settings: Sequence[str] | None = None,
+    remote: str | None = None,
 ) -> Iterator[SparkSession]:
     """A session for one job, with its errors in plain words. Raises CliError where Spark cannot run."""
     with spark_errors():
@@ -61,18 +71,19 @@ def spark_session(
         from chronik.pipeline.session import own_scratch
 
         with _quiet_java(os.path.join(own_scratch(), "java.log")):
-            spark = _opened(f"chronik {job}", master, memory, pairs)
+            spark = _opened(f"chronik {job}", master, memory, pairs, remote or None)
         try:
             yield spark
         finally:
             spark.stop()
 
 
-def _opened(name: str, master: str, memory: str, settings: Mapping[str, str]) -> SparkSession:
+def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], remote: str | None) -> SparkSession:
     from chronik.pipeline.session import NotReady, open_session
 
     try:
-        return open_session(name, with_retries(master), memory, settings)
+        where = with_retries(master) if remote is None else master
+        return open_session(name, where, memory, settings, remote=remote)
     except NotReady as problem:
         raise CliError(str(problem)) from problem
 

@@ -19,6 +19,7 @@ from chronik.cli.pipeline_options import (
     DriverMemory,
     KafkaSettings,
     Master,
+    Remote,
     SparkSettings,
     kafka_options,
     spark_session,
@@ -69,6 +70,7 @@ def replay(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     kafka: KafkaSettings = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -83,7 +85,7 @@ def replay(
         raise CliError("replay from where?", "give --table or --topic, one of the two")
     check_reachable(bootstrap)
     name = run_id or uuid.uuid4().hex[:12]
-    with spark_session("replay", master, driver_memory, spark) as session:
+    with spark_session("replay", master, driver_memory, spark, remote) as session:
         from chronik.pipeline.jobs.replay import Settings, run
         from chronik.pipeline.progress import progress
 

@@ -19,6 +19,7 @@ from chronik.cli.pipeline_options import (
     DriverMemory,
     KafkaSettings,
     Master,
+    Remote,
     SparkSettings,
     kafka_options,
     spark_errors,
@@ -59,6 +60,7 @@ def report(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     kafka: KafkaSettings = None,
     master: Master = DEFAULT_MASTER,
+    remote: Remote = None,
     driver_memory: DriverMemory = DEFAULT_MEMORY,
     spark: SparkSettings = None,
     as_json: AsJson = False,
@@ -82,7 +84,7 @@ def report(
             bar = opened.enter_context(progress(None, "report", is_wanted=not as_json))
 
             def open_spark() -> Any:
-                return opened.enter_context(spark_session("report", master, driver_memory, spark))
+                return opened.enter_context(spark_session("report", master, driver_memory, spark, remote))
 
             outcome = job.run(open_spark, wish, bar)
     tell(outcome, as_json)

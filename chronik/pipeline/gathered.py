@@ -12,6 +12,7 @@ from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline import schemas
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar
+from chronik.pipeline.session import cores_of
 from chronik.pipeline.sweep import LEDGER, RECEIVED, SERVED, Sides
 
 if TYPE_CHECKING:
@@ -178,17 +179,18 @@ class Gathered:
             "startingOffsets": places("log_start"),
             "endingOffsets": places("log_end"),
             "failOnDataLoss": "false",
-            "minPartitions": str(self._spark.sparkContext.defaultParallelism * TASKS_A_CORE),
+            "minPartitions": str(cores_of(self._spark) * TASKS_A_CORE),
         }
         return self._spark.read.format("chronik").options(**options).load()
 
     def _read_trace(self) -> None:
+        from chronik.pipeline.inputs import for_reading
         from chronik.pipeline.topics.holdings import check_traced
         from chronik.pipeline.transforms import audit, trace
 
         settings = self._settings
         if settings.trace_files:
-            lines = trace.lines_of_files(self._spark.read.text(list(settings.trace_files)))
+            lines = trace.lines_of_files(self._spark.read.text([for_reading(path) for path in settings.trace_files]))
         else:
             check_traced(settings.kafka)
             options = {**settings.kafka, "subscribe": TRACE_TOPIC}

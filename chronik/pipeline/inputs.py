@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables import stored
+from chronik.pipeline.tables.kinds import is_empty, to_read
+from chronik.pipeline.transforms.ingest import quarantine_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,12 +24,15 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
     name = path.rstrip("/").removesuffix(".gz").lower()
     try:
         if name.endswith(JSON_ENDINGS):
-            return spark.read.json(path)
+            return spark.read.json(for_reading(path))
         if name.endswith(".csv"):
-            return spark.read.option("header", "true").csv(path)
+            return spark.read.option("header", "true").csv(for_reading(path))
         if is_local and stored.has_log(Path(path)):
             return stored.read_table(spark, Path(path))
-        return stored.read_parquet(spark, path)
+        if is_local and Path(path).is_dir() and is_empty(Path(path)):
+            # As ingest leaves a quarantine, and a table, that nothing came into.
+            return spark.createDataFrame([], quarantine_schema())
+        return stored.read_parquet(spark, for_reading(path))
     except CannotRun:
         raise
     except Exception as problem:
@@ -36,6 +41,11 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
         raise CannotRun(
             f"{path} cannot be read as {_kind(name)}", "JSON lines end in .jsonl or .json, CSV in .csv"
         ) from problem
+
+
+def for_reading(path: str) -> str:
+    """A path of this machine as Spark is to take it, wherever it runs. What is not there may be a pattern."""
+    return path if "://" in path or not Path(path).exists() else to_read(Path(path))
 
 
 def _kind(name: str) -> str:

@@ -22,6 +22,10 @@ _SYSTEM = re.compile(r"(No space left on device|Permission denied|Read-only file
 _JAVA_IS_GONE = re.compile(
     r"does not exist in the JVM|from Java side is empty|Error while (sending|obtaining)|connect to the Java server"
 )
+# gRPC's words for a Spark Connect server that is gone, or has forgotten the session since it was started anew.
+_SERVER_IS_GONE = re.compile(r"StatusCode\.UNAVAILABLE|SESSION_(CHANGED|NOT_FOUND|CLOSED)")
+_SERVER_GONE = "the connection to the Spark Connect server is broken: it has ended, or was started anew"
+_NOT_THERE = re.compile(r"No module named '(chronik|deltalake|pyarrow|numba|pyiceberg)")
 _JAVA_GONE = "the connection to Spark's Java process is broken: it has ended"
 _LINES_OF_SPARK = 300
 
@@ -67,6 +71,10 @@ def in_words(problem: BaseException) -> str | None:
     text = str(problem)
     if ours := _OURS.findall(text):
         return str(ours[-1]).strip()
+    if missing := _NOT_THERE.search(text):
+        return f"{missing[1]} is not installed for the Python of Spark's machines: they need the package that runs here"
+    if ".connect" in type(problem).__module__ and _SERVER_IS_GONE.search(text):
+        return _SERVER_GONE
     if system := _SYSTEM.search(text):
         return f"{system[1]}: a folder that Spark writes to is full or closed to it"
     if type(problem).__module__.startswith("py4j") and _JAVA_IS_GONE.search(text):

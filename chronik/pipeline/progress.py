@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronik.pipeline.problems import is_of_spark
+from chronik.pipeline.session import is_connect
 from chronik.pipeline.topics.client import Partition
 from chronik.pipeline.topics.plan import Offsets
 
@@ -114,7 +115,9 @@ def _draw_until(ended: threading.Event, draw: Callable[[float], None]) -> None:
 
 
 def tasks_of(spark: SparkSession) -> tuple[int, int]:
-    """Done and all tasks of the stages that Spark is at."""
+    """Done and all tasks of the stages that Spark is at. None are known of a Spark Connect server."""
+    if is_connect(spark):
+        return 0, 0
     tracker = spark.sparkContext.statusTracker()
     stages = [tracker.getStageInfo(each) for each in tracker.getActiveStageIds()]
     known = [each for each in stages if each is not None]

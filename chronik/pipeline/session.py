@@ -1,4 +1,8 @@
-"""A Spark session with the settings that save trouble, and clear words where Java or PySpark is missing."""
+"""A Spark session with the settings that save trouble, and clear words where Java or PySpark is missing.
+
+Spark runs in a Java process of ours (a *classic* session), or in a Spark Connect server that we send plans to. What
+only a classic session has is asked for here: nothing else in the package may touch `sparkContext`.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +11,25 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 JAVA_MIN = 17
 LOOPBACK = "127.0.0.1"
+LOCAL = "local[*]"
+REMOTE = "SPARK_REMOTE"  # Spark's own name for it, in the environment
+CONNECT_SCHEME, CONNECT_PORT = "sc", 15002
+CONNECT_S = 10.0
+SPARK_MIN = (4, 2)
 _LOG4J = """\
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = stderr
@@ -52,22 +63,33 @@ def java_version() -> int:
 
 def open_session(
     name: str = "chronik",
-    master: str = "local[*]",
+    master: str = LOCAL,
     memory: str = "4g",
     settings: Mapping[str, str] | None = None,
     scratch_dir: str | None = None,
+    remote: str | None = None,
 ) -> SparkSession:
     """A session that knows the format `chronik`. The same process has one at a time. Raises NotReady.
 
-    `scratch_dir` must stay as long as the process; without it there is one that goes with the process.
+    `remote` is the address of a Spark Connect server, as SPARK_REMOTE has it in the environment: then Spark runs there,
+    with the master, memory and scratch folder that the server was started with. `scratch_dir` must stay as long as the
+    process; without it there is one that goes with the process.
     """
-    java_version()
+    remote = remote or os.environ.get(REMOTE)
+    if not remote:
+        java_version()
     try:
         from pyspark.sql import SparkSession
     except ImportError as problem:
         raise NotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
     from chronik.pipeline.source import ChronikDataSource
 
+    if remote:
+        if master != LOCAL:
+            raise NotReady(f"Spark cannot run at {master} and through {remote}: leave out one of the two")
+        spark = _connected(name, remote, settings or {})
+        spark.dataSource.register(ChronikDataSource)
+        return spark
     scratch = scratch_dir or own_scratch()
     # Tasks must run the Python that has this package.
     os.environ.setdefault("PYSPARK_PYTHON", _quick_python(scratch) if master.startswith("local") else sys.executable)
@@ -75,11 +97,75 @@ def open_session(
     for key, value in {**_defaults(master, memory, scratch), **(settings or {})}.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    if scratch_dir is None:
-        _remove_with_java(spark, scratch)
-    spark.sparkContext.setLogLevel("ERROR")
+    if not is_connect(spark):  # as it is with spark.api.mode=connect, too
+        if scratch_dir is None:
+            _remove_with_java(spark, scratch)
+        spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(ChronikDataSource)
     return spark
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect: its plans are run in another process, on another machine maybe."""
+    return type(spark).__module__.startswith("pyspark.sql.connect")
+
+
+def cores_of(spark: SparkSession) -> int:
+    """How many tasks Spark runs at once."""
+    if not is_connect(spark):
+        return int(spark.sparkContext.defaultParallelism)
+    from pyspark.sql import functions as F
+
+    # A server does not say; but a range without a wish has as many tasks.
+    row = spark.range(1 << 16).select(F.spark_partition_id().alias("task")).agg(F.max("task")).first()
+    return 1 if row is None or row[0] is None else int(row[0]) + 1
+
+
+def _connected(name: str, remote: str, settings: Mapping[str, str]) -> SparkSession:
+    """A session of the Spark Connect server at `remote`. Raises NotReady."""
+    host, port = connect_address(remote)
+    try:
+        import pyspark.sql.connect.session  # noqa: F401
+    except ImportError as problem:
+        missing = "pip install 'chronik[connect]'"
+        raise NotReady(f"Spark Connect needs packages that are not installed ({problem}): {missing}") from problem
+    try:
+        socket.create_connection((host, port), CONNECT_S).close()  # Spark's own client would try for minutes
+    except OSError as problem:
+        raise NotReady(f"no Spark Connect server answers at {host}:{port}: {problem.strerror or problem}") from problem
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.appName(name).remote(remote).getOrCreate()
+    try:
+        _check_server(spark, settings)
+        for key, value in {"spark.sql.session.timeZone": "UTC", **settings}.items():
+            spark.conf.set(key, value)
+    except NotReady:
+        spark.stop()
+        raise
+    return spark
+
+
+def connect_address(remote: str) -> tuple[str, int]:
+    """Host and port of `sc://host:port/;token=...`. Raises NotReady."""
+    wrong = f"{remote} is not the address of a Spark Connect server: that is sc://HOST:PORT"
+    try:
+        url = urlsplit(remote)
+        host, port = url.hostname, url.port or CONNECT_PORT
+    except ValueError as problem:
+        raise NotReady(wrong) from problem
+    if host is None or url.scheme != CONNECT_SCHEME:
+        raise NotReady(wrong)
+    return host, port
+
+
+def _check_server(spark: SparkSession, settings: Mapping[str, str]) -> None:
+    """Raises NotReady where the server cannot do what is wanted, or its sessions may not change a setting."""
+    version = re.match(r"(\d+)\.(\d+)", spark.version)
+    if version is None or (int(version[1]), int(version[2])) < SPARK_MIN:
+        raise NotReady(f"the server runs Spark {spark.version}: the jobs need {'.'.join(map(str, SPARK_MIN))} or newer")
+    if fixed := [key for key in settings if not spark.conf.isModifiable(key)]:
+        raise NotReady(f"a session of Spark Connect cannot set {fixed[0]}: set it where the server is started")
 
 
 @cache

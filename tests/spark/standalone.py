@@ -46,19 +46,20 @@ def standalone(folder: Path) -> Iterator[Standalone]:
     with contextlib.ExitStack() as stack:
         said = folder / "master.log"
         local = ("--host", "127.0.0.1", "--webui-port", "0")
-        stack.enter_context(_running(folder, said, _MASTER, *local, "--port", "0"))
+        stack.enter_context(running(folder, said, _MASTER, *local, "--port", "0"))
         wait_until(lambda: "New state: ALIVE" in said.read_text(), said.read_text, START_SECONDS_MAX)
         found = re.search(r"Starting Spark master at (spark://\S+)", said.read_text())
         assert found is not None
         for number in range(WORKERS):
             limits = ("--cores", "1", "--memory", "700m", "--work-dir", str(folder / f"worker-{number}"))
-            stack.enter_context(_running(folder, folder / f"worker-{number}.log", _WORKER, *local, *limits, found[1]))
+            stack.enter_context(running(folder, folder / f"worker-{number}.log", _WORKER, *local, *limits, found[1]))
         wait_until(lambda: said.read_text().count("Registering worker") == WORKERS, said.read_text, START_SECONDS_MAX)
         yield Standalone(found[1], folder)
 
 
 @contextlib.contextmanager
-def _running(folder: Path, log: Path, program: str, *arguments: str) -> Iterator[None]:
+def running(folder: Path, log: Path, program: str, *arguments: str, **environment: str) -> Iterator[None]:
+    """One of Spark's own programs, in that folder, until the block ends."""
     spark_class = Path(pyspark.__path__[0]) / "bin" / "spark-class"
     # A killed test run leaves nothing behind, where the system can promise that.
     guard = ["setpriv", "--pdeathsig", "KILL"] if shutil.which("setpriv") else []
@@ -67,7 +68,8 @@ def _running(folder: Path, log: Path, program: str, *arguments: str) -> Iterator
             [*guard, str(spark_class), program, *arguments],
             stdout=output,
             stderr=subprocess.STDOUT,
-            env=_environment(folder),
+            env=_environment(folder) | environment,
+            cwd=folder,
         )
         try:
             yield

@@ -27,6 +27,7 @@ from chronik.pipeline import schemas
 from chronik.pipeline import sweep as s
 from chronik.pipeline.inputs import read_table
 from chronik.pipeline.jobs.audit import NotAccountedFor, Outcome, Settings, check_all_accounted_for, run
+from chronik.pipeline.jobs.ingest import TABLES
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.sweep import Sides
 from chronik.pipeline.topics.client import NoSuchTopic
@@ -348,6 +349,17 @@ def test_tables_of_every_kind_are_read_alike(spark: SparkSession, tmp_path: Path
             ("007", 0, 2, 3),
             ("t", 0, 5, 7),
         ], path.name
+
+
+def test_a_quarantine_that_nothing_came_into_has_no_rows(spark: SparkSession, tmp_path: Path) -> None:
+    received = tmp_path / "received.csv"
+    received.write_text("topic,partition,offset\nt,0,0\nt,0,1\n")
+    # As ingest leaves it where every record could be read.
+    empty = [str(kind(tmp_path / name).path) for name, kind in TABLES.items()]
+
+    found = run(spark, Settings(ledgers=[str(received)], received=[str(received), *empty]))
+
+    assert (found.totals["found"], found.totals["lost"]) == (2, 0)
 
 
 @pytest.mark.parametrize(

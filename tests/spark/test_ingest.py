@@ -67,7 +67,7 @@ class Ingest:
 
 @pytest.fixture
 def ingest(spark: SparkSession, chronik_node: RunningNode, tmp_path: Path) -> Ingest:
-    folder = tmp_path / "my tables = ö"  # a name like any other
+    folder = tmp_path / "my [tables] = ö{*}"  # a name like any other
     folder.mkdir()
     return Ingest(spark, chronik_node.bootstrap, folder)
 

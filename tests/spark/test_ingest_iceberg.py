@@ -25,7 +25,7 @@ from chronik.pipeline.jobs.ingest import Format
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.iceberg import IcebergTable
 from chronik.pipeline.tables.kinds import Batch
-from chronik.pipeline.transforms.ingest import judged, rows_of_table, table_schema
+from chronik.pipeline.transforms.ingest import judged, rows_to_stage, table_schema
 from chronik.pipeline.values.forms import Form, Kind, read_form
 from tests.spark.test_ingest import DAY_MS, Ingest, command, places, send_json
 from tests.spark.test_ingest_kills import RUN_S_MAX, has_ended, kill_driver, started
@@ -102,7 +102,7 @@ def test_of_two_attempts_at_a_batch_one_is_in_the_table(ingest: Ingest) -> None:
     topic = new_topic(ingest.bootstrap)
     send(ingest.bootstrap, topic, simple(10))
     source = {"kafka.bootstrap.servers": ingest.bootstrap, "subscribe": topic, "includeHeaders": "true"}
-    rows = rows_of_table(judged(ingest.spark.read.format("chronik").options(**source).load(), Form()))
+    rows = rows_to_stage(judged(ingest.spark.read.format("chronik").options(**source).load(), Form()), Form())
     slow, quick = IcebergTable(ingest.table), IcebergTable(ingest.table)
     batch = Batch("w", 7)
 

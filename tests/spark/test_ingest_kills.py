@@ -137,6 +137,7 @@ def test_after_kills_of_driver_and_workers_the_table_equals_the_topic(
     with started(said, log) as process:
         assert process.wait(RUN_S_MAX) == 0, log.read_text()
 
+    assert "Traceback" not in log.read_text()  # Java is killed too, and what is said of it is one line
     rows, bad = read(table), read(tmp_path / "table-quarantine")
     expected = {(each.partition, number // PARTITIONS): each.value for number, each in enumerate(sent)}
     assert len(rows) + len(bad) == RECORDS, f"{killed}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import uuid
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +19,7 @@ from chronik.pipeline.tables.delta import DeltaTable
 from chronik.pipeline.tables.filling import Filling
 from chronik.pipeline.tables.kinds import Staged
 from chronik.pipeline.tables.writers import Writer
+from chronik.pipeline.transforms.ingest import judged, rows_to_stage
 from chronik.pipeline.values.forms import Form, Kind, read_form
 from tests.spark.support import Sent, new_topic, options, send
 from tests.spark.test_ingest import Ingest, delta, ingest
@@ -26,6 +29,7 @@ __all__ = ["ingest"]
 pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql.types import StructType
 
 
@@ -58,6 +62,7 @@ def test_a_record_of_more_than_one_value_is_in_quarantine(ingest: Ingest) -> Non
         b'{"id": 5, "x": Infinity}',
     ]
     more = [b"garbage", b'{"id": 2}', b', {"id": 2}', b"]", b", 1] x", b"}", b"\x00", b"] }"]
+    more += [b", {}] }", b', {"is_end": true}] }', b'], "values": [{"id": 2}', b", null", b",", b"\n]}\n"]
     bad = [b'{"id": 1}' + each for each in more] + [b'{"id": 1, "x": NaN} 5', b'{"id": [1], "x": NaN}, 1] }']
     send(ingest.bootstrap, topic, [Sent(0, None, value) for value in (*good, *bad)])
 
@@ -66,6 +71,38 @@ def test_a_record_of_more_than_one_value_is_in_quarantine(ingest: Ingest) -> Non
     assert [row["value"]["id"] for row in delta(ingest.table)] == ["1", "2", "3", "4", "5"]
     found = delta(Path(outcome.quarantine))
     assert [(row["value"], row["reason"]) for row in found] == [(value, "more than one JSON value") for value in bad]
+
+
+def test_a_batch_with_bad_records_is_read_once_and_its_json_too(ingest: Ingest) -> None:
+    topic, passes = new_topic(ingest.bootstrap), ingest.folder / "passes"
+    passes.mkdir()
+    values = [b'{"id": 1}', b"x", b'{"id": 2} y', None, b"null"]
+    send(ingest.bootstrap, topic, [Sent(0, None, value) for value in values])
+    source = {**options(ingest.bootstrap, topic), "includeHeaders": "true"}
+    records = ingest.spark.read.format("chronik").options(**source).load()
+
+    def noted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        (passes / uuid.uuid4().hex).touch()
+        yield from batches
+
+    form = read_form(Kind.JSON, ingest.schema("id bigint"))
+    table, quarantine = DeltaTable(ingest.table), DeltaTable(ingest.folder / "quarantine")
+    checkpoint = ingest.folder / "checkpoint"
+    checkpoint.mkdir()
+
+    filling = Filling(table, quarantine, form, Writer(checkpoint, table))
+    filling.write(records.mapInArrow(noted, records.schema), 0)
+
+    assert len(list(passes.iterdir())) == 1
+    assert [row["value"] for row in delta(ingest.table)] == [{"id": 1}, None]
+    assert {row["value"]: row["reason"] for row in delta(quarantine.path)} == {
+        b"x": "not JSON",
+        b'{"id": 2} y': "more than one JSON value",
+        b"null": "JSON that is not of the schema",
+    }
+    assert len([each for each in table.path.iterdir() if each.is_dir()]) == 2  # the log, and the good rows of the batch
+    plan = rows_to_stage(judged(records, form), form)._jdf.queryExecution().optimizedPlan().toString()
+    assert plan.count("from_json(StructField(values_") == 1, plan
 
 
 def test_a_record_of_more_than_one_line_of_csv_is_in_quarantine(ingest: Ingest) -> None:

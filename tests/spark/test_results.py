@@ -30,7 +30,7 @@ def test_an_empty_folder_and_what_a_killed_run_left_are_no_hindrance(spark: Spar
     left = tmp_path / "my results = ö.being-written" / "old"
     left.mkdir(parents=True)
 
-    write_tables(spark, {"one": spark.range(3), "two": spark.range(4)}, f"{out}/")
+    write_tables({"one": spark.range(3), "two": spark.range(4)}, f"{out}/")
 
     assert names(tmp_path) == [out.name]
     assert names(out) == ["one", "two"]
@@ -41,7 +41,7 @@ def test_on_a_full_disk_there_is_no_result_rather_than_a_part_of_one(spark: Spar
     large = spark.range(2_000_000).selectExpr("uuid() as text")
 
     with pytest.raises(CannotRun, match="No space left on device"), plain_errors():
-        write_tables(spark, {"small": spark.range(3), "large": large}, str(small_disk / "out"))
+        write_tables({"small": spark.range(3), "large": large}, str(small_disk / "out"))
 
     assert names(small_disk) == []
 

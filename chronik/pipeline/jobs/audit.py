@@ -24,6 +24,7 @@ ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
 CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
 COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
 MORE_COUNTS = ("acknowledged_twice", "served")
+NOT_TABLES = ("is_order_known", "expected_by", "sums")
 FINDINGS_ORDER = ("lost", "acknowledged_twice", "duplicated", "reordered", "unexpected", "unknown", "explained")
 
 
@@ -45,11 +46,7 @@ class Audit:
 
     def tables(self) -> dict[str, DataFrame]:
         every = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {
-            name: table
-            for name, table in every.items()
-            if name not in ("is_order_known", "expected_by", "sums") and table is not None
-        }
+        return {name: table for name, table in every.items() if name not in NOT_TABLES and table is not None}
 
 
 @dataclass(frozen=True)
@@ -98,10 +95,10 @@ class NotAccountedFor(Exception):
 def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
     """The whole audit. Raises CannotRun."""
     if settings.out is not None:
-        refuse_what_is_there(spark, settings.out)
+        refuse_what_is_there(settings.out)
     with audited(spark, settings, bar or Bar()) as found:
         if settings.out is not None:
-            write_tables(spark, found.tables(), settings.out)
+            write_tables(found.tables(), settings.out)
         return told(found, settings.out)
 
 

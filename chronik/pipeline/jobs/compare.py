@@ -49,7 +49,7 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
             f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
     if settings.out is not None:
-        refuse_what_is_there(spark, settings.out)
+        refuse_what_is_there(settings.out)
     bar.show(step=f"reading {len(settings.files):,} file{'' if len(settings.files) == 1 else 's'}")
     runs = compare.runs(read(spark, settings.files)).persist()
     try:
@@ -57,7 +57,7 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
         bar.show(rows=count, step="comparing")
         compared = compare.comparison(runs, by)
         if settings.out is not None:
-            write_tables(spark, {"runs": runs.coalesce(1), "comparison": compared.coalesce(1)}, settings.out)
+            write_tables({"runs": runs.coalesce(1), "comparison": compared.coalesce(1)}, settings.out)
         rows = head(compared, ROWS_MAX)
     finally:
         runs.unpersist()

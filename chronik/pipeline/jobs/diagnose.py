@@ -11,6 +11,7 @@ from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US, WINDOW_US
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.progress import Bar
+from chronik.pipeline.session import cores_of
 from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
@@ -81,11 +82,11 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
     """Raises CannotRun."""
     bar = bar or Bar()
     if settings.out is not None:
-        refuse_what_is_there(spark, settings.out)
+        refuse_what_is_there(settings.out)
     with diagnosed(spark, settings, bar) as found:
         if settings.out is not None:
             bar.show(step="writing the tables")
-            write_tables(spark, {name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
+            write_tables({name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
         stalls = head(ranked(found.stalls))
         return Outcome(
             totals=head(found.totals)[0],
@@ -120,7 +121,7 @@ def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -
         bar.show(rows=first["events"], step="asking the rules")
         length_us = first["to_us"] - first["from_us"]
         step_us, whole_step_us = step_of(length_us, STEPS), step_of(length_us, WHOLE_STEPS)
-        tasks = max(spark.sparkContext.defaultParallelism, 2)
+        tasks = max(cores_of(spark), 2)
         since_us = settings.since_us or 0
         known = events.where("kind is not null")
         # The rules are what takes time: each table that shows their stalls would ask them again.
@@ -148,11 +149,12 @@ def read(spark: SparkSession, settings: Settings) -> DataFrame:
     """Events, of files or of the trace topic."""
     from pyspark.sql import functions as F
 
+    from chronik.pipeline.inputs import for_reading
     from chronik.pipeline.topics.holdings import check_traced
     from chronik.pipeline.transforms import trace
 
     if settings.files:
-        lines = trace.lines_of_files(spark.read.text(list(settings.files)))
+        lines = trace.lines_of_files(spark.read.text([for_reading(path) for path in settings.files]))
     else:
         check_traced(settings.kafka)
         lines = trace.lines_of_records(spark.read.format("chronik").options(**_options(settings)).load())

@@ -92,7 +92,7 @@ def run(
     options = read_options(source, is_streaming=True)
     with Cluster(options.client) as cluster:
         topics = find_topics(cluster, options.topics)  # before anything is written
-    checkpoint = settings.beside(settings.checkpoint, "checkpoint")
+    checkpoint = settings.beside(settings.checkpoint, "checkpoint").resolve()
     with _only_one(checkpoint):
         kind = TABLES[settings.format]
         table, quarantine = kind(settings.table), kind(settings.beside(settings.quarantine, "quarantine"))
@@ -111,12 +111,10 @@ def run(
             .option("checkpointLocation", for_spark(checkpoint)).start()
         )  # fmt: skip
         _follow(query, filling, bar or Bar(), is_ending)
+        done = writer.counts()
         if settings.is_compacted:
-            filling.compact()
-    return Outcome(
-        str(table.path), str(quarantine.path), filling.rows, filling.quarantined, filling.batches, filling.skipped,
-        filling.compacted,
-    )  # fmt: skip
+            done.compacted += filling.compact()
+    return Outcome(str(table.path), str(quarantine.path), **asdict(done))
 
 
 def _span(settings: Settings) -> str:
@@ -131,7 +129,8 @@ def _follow(query: StreamingQuery, filling: Filling, bar: Bar, is_ending: Callab
                 return
             last = query.lastProgress
             lag, partitions = lag_of(last["sources"][0]) if last else (None, None)
-            bar.show(rows=filling.rows + filling.quarantined, lag=lag, partitions=partitions)
+            done = filling.writer.counts()
+            bar.show(rows=done.rows + done.quarantined, lag=lag, partitions=partitions)
     except Exception:
         if isinstance(filling.problem, Exception):
             raise filling.problem from None

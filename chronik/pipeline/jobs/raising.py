@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US
+from chronik.pipeline.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -53,8 +55,13 @@ def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
         .writeStream.format("chronik")
         .options(**settings.kafka)
         .option("topic", settings.to)
-        .option("checkpointLocation", settings.checkpoint)
+        .option("checkpointLocation", _checkpoint(spark, settings.checkpoint))
         .outputMode("append")
     )
     trigger = {"availableNow": True} if settings.is_once else {"processingTime": TRIGGER}
     return writer.trigger(**trigger).start()
+
+
+def _checkpoint(spark: SparkSession, folder: str) -> str:
+    """A server of Spark Connect has another working directory."""
+    return os.path.abspath(folder) if is_connect(spark) and "://" not in folder else folder

@@ -40,6 +40,9 @@ class DeltaTable:
         if not (path / LOG).is_dir() and not is_empty(path):
             raise CannotRun(f"{path} is not empty, and no Delta table", "give another folder")
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_opened": None}  # each process opens it by itself
+
     def schema(self) -> StructType | None:
         from pyspark.sql.types import StructType
 

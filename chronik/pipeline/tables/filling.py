@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Observation
-from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructType
 
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, evolved
-from chronik.pipeline.tables.kinds import Batch, Table
-from chronik.pipeline.tables.writers import Writer
+from chronik.pipeline.tables.kinds import Batch, Table, to_read
+from chronik.pipeline.tables.writers import Counts, Writer
 from chronik.pipeline.transforms.ingest import (
+    bad_schema,
     inferred_json,
     judged,
     quarantine_schema,
     rows_of_quarantine,
-    rows_of_table,
+    rows_to_stage,
     table_schema,
     text_of_values,
 )
 from chronik.pipeline.values import infer
-from chronik.pipeline.values.checks import REASON
 from chronik.pipeline.values.forms import Form, Kind
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 LINES_LOOKED_AT = 1000  # of CSV, to infer what it is
 COMPACT_EVERY = 20  # batches
@@ -44,18 +44,18 @@ _SAID_BY = {
 
 @dataclass
 class Filling:
-    """What is done with each micro-batch. A batch that is in the table is passed over."""
+    """What is done with each micro-batch. A batch that is in the table is passed over.
+
+    With Spark Connect it is a copy of this object that does it, in a process of the server: what it has done is in the
+    writer's note.
+    """
 
     table: Table
     quarantine: Table
     form: Form
     writer: Writer
     is_compacted: bool = False
-    rows: int = 0
-    quarantined: int = 0
-    batches: int = 0
-    skipped: int = 0
-    compacted: int = 0
+    counts: Counts = field(default_factory=Counts)
     problem: BaseException | None = field(default=None, repr=False)
     _said: dict[str, object] = field(init=False, repr=False)
 
@@ -78,11 +78,12 @@ class Filling:
             raise
 
     def _write(self, records: DataFrame, number: int) -> None:
+        self.writer.check_shared()
         batch = Batch(self.writer.name, number)
         last = self.table.last_batch(batch.writer)
         if last is not None and last >= number:
-            self.skipped += 1
-            self.writer.note(last)
+            self.counts.skipped += 1
+            self.writer.note(last, self.counts)
             return
         checked, begun = self.form, self._begun(number)
         if begun is not None:
@@ -95,30 +96,31 @@ class Filling:
                 raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
             self.form = self._form_with(found)
         schema = self._schema()
-        rows = judged(records, self.form)
-        bad = Observation()
-        counted = rows.observe(bad, F.count(F.col(REASON)).alias("rows"))
-        staged = self.table.stage(rows_of_table(counted), batch)
+        staged = self.table.stage(rows_to_stage(judged(records, self.form), self.form), batch)
         try:
             self.writer.claim(staged.topics(), number)
         except CannotRun:
             self.table.clean(batch.writer)
             raise
         # The quarantine first: when a batch is in the table, nothing of it is missing anywhere.
-        if bad.get["rows"]:
-            self._set_apart(rows, batch)
+        if staged.bad is not None:
+            self._set_apart(records.sparkSession, staged.bad, batch)
+            shutil.rmtree(staged.bad)
         self.table.commit(staged, schema)
-        self.writer.note(number)
+        self.counts.rows += staged.rows
+        self.counts.batches += 1
+        self.writer.note(number, self.counts)
         if begun is not None and not self.form.is_inferred:
             self.form = checked
-        self.rows += staged.rows
-        self.batches += 1
-        if self.is_compacted and self.batches % COMPACT_EVERY == 0:
-            self.compact()
+        if self.is_compacted and self.counts.batches % COMPACT_EVERY == 0:
+            self.counts.compacted += self.compact()
+            self.writer.note(number, self.counts)
 
-    def _set_apart(self, rows: DataFrame, batch: Batch) -> None:
+    def _set_apart(self, spark: SparkSession, bad: Path, batch: Batch) -> None:
+        """Staged bad rows into the quarantine."""
         if self._is_set_apart(batch):
             return
+        rows = spark.read.schema(bad_schema()).parquet(to_read(bad))
         staged = self.quarantine.stage(rows_of_quarantine(rows), batch)
         schema = None if self.form.schema is None else self.form.schema.jsonValue()
         self.writer.begin(batch.number, {"said": self._said, "schema": schema})
@@ -128,7 +130,7 @@ class Filling:
             if not self._is_set_apart(batch):
                 self.writer.begin(batch.number, None)
             raise
-        self.quarantined += staged.rows
+        self.counts.quarantined += staged.rows
 
     def _is_set_apart(self, batch: Batch) -> bool:
         last = self.quarantine.last_batch(batch.writer)
@@ -151,8 +153,9 @@ class Filling:
         is_known = begun["batch"] == number and begun["schema"] is not None
         return StructType.fromJson(begun["schema"]) if is_known else None
 
-    def compact(self) -> None:
-        self.compacted += self.table.compact() + self.quarantine.compact()
+    def compact(self) -> int:
+        """Joins small files, and says how many have gone into larger ones."""
+        return self.table.compact() + self.quarantine.compact()
 
     def _inferred(self, records: DataFrame) -> StructType | None:
         if self.form.kind == Kind.CSV:

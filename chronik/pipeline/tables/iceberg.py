@@ -73,6 +73,9 @@ class IcebergTable:
         with self._problems():
             self._catalog()  # before any file: killed within its first batch, it is known again by this
 
+    def __getstate__(self) -> dict[str, Any]:
+        return self.__dict__ | {"_opened": None}  # each process opens it by itself
+
     def schema(self) -> StructType | None:
         table = self._table()
         return None if table is None else _columns(table)

@@ -2,7 +2,7 @@
 
 Spark writes a batch's files into a folder of their own, where no reader of the table looks (`stage`). Then one small
 write makes all of them part of the table (`commit`), together with who wrote which batch. A batch that is done again,
-because whoever did it died before he could note that it was done, is recognised by that.
+because the process that did it died before it could note that, is recognised by this.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ import os
 import re
 import shutil
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.transforms.ingest import PARTITIONED_BY
+from chronik.pipeline.transforms.ingest import IS_BAD, PARTITIONED_BY
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -76,6 +76,8 @@ class Staged:
     batch: Batch
     folder: Path
     files: tuple[StagedFile, ...]
+    bad: Path | None = None
+    """A folder beside it, with the bad rows: they are for the quarantine. None where there are none."""
 
     @property
     def rows(self) -> int:
@@ -115,21 +117,52 @@ class Table(Protocol):
 def write_files(rows: DataFrame, folder: Path, batch: Batch, by: tuple[str, ...] = PARTITIONED_BY) -> Staged:
     """Spark's part: folders for the values of the columns `by`, which the files then do not have.
 
-    What is not written to its end is removed as far as that is possible.
+    Rows that are marked as bad go into a folder of their own, in the same write. What is not written to its end is
+    removed as far as that is possible.
     """
+    is_split = IS_BAD in rows.columns
     try:
-        rows.write.partitionBy(*by).parquet(for_spark(folder))
+        rows.write.partitionBy(*((IS_BAD, *by) if is_split else by)).parquet(for_spark(folder))
+        check_shared(folder)
         for left in (*folder.rglob(".*.crc"), folder / "_SUCCESS"):
             left.unlink(missing_ok=True)
-        return staged_in(folder, batch)
+        bad = _split(folder, folder.with_name(batch.folder_name())) if is_split else None
+        return replace(staged_in(folder, batch), bad=bad)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
 
 
+def _split(folder: Path, apart: Path) -> Path | None:
+    """Puts the bad rows' files into a folder of their own, and takes the others out of `is_bad=false`."""
+    good, bad = folder / f"{IS_BAD}=false", folder / f"{IS_BAD}=true"
+    if good.is_dir():
+        for each in good.iterdir():
+            os.rename(each, folder / each.name)
+        good.rmdir()
+    if not bad.is_dir():
+        return None
+    os.rename(bad, apart)
+    return apart
+
+
+def check_shared(folder: Path) -> None:
+    """Raises CannotRun where Spark has written, and this machine does not see it."""
+    if not folder.is_dir():
+        raise CannotRun(
+            f"Spark has written {folder}, and it is not there for this process",
+            "all of Spark's machines and this one must share the file system that the folder is on",
+        )
+
+
 def for_spark(path: Path) -> str:
     """A local path, whatever file system Spark takes for its own. Not `as_uri`: Spark takes its %20 as it stands."""
     return f"file://{path.resolve()}"
+
+
+def to_read(path: Path) -> str:
+    """The same for reading, where Spark takes some characters for patterns."""
+    return re.sub(r"([\\*?\[\]{}])", r"\\\1", for_spark(path))
 
 
 def staged_in(folder: Path, batch: Batch) -> Staged:

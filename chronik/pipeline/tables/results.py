@@ -6,43 +6,52 @@ leaves nothing that reads as a result with some tables missing.
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.tables.kinds import check_shared, for_spark
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
 BEING_WRITTEN = ".being-written"
 
 
-def refuse_what_is_there(spark: SparkSession, folder: str) -> None:
+def refuse_what_is_there(folder: str) -> None:
     """Before hours of work, not after. Raises CannotRun."""
-    files, place = _place(spark, folder)
-    if files.exists(place) and (not files.getFileStatus(place).isDirectory() or len(files.listStatus(place))):
+    place = _place(folder)
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
         raise CannotRun(f"there is something in {folder}", "name another folder for --out")
 
 
-def write_tables(spark: SparkSession, tables: Mapping[str, DataFrame], folder: str) -> None:
+def write_tables(tables: Mapping[str, DataFrame], folder: str) -> None:
     """Each in a folder of its own. Raises CannotRun and Spark's errors."""
-    folder = folder.rstrip("/")
-    files, place = _place(spark, folder)
-    _, beside = _place(spark, folder + BEING_WRITTEN)
-    files.delete(beside, True)  # of one that was killed
+    place = _place(folder)
+    beside = place.with_name(place.name + BEING_WRITTEN)
+    _remove(beside)  # of one that was killed
     try:
         for name, table in tables.items():
-            table.write.parquet(f"{folder}{BEING_WRITTEN}/{name}")
-        refuse_what_is_there(spark, folder)
-        files.delete(place, False)  # an empty one: else this would go into it
-        if not files.rename(beside, place):
-            raise CannotRun(f"{folder}{BEING_WRITTEN} cannot be renamed to {folder}")
+            table.write.parquet(for_spark(beside / name))
+            check_shared(beside / name)
+        refuse_what_is_there(folder)
+        if place.exists():
+            place.rmdir()  # an empty one: else this would go into it
+        os.rename(beside, place)
     finally:
-        files.delete(beside, True)
+        _remove(beside)
 
 
-def _place(spark: SparkSession, folder: str) -> tuple[Any, Any]:
-    """Of Hadoop's: a path, and the file system that Spark would take for it."""
-    java: Any = spark.sparkContext._jvm
-    place = java.org.apache.hadoop.fs.Path(folder)
-    return place.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()), place
+def _remove(folder: Path) -> None:
+    if folder.exists():
+        shutil.rmtree(folder)
+
+
+def _place(folder: str) -> Path:
+    """Raises CannotRun for another file system."""
+    if "://" in folder:
+        raise CannotRun(f"{folder}: results can only go into a folder that this machine has or mounts")
+    return Path(folder).absolute()

@@ -11,7 +11,8 @@ from urllib.parse import unquote, urlparse
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.delta import LOG
 from chronik.pipeline.tables.iceberg import CATALOG, IcebergTable
-from chronik.pipeline.tables.kinds import for_spark
+from chronik.pipeline.tables.kinds import to_read
+from chronik.pipeline.transforms.ingest import quarantine_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +38,7 @@ def read_table(
         return _read_iceberg(spark, path, columns)
     if not path.is_dir() or next(path.rglob("*.parquet"), None) is None:
         raise CannotRun(f"{path} is no table", "give the folder of a table, or of Parquet files")
-    rows = read_parquet(spark, for_spark(path))
+    rows = read_parquet(spark, to_read(path))
     return rows.select(*(name for name in rows.columns if columns is None or name in columns))
 
 
@@ -78,7 +79,7 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None
     stored = StructType([field for field in schema.fields if field.name not in by])
     if not files:
         return spark.createDataFrame([], schema)
-    rows = spark.read.schema(stored).parquet(*(for_spark(file) for file in files))
+    rows = spark.read.schema(stored).parquet(*(to_read(file) for file in files))
     if not by:
         return rows
     named = rows.select("*", F.col("_metadata.file_path").alias(_FILE))
@@ -119,9 +120,10 @@ def _read_iceberg(spark: SparkSession, path: Path, columns: Collection[str] | No
     table = IcebergTable(path)
     everything = table.schema()
     if everything is None:
-        raise CannotRun(f"{path} is no table: its catalog is empty")
+        # As ingest leaves a table that nothing came into yet.
+        return spark.createDataFrame([], _chosen(quarantine_schema(), columns))
     schema = _chosen(everything, columns)
-    paths = [for_spark(file) for file in table.files()]
+    paths = [to_read(file) for file in table.files()]
     return spark.read.schema(schema).parquet(*paths) if paths else spark.createDataFrame([], schema)
 
 

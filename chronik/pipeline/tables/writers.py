@@ -1,6 +1,8 @@
-"""Who fills a table: a note beside Spark's checkpoint, so that a restart is the same writer.
+"""Which job fills a table: a note beside Spark's checkpoint, so that a restart is the same writer.
 
-It also says which topics are his: of those that the table has from another, all records would be there twice.
+It also says which topics are its own: of those that the table has from another job, all records would be there twice.
+And it counts what a run has done: with Spark Connect, batches are written in a process of the server, and the process
+that started the run learns it from here.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import json
 import os
 import uuid
 from collections.abc import Collection
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +21,20 @@ from chronik.pipeline.tables.kinds import Table
 NOTE = "chronik-ingest.json"
 
 
+@dataclass
+class Counts:
+    """What a run has done; a restart begins to count anew."""
+
+    rows: int = 0
+    quarantined: int = 0
+    batches: int = 0
+    skipped: int = 0
+    """Batches that were in the table already, since the run before died before it could note that."""
+    compacted: int = 0
+
+
 class Writer:
-    """The one whose checkpoint this is."""
+    """The job that this checkpoint belongs to."""
 
     def __init__(self, checkpoint: Path, table: Table) -> None:
         """Raises CannotRun where the checkpoint does not go with the table."""
@@ -42,10 +57,22 @@ class Writer:
                 f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
                 "to fill the table anew, remove both",
             )
-        if "topics" not in noted:  # of an older version, which did not keep them: all that are there may be his
+        if "topics" not in noted:  # of an older version, which did not keep them: all that are there may be its own
             noted["topics"] = {} if last < 0 else dict.fromkeys(table.topics(), last)
-        self._noted = noted
+        self._noted = noted | {"counts": asdict(Counts())}
         self._write()
+
+    def check_shared(self) -> None:
+        """Raises CannotRun where this process does not see the note: it may run on another machine."""
+        if not self._path.exists() or _read(self._path)["writer"] != self.name:
+            raise CannotRun(
+                f"the process that writes batches does not see {self._path}",
+                "table, quarantine and checkpoint must be on a file system that Spark's machines and this one share",
+            )
+
+    def counts(self) -> Counts:
+        """Of this run, up to the last batch that was noted, by whatever process."""
+        return Counts(**_read(self._path)["counts"])
 
     def check(self, topics: Collection[str]) -> None:
         """Raises CannotRun for a topic that the table has from another writer."""
@@ -58,15 +85,16 @@ class Writer:
             )
 
     def claim(self, topics: Collection[str], batch: int) -> None:
-        """To be called before the commit: a topic is his from the batch on that is in the table. Raises as `check`."""
+        """To be called before the commit: a topic is this job's from the batch on that is in the table. Raises as
+        `check`."""
         self.check(topics)
         if new := self._new(topics):
             self._noted["topics"] |= dict.fromkeys(new, batch)
             self._write()
 
-    def note(self, batch: int) -> None:
-        """That it is in the table."""
-        self._noted["batch"] = batch
+    def note(self, batch: int, counts: Counts) -> None:
+        """That it is in the table, and what the run has done with it."""
+        self._noted |= {"batch": batch, "counts": asdict(counts)}
         self._write()
 
     def begun(self) -> dict[str, Any] | None:
@@ -80,7 +108,7 @@ class Writer:
         self._write()
 
     def _new(self, topics: Collection[str]) -> set[str]:
-        """Those that are not his. Whoever died between claim and commit has none of its records in the table."""
+        """Those that are not its own. A job that died between claim and commit has none of its records in the table."""
         last = self._last()
         return {each for each in topics if self._noted["topics"].get(each, last + 1) > last}
 

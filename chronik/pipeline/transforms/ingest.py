@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, DataType, DateType, StringType, StructField, StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    DateType,
+    StringType,
+    StructField,
+    StructType,
+)
 
 from chronik.pipeline.source import COLUMNS as RECORD_COLUMNS
 from chronik.pipeline.source import HEADERS
 from chronik.pipeline.tables.evolve import nullable
-from chronik.pipeline.values.checks import REASON, Check, reason
+from chronik.pipeline.values.checks import BETWEEN_REASONS, REASON, Check, reason
 from chronik.pipeline.values.forms import Form, Kind
 
 if TYPE_CHECKING:
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
 
 READ = "read_value"
 CORRUPT = "_not_of_the_schema"
+IS_BAD = "is_bad"
 PARTITIONED_BY = ("topic", "date")
 COLUMNS = ("topic", "date", "partition", "offset", "timestamp", "timestampType", "key", "value", "headers")
 
@@ -32,7 +43,7 @@ def judged(records: DataFrame, form: Form) -> DataFrame:
         case Kind.RAW:
             return dated.withColumn(READ, F.col("value")).withColumn(REASON, F.lit(None).cast("string"))
         case Kind.JSON:
-            return _text_read(dated, F.from_json(_text(), _with_corrupt(form.schema), _PERMISSIVE), _json_rules())
+            return _json_read(dated, form)
         case Kind.CSV:
             said = {**_PERMISSIVE, "sep": form.delimiter}
             read = F.from_csv(_line(), _with_corrupt(form.schema_of_lines()).toDDL(), said)
@@ -49,19 +60,40 @@ def _date() -> Column:
     return F.when(F.year("timestamp").between(1, 9999), F.to_date("timestamp"))
 
 
-def rows_of_table(rows: DataFrame) -> DataFrame:
-    """The good ones, as the table has them."""
-    good = rows.where(F.col(REASON).isNull())
-    return good.select(*(F.col(READ).alias("value") if name == "value" else F.col(name) for name in COLUMNS))
+def rows_to_stage(rows: DataFrame, form: Form) -> DataFrame:
+    """All rows in the columns of the table, so that one write takes the good and the bad ones: it would cost a second
+    reading of the topic to write them apart.
+
+    `is_bad` tells them apart, and becomes the name of a folder. A bad row has no value in these columns: its bytes and
+    its reason stand before its headers. Raw values are never bad, and have no such column.
+    """
+    table = [F.col(READ).alias("value") if name == "value" else F.col(name) for name in COLUMNS]
+    if form.kind == Kind.RAW:
+        return rows.select(*table)
+    is_bad = F.col(REASON).isNotNull()
+    kind = HEADERS.dataType
+    told = [(REASON, F.col(REASON).cast("binary")), ("value", F.col("value"))]
+    first = F.array(*(F.struct(F.lit(key).alias("key"), value.alias("value")) for key, value in told)).cast(kind)
+    headers = F.when(is_bad, F.concat(first, F.coalesce("headers", F.array().cast(kind)))).otherwise(F.col("headers"))
+    changed = {"value": F.when(~is_bad, F.col(READ)), "headers": headers}
+    return rows.select(*(changed.get(name, F.col(name)).alias(name) for name in COLUMNS), is_bad.alias(IS_BAD))
 
 
-def rows_of_quarantine(rows: DataFrame) -> DataFrame:
-    """The bad ones as they came, with their reason."""
-    return rows.where(F.col(REASON).isNotNull()).select(*COLUMNS, REASON)
+def bad_schema() -> StructType:
+    """The columns of staged bad rows that say something."""
+    return StructType([field for field in _schema(BinaryType()).fields if field.name != "value"])
+
+
+def rows_of_quarantine(staged: DataFrame) -> DataFrame:
+    """Bad rows of `rows_to_stage` as they came, with their reason."""
+    told = F.col("headers")
+    found = {"value": told[1]["value"], "headers": F.slice(told, 3, F.size(told))}
+    columns = [found.get(name, F.col(name)).alias(name) for name in COLUMNS]
+    return staged.select(*columns, told[0]["value"].cast("string").alias(REASON))
 
 
 def table_schema(form: Form) -> StructType:
-    """Of `rows_of_table`."""
+    """Of the rows of a table."""
     return _schema(BinaryType() if form.schema is None else form.schema)
 
 
@@ -104,10 +136,13 @@ def _with_corrupt(schema: StructType | None) -> StructType:
 
 
 def _text_read(dated: DataFrame, read: Column, rules: list[Check]) -> DataFrame:
-    utf8 = Check("not UTF-8", lambda: F.col("value").isNull() | F.is_valid_utf8(_text()))
-    rows = dated.withColumn(READ, read).withColumn(REASON, reason([utf8, *rules]))
+    rows = dated.withColumn(READ, read).withColumn(REASON, reason([_utf8(), *rules]))
     # A tombstone stays one: without the `when` it would become a struct of nulls.
     return rows.withColumn(READ, F.when(F.col("value").isNotNull(), F.col(READ).dropFields(CORRUPT)))
+
+
+def _utf8() -> Check:
+    return Check("not UTF-8", lambda: F.col("value").isNull() | F.is_valid_utf8(_text()))
 
 
 def _placed(rows: DataFrame, form: Form) -> DataFrame:
@@ -125,30 +160,36 @@ def _fits() -> Column:
     return F.col("value").isNull() | (F.col(READ).isNotNull() & F.col(READ)[CORRUPT].isNull())
 
 
-def _json_rules() -> list[Check]:
-    def is_json() -> Column:
-        return F.try_parse_json(_text()).isNotNull()
-
-    return [
-        Check("not JSON", lambda: _fits() | is_json()),
-        Check("JSON that is not of the schema", lambda: _fits() | ~is_json()),
-        Check("more than one JSON value", lambda: F.col("value").isNull() | ~_fits() | _is_alone()),
-    ]
+# Names that no value can have guessed, so that it cannot pretend to end where it does not.
+_VALUES, _IS_END = (f"{name}_{secrets.token_hex(16)}" for name in ("values", "is_end"))
 
 
-def _is_alone() -> Column:
-    """Whether nothing follows the first JSON value: Spark reads it, and looks at nothing behind it.
+def _json_read(dated: DataFrame, form: Form) -> DataFrame:
+    """Spark reads the first JSON value of a text, and looks at nothing behind it. So a value is read as the first
+    element of a list whose second and last element is our own: where anything else stands in the text, the list is
+    another one, or there is none. Only what is bad is read again, to say why."""
+    assert form.schema is not None
+    element = StructType([*form.schema.fields, StructField(_IS_END, BooleanType(), True)])
+    whole = _with_corrupt(StructType([StructField(_VALUES, ArrayType(element, True), True)]))
+    before, behind = f'{{"{_VALUES}":[', f'\n,{{"{_IS_END}":true}}]}}'
+    read = F.from_json(F.concat(F.lit(before), _text(), F.lit(behind)), whole, _PERMISSIVE)
+    values = F.col(READ)[_VALUES]
+    value = F.get(values, 0)
+    is_alone = (F.size(values) == 2) & F.get(values, 1)[_IS_END] & value.isNotNull() & F.col(READ)[CORRUPT].isNull()
+    is_good = F.col("value").isNull() | F.coalesce(is_alone, F.lit(False))
+    rows = dated.withColumn(READ, read).withColumn(REASON, F.nullif(_json_reasons(is_good, form), F.lit("")))
+    return rows.withColumn(READ, F.when(F.col("value").isNotNull() & is_good, value.dropFields(_IS_END)))
 
-    As the only element of a list it makes one, and two with another behind it. Only what closes the list itself could
-    make one of the two come out right. Such a thing has a `]`, and so has every other list: only then both are asked.
-    """
-    alone, followed = (F.concat(F.lit("["), _text(), F.lit(end)) for end in ("\n]", "\n,1]"))
-    length = F.json_array_length
-    usual = (length(followed) == 2) & (~_text().contains("]") | (length(alone) == 1))
-    # That function knows no NaN and Infinity. This one is slower, and knows all that `from_json` does.
-    sizes = (F.size(F.from_json(text, "array<string>")) for text in (alone, followed))
-    unusual = [size == wanted for size, wanted in zip(sizes, (1, 2), strict=True)]
-    return F.coalesce(usual, F.lit(False)) | (unusual[0] & unusual[1])
+
+def _json_reasons(is_good: Column, form: Form) -> Column:
+    first = F.from_json(_text(), _with_corrupt(form.schema), _PERMISSIVE)
+    why = (
+        F.when(is_good, None)
+        .when(first.isNotNull() & first[CORRUPT].isNull(), F.lit("more than one JSON value"))
+        .when(F.try_parse_json(_text()).isNotNull(), F.lit("JSON that is not of the schema"))
+        .otherwise(F.lit("not JSON"))
+    )
+    return F.concat_ws(BETWEEN_REASONS, reason([_utf8()]), why)
 
 
 def _csv_rules(delimiter: str) -> list[Check]:

@@ -25,6 +25,11 @@ class FromPy4j(Exception):
     """As the bridge to Java raises them."""
 
 
+class FromConnect(Exception):
+    """As PySpark raises them where Spark runs in a Connect server."""
+
+
+FromConnect.__module__ = "pyspark.errors.exceptions.connect"
 FromSpark.__module__ = "pyspark.errors.exceptions.captured"
 FromPy4j.__module__ = "py4j.protocol"
 
@@ -80,3 +85,25 @@ def test_what_the_cluster_would_not_do_and_the_disk_could_not_is_said_plainly() 
 )
 def test_a_java_that_was_killed_is_said_to_have_ended(words: str) -> None:
     assert in_words(FromPy4j(words)) == "the connection to Spark's Java process is broken: it has ended"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "<_InactiveRpcError of RPC that terminated with:\n\tstatus = StatusCode.UNAVAILABLE\n\tdetails = 'x'",
+        "[INVALID_HANDLE.SESSION_NOT_FOUND] The handle is invalid. Session not found.",
+        "[INVALID_HANDLE.SESSION_CHANGED] The existing Spark server driver instance has restarted.",
+    ],
+)
+def test_a_connect_server_that_has_ended_is_said_to_have(text: str) -> None:
+    words = "the connection to the Spark Connect server is broken: it has ended, or was started anew"
+
+    assert in_words(FromConnect(text)) == words
+
+
+def test_what_is_not_installed_where_spark_runs_is_named() -> None:
+    text = "Job aborted\n  File 'worker.py'\nModuleNotFoundError: No module named 'chronik'\n\tat org.apache"
+
+    assert in_words(FromSpark(text)) == (
+        "chronik is not installed for the Python of Spark's machines: they need the package that runs here"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.tables.kinds import STAGING, Batch, staged_in
 from chronik.pipeline.tables.parquet import ParquetTable
-from chronik.pipeline.tables.writers import NOTE, Writer
+from chronik.pipeline.tables.writers import NOTE, Counts, Writer
 
 
 class Job:
@@ -32,7 +33,7 @@ class Job:
     def fills(self, number: int, topic: str) -> None:
         self.writer.claim([topic], number)
         self.commits(number, topic)
-        self.writer.note(number)
+        self.writer.note(number, Counts())
 
     def commits(self, number: int, topic: str) -> None:
         batch = Batch(self.writer.name, number)
@@ -111,3 +112,27 @@ def test_a_damaged_note_is_said_and_nothing_is_read_into_it(tmp_path: Path, cont
         Job(tmp_path, "job")
 
     assert (tmp_path / "job" / NOTE).read_text(encoding="utf-8") == content
+
+
+def test_what_a_copy_in_another_process_has_done_is_counted_here(tmp_path: Path) -> None:
+    job = Job(tmp_path, "checkpoint")
+    copy = pickle.loads(pickle.dumps(job.writer))
+
+    copy.note(0, Counts(rows=5, quarantined=2, batches=1))
+
+    assert job.writer.counts() == Counts(rows=5, quarantined=2, batches=1)
+    job.commits(0, "orders")
+    assert Job(tmp_path, "checkpoint").writer.counts() == Counts()  # a restart counts anew
+
+
+def test_a_process_that_does_not_see_the_checkpoint_writes_nothing(tmp_path: Path) -> None:
+    job = Job(tmp_path, "checkpoint")
+    job.writer.check_shared()
+
+    for spoil in (
+        lambda note: note.write_text(json.dumps({**json.loads(note.read_text()), "writer": "x"})),
+        Path.unlink,
+    ):
+        spoil(job.checkpoint / NOTE)
+        with pytest.raises(CannotRun, match=r"does not see .*chronik-ingest\.json; .* must be on a file system that"):
+            job.writer.check_shared()
