@@ -1,4 +1,4 @@
-"""Other people's programs as child processes: each in a process group of its own, its log in a file, ended by the test."""
+"""Other people's programs as child processes: each in its own process group, its log in a file, ended with the test."""
 
 from __future__ import annotations
 

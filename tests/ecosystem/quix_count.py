@@ -1,4 +1,4 @@
-"""A small stateful application of quixstreams, run by the Python that has it: quix_count.py BOOTSTRAP STATE_FOLDER REPLICAS."""
+"""A stateful application, run by the Python that has quixstreams: quix_count.py BOOTSTRAP STATE_FOLDER REPLICAS."""
 
 from __future__ import annotations
 
