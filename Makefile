@@ -18,7 +18,7 @@ WORLDS := tests/sim
 # Busy, where the rest mostly waits: the two run side by side.
 ON_SPARK := tests/spark tests/bench
 # These take minutes: `make test-ecosystem` runs them, beside the quicker ones of their folder.
-ON_DEMAND := tests/ecosystem/test_connect.py tests/ecosystem/test_mirror_maker.py
+ON_DEMAND := $(addprefix tests/ecosystem/test_,connect.py karapace.py mirror_maker.py)
 ARGS   ?=
 
 ##@ Use it

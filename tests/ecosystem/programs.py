@@ -46,14 +46,22 @@ def needs(program: str) -> None:
     """
     there = {
         "kafka ecosystem": (shutil.which("javac") is not None) and (jars() / "pom.xml").exists(),
+        "karapace": shutil.which(karapace_python()) is not None,
         "quixstreams": (QUIXSTREAMS / "installed.txt").exists(),
     }
     if there[program]:
         return
+    if program == "karapace":  # it is on no package index
+        pytest.skip("CHRONIK_KARAPACE names no Python that has karapace", allow_module_level=True)
     reason = f"{program} is not installed (tests/ecosystem/setup.sh does it)"
     if os.environ.get("CHRONIK_REQUIRE_CLIENTS") == "1":
         raise RuntimeError(reason)
     pytest.skip(reason, allow_module_level=True)
+
+
+def karapace_python() -> str:
+    """The Python that runs Karapace; empty if there is none."""
+    return os.environ.get("CHRONIK_KARAPACE", "")
 
 
 def java(main_class: str, *arguments: str, classes: Path | None = None) -> list[str]:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,8 +12,9 @@ import pytest
 from chronik.shell.ports import free_ports
 from chronik.testing import cluster
 from tests.cluster.support import check_logs
-from tests.ecosystem.brokers import ANSWER_SECONDS, Brokers
+from tests.ecosystem.brokers import Brokers
 from tests.ecosystem.programs import PROGRAM_SECONDS, Program, java, needs, properties
+from tests.ecosystem.rest import ask
 
 needs("kafka ecosystem")
 
@@ -40,19 +38,12 @@ class Worker:
         self.program = Program(name, java("org.apache.kafka.connect.cli.ConnectDistributed", str(settings)), folder)
 
     def ask(self, path: str, body: Any = None) -> Any:
-        """What it answers; None while it cannot: it starts, or hands tasks out anew."""
-        content = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + path, content, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:
-                return json.load(answer)
-        except urllib.error.HTTPError as refused:
-            # 404: it has not heard of that connector yet. 409: tasks are being handed out. 500: it is starting.
-            if refused.code in (404, 409, 500):
-                return None
-            raise
-        except (urllib.error.URLError, TimeoutError, ConnectionError):
+        """What it answers; None while it cannot: it starts, does not know a connector yet, or hands tasks out anew."""
+        answer = ask(self._url + path, body)
+        if answer.status in (0, 404, 409, 500):
             return None
+        assert answer.status in (200, 201), answer
+        return answer.body
 
     def create(self, name: str, config: dict[str, str]) -> None:
         self.program.wait_until(

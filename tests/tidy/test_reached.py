@@ -19,6 +19,7 @@ TEST_FILES = [
 # What `make test` leaves to be run on demand, and by which target.
 ON_DEMAND = {
     "tests/ecosystem/test_connect.py": "test-ecosystem",
+    "tests/ecosystem/test_karapace.py": "test-ecosystem",
     "tests/ecosystem/test_mirror_maker.py": "test-ecosystem",
 }
 
