@@ -23,6 +23,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
 )
 
+from tests.clients.support import wait_until
+
 ANSWER_SECONDS = 60.0
 NOT_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.UNKNOWN_TOPIC_OR_PART)
 
@@ -93,14 +95,19 @@ class Brokers:
         try:
             return [answers[place].result(ANSWER_SECONDS).offset for place in asked]
         except KafkaException as refused:
-            if refused.args[0].code() in NOT_YET:
+            if refused.args[0].retriable() or refused.args[0].code() in NOT_YET:
                 return []
             raise
 
     def records(self, topic: str, group: str | None = None) -> list[Kept]:
         """All records up to the present end, in the order of places; a group commits that it has read them."""
-        ends = dict(enumerate(self.ends(topic)))
-        assert ends, f"{topic} has no leaders"
+        ends: dict[int, int] = {}
+
+        def are_known() -> bool:
+            ends.update(enumerate(self.ends(topic)))
+            return bool(ends)
+
+        wait_until(are_known, f"{topic} has leaders", ANSWER_SECONDS)
         settings = {"bootstrap.servers": self.bootstrap, "group.id": group or "not-used", "enable.auto.commit": False}
         consumer = Consumer({**settings, "log_level": 0})
         consumer.assign([TopicPartition(topic, partition, 0) for partition in ends])
@@ -111,6 +118,8 @@ class Brokers:
                 message = consumer.poll(ANSWER_SECONDS)
                 assert message is not None, f"no record for {ANSWER_SECONDS:.0f} s: at {at}, ends {ends}"
                 if (error := message.error()) is not None:
+                    if error.retriable():
+                        continue  # a leader has gone, and librdkafka looks for the next
                     raise KafkaException(error)
                 partition, offset = message.partition() or 0, message.offset() or 0
                 at[partition] = offset + 1

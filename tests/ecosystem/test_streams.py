@@ -18,7 +18,7 @@ needs("kafka ecosystem")
 APPLICATION = "word-count"
 REPARTITION = f"{APPLICATION}-words-repartition"
 CHANGELOG = f"{APPLICATION}-counts-changelog"
-LINES = [f"the quick fox {at % 7} jumps over the lazy dog {at % 11}" for at in range(400)]
+LINES = [f"the quick fox {at % 7} jumps over the lazy dog {at % 11}" for at in range(100)]
 WORDS = Counter(word for line in LINES for word in line.split())
 
 
