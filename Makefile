@@ -17,6 +17,8 @@ SPREAD := tests/tidy tests/unit
 WORLDS := tests/sim
 # Busy, where the rest mostly waits: the two run side by side.
 ON_SPARK := tests/spark tests/bench
+# These take minutes: `make test-ecosystem` runs them, beside the quicker ones of their folder.
+ON_DEMAND := $(addprefix tests/ecosystem/test_,connect.py karapace.py mirror_maker.py)
 ARGS   ?=
 
 ##@ Use it
@@ -55,7 +57,7 @@ format: setup ## Put the code in its standard form
 	$(BIN)/ruff check --fix .
 
 .PHONY: test
-test: setup clients ## All set-up, then everything: checks, unit, scenarios, real clients, fuzz, recovery, mutants
+test: setup clients ecosystem ## All set-up, then everything: checks, unit, scenarios, real clients, fuzz, recovery, mutants
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -65,8 +67,8 @@ test: setup clients ## All set-up, then everything: checks, unit, scenarios, rea
 	$(BIN)/python -m tests.mutants.run
 
 .PHONY: test-real
-test-real: setup clients ## Only what runs real nodes, clusters and clients, fuzz and recovery
-	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) --durations=25 $(ARGS)
+test-real: setup clients ecosystem ## Only what runs real nodes, clusters and clients, fuzz and recovery
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) --durations=25 $(ARGS)
 
 .PHONY: test-on-spark
 test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end
@@ -80,6 +82,14 @@ clients: setup ## Install the Kafka clients of other languages that the tests us
 .PHONY: test-clients
 test-clients: setup clients ## Only the tests with real Kafka clients
 	$(PYTEST) tests/clients --durations=25 $(ARGS)
+
+.PHONY: ecosystem
+ecosystem: setup ## Install the programs around Kafka that the tests use: Streams, Connect, MirrorMaker, quixstreams
+	tests/ecosystem/setup.sh $(BIN)/python
+
+.PHONY: test-ecosystem
+test-ecosystem: setup clients ecosystem ## Kafka Streams, Connect, MirrorMaker to and from Kafka, quixstreams, Karapace (minutes)
+	$(PYTEST) tests/ecosystem --durations=25 $(ARGS)
 
 ##@ Put it under strain
 

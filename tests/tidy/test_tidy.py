@@ -15,7 +15,7 @@ from tests.tidy.checks import Source
 
 ROOT = Path(__file__).resolve().parents[2]
 # Here real time passes: the things under test are other people's processes.
-MAY_SLEEP = ("tests/clients/", "tests/cluster/", "tests/bench/", "tests/mutants/")
+MAY_SLEEP = ("tests/clients/", "tests/cluster/", "tests/ecosystem/", "tests/bench/", "tests/mutants/")
 MAY_PRINT = ("chronik/cli/", "tests/bench/", "tests/mutants/")
 # The check for machine paths has samples of them.
 MAY_NAME_PATHS = ("tests/tidy/",)
