@@ -14,7 +14,6 @@ from chronik.core.errors import Code, RecordError
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
-from chronik.wire.framing import response_head
 from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader, write_text
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags

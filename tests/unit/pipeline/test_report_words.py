@@ -34,18 +34,6 @@ def test_without_a_ledger_nothing_is_called_acknowledged(expected_by: str | None
         assert "Audit: without a ledger it is not known what producers were told" in words
 
 
-@pytest.mark.parametrize("audit", [{**AUDIT, "has_ledger": False}, {**AUDIT, "has_ledger": None}])
-@pytest.mark.parametrize("lost", [0, 12])
-def test_without_a_ledger_nothing_is_called_acknowledged(audit: dict[str, object], lost: int) -> None:
-    verdict = verdict_of({**audit, "lost": lost}, [], [], TOTALS)
-
-    words = [verdict.headline, *(each.words for each in verdict.said)]
-    assert [each for each in words if "acknowledged" in each] == ["Audit: nothing says what was acknowledged"]
-    assert not any("promised" in each for each in words)
-    assert verdict.level == (BAD if lost else GOOD)
-    assert any("acknowledged records are there" in each.words for each in verdict_of(AUDIT, [], [], TOTALS).said)
-
-
 def test_what_is_lost_comes_before_everything() -> None:
     verdict = verdict_of({**AUDIT, "found": 4988, "lost": 12}, [RUN], [STALL], TOTALS)
 
