@@ -95,6 +95,7 @@ simulate: setup ## Nodes and whole clusters through bad days on a simulated cloc
 soak: setup ## The same with 10,000 seeds on all cores, then 200 kills of real nodes under load, and a million messages by each client
 	CHRONIK_SIM_SEEDS=10000 $(PYTEST) $(WORLDS) -q -n auto --timeout=0 $(ARGS)
 	CHRONIK_KILL_CYCLES=200 $(PYTEST) tests/cluster/test_kills.py -q --timeout=0 $(ARGS)
+	CHRONIK_TRUTH_CASES=500 $(PYTEST) tests/truth -q --timeout=0 $(ARGS)
 	CHRONIK_SEED_MESSAGES=1000000 $(PYTEST) tests/cluster/test_verify.py -q --timeout=0 -k seed_run_passes_with_every $(ARGS)
 
 .PHONY: lab

@@ -121,8 +121,7 @@ def describe(
     configs = {key: value for key, value in cluster.configs(name).items() if every or value.source != "default"}
     watched = monitor(parse_addresses(bootstrap), name)
     partitions = [
-        _partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)))
-        | ({} if watched is None else offsets_row(watched.partitions.get(part.partition)))
+        partition_row(part, starts.get((name, part.partition)), ends.get((name, part.partition)), watched)
         for part in topic.partitions
     ]
     if as_json:
@@ -279,8 +278,15 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> CliError
     return suggest.unknown_topic_config(settings) or refused
 
 
-def _partition_row(state: PartitionState, start: int | None, end: int | None) -> dict[str, Any]:
-    return {
+def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
+    """Whom a client is told to ask may lead no more: what it said counts where no node knows better."""
+    seen = None if watched is None else watched.partitions.get(state.partition)
+    if watched is not None and seen is None and (watched.silent or end != 0):  # else nobody has written there yet
+        start = end = None
+    if seen is not None and end is not None and end < seen.watermark:
+        start = end = None
+    offsets = {} if watched is None else offsets_row(seen)
+    return offsets | {
         "partition": state.partition,
         "leader": state.leader,
         "replicas": state.replicas,

@@ -18,17 +18,20 @@ from chronik.cli.questions import Cluster, TopicState
 from chronik.cli.trace_topic import stored_events
 from chronik.cli.where_reach import NEVER, Remembered, blind_until, written
 from chronik.cli.where_reading import Reading
-from chronik.core.machines.metadata.names import TRACE_TOPIC
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
+from chronik.node.coordinators import partition_of
 from chronik.shell.asking import NoAnswer
 from chronik.shell.cluster_view import view_of
 from chronik.shell.looking import Looks, NotChronik, events, look_everywhere_as, states
 from chronik.trace.events import AnyEvent, EventsLost, GroupChanged, GroupLeft, GroupSeen, TraceBegan
+from chronik.trace.leading import sure_leaders
 from chronik.trace.looks import RECORD, EventsLook, Place, RecordLook, StateLook
 from chronik.trace.story import Known
 
 LOOK_TIMEOUT_S = 2.0  # each: a node that hangs costs as much, and things move on meanwhile
 # Batches have the time of their producers' clocks, events that of the nodes'.
 CLOCKS_APART_MS = 60_000
+NOTHING = -1  # is committed
 GROUP_EVENTS = (GroupSeen, GroupChanged, GroupLeft)
 KINDS = [
     "produce_appended", "produce_answered", "replicated", "watermark_moved", "fetch_answered", "leader_changed",
@@ -59,7 +62,7 @@ class Gatherer:
     @cached_property
     def _states(self) -> Looks[StateLook]:
         try:
-            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic])
+            return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic, OFFSETS_TOPIC])
         except NoAnswer as problem:
             raise CliError(str(problem), "check --bootstrap") from None
 
@@ -77,7 +80,7 @@ class Gatherer:
             stored = self._stored(written(remembered.events, partition, offset), looks)
         now = [group for seen in self._states.values() for group in seen.groups]
         found = _by_time(remembered.events, stored or [], now)
-        committed, untold = committed_by(self._states, (self.topic, partition))
+        committed, untold = committed_by(self._states, (self.topic, partition), self._partitions_of(OFFSETS_TOPIC))
         blind = blind_until(remembered, stored, partition, offset)
         return Known(
             looks=list(looks.values()),
@@ -119,7 +122,7 @@ class Gatherer:
     def _stored(self, written_us: int | None, looks: Mapping[int, RecordLook]) -> list[AnyEvent] | None:
         """What the trace topic has of this topic since the record was written, and where it has holes: the nodes have
         let go of something. None: it cannot be read, or there is none."""
-        partitions = self._trace_partitions
+        partitions = self._partitions_of(TRACE_TOPIC)
         if not partitions:
             return None
         times = [look.batch.first_timestamp for look in looks.values() if look.batch is not None]
@@ -140,14 +143,18 @@ class Gatherer:
             return True
         return getattr(event, "topic", None) == self.topic and event.__struct_config__.tag in KINDS
 
+    def _partitions_of(self, topic: str) -> int:
+        """How many an internal topic has; 0 where there is none, or no node says."""
+        return sum(name == topic for name, _ in self._placed)
+
     @cached_property
-    def _trace_partitions(self) -> int:
+    def _placed(self) -> Mapping[tuple[str, int], tuple[int, ...]]:
         for address in self.addresses:
             try:
-                return sum(topic == TRACE_TOPIC for topic, _ in view_of(address, LOOK_TIMEOUT_S).replicas)
+                return view_of(address, LOOK_TIMEOUT_S).replicas
             except NoAnswer:
-                continue  # another may answer; without any there is no trace to be read
-        return 0
+                continue  # another may answer
+        return {}
 
     # --- at another Kafka
 
@@ -240,22 +247,32 @@ def _by_time(*found: Iterable[AnyEvent]) -> list[AnyEvent]:
     return sorted(told, key=lambda event: event.at_us)
 
 
-def committed_by(seen: Looks[StateLook], place: tuple[str, int]) -> tuple[dict[str, int], list[str]]:
+def committed_by(
+    seen: Looks[StateLook], place: tuple[str, int], offsets_partitions: int
+) -> tuple[dict[str, int], list[str]]:
     """What each group has committed for a partition, as its coordinator says; and why that may not be all. A node that
-    was cut off may still take itself for a group's coordinator: where two differ, neither is believed."""
+    was cut off may still take itself for a group's coordinator: where two differ, neither is believed, and where a node
+    is silent, only one that surely leads the group's partition of the offsets topic."""
     told: dict[str, set[int]] = {}
+    unsure: set[str] = set()
+    sure = sure_leaders(seen, seen.silent)
     for look in seen.values():
         for group in look.groups:
             offsets = {each.offset for each in group.offsets if (each.topic, each.partition) == place}
-            told.setdefault(group.group, set()).update(offsets or {-1})
+            told.setdefault(group.group, set()).update(offsets or {NOTHING})
+            number = partition_of(group.group, offsets_partitions) if offsets_partitions else -1
+            leader = sure.get((OFFSETS_TOPIC, number))
+            if seen.silent and (leader is None or leader.node != look.node):
+                unsure.add(group.group)
+    unsure |= {group for group, offsets in told.items() if len(offsets) > 1}
     untold = []
     if seen.silent:
         named = ", ".join(map(str, sorted(seen.silent)))
         untold.append(f"node {named} may coordinate groups, and does not answer")
-    if unsure := sorted(group for group, offsets in told.items() if len(offsets) > 1):
-        untold.append(f"two nodes say that they coordinate {', '.join(unsure)}")
-    committed = {group: next(iter(offsets)) for group, offsets in told.items() if len(offsets) == 1}
-    return {group: offset for group, offset in committed.items() if offset >= 0}, untold
+    if unsure:
+        untold.append(f"it is not sure which node coordinates {', '.join(sorted(unsure))}")
+    committed = {group: next(iter(offsets)) for group, offsets in told.items() if group not in unsure}
+    return {group: offset for group, offset in committed.items() if offset != NOTHING}, untold
 
 
 def refuse_unknown(topic: TopicState, partition: int) -> None:

@@ -55,6 +55,11 @@ def plain_errors() -> Iterator[None]:
         raise CannotRun(words) from problem
 
 
+def is_of_spark(problem: BaseException) -> bool:
+    """Whether Spark raised it, or the connection to its Java process did."""
+    return isinstance(problem, ConnectionError) or type(problem).__module__.startswith(("pyspark", "py4j"))
+
+
 def in_words(problem: BaseException) -> str | None:
     """The words of an error that went through Spark; None for what is not Spark's."""
     if not type(problem).__module__.startswith(("pyspark", "py4j")):

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from chronik.pipeline.problems import is_of_spark
 from chronik.pipeline.topics.client import Partition
 from chronik.pipeline.topics.plan import Offsets
 
@@ -104,7 +105,12 @@ def progress(spark: SparkSession | None, job: str, *, is_wanted: bool = True) ->
 def _draw_until(ended: threading.Event, draw: Callable[[float], None]) -> None:
     begin = time.monotonic()
     while not ended.wait(LOOK_EVERY_S):
-        draw(time.monotonic() - begin)
+        try:
+            draw(time.monotonic() - begin)
+        except Exception as problem:
+            if not is_of_spark(problem):
+                raise
+            return  # Java is gone: the job meets that too, and says so
 
 
 def tasks_of(spark: SparkSession) -> tuple[int, int]:

@@ -37,6 +37,13 @@ class Sides:
     has_received: bool
 
     @property
+    def expected_by(self) -> str:
+        """Who says what is expected (see `_judge`): without a ledger nobody knows what producers were told."""
+        if self.has_ledger:
+            return "ledger"
+        return "log" if self.has_log and self.has_received else "offsets"
+
+    @property
     def can_compare(self) -> bool:
         return self.has_log or self.has_received
 

@@ -64,7 +64,7 @@ class CommitTold(msgspec.Struct, frozen=True):
 
     group: str
     offset: int  # the next one it will read
-    has_it: bool  # it has committed this record
+    has_it: bool | None  # it has committed this record; None: not known, only an earlier commit is
     at_us: int | None  # when, if the trace knows which commit was the first that did
     client_id: str | None = None
 
@@ -372,7 +372,8 @@ def _commits(
             CommitTold(
                 group,
                 next_offset,
-                next_offset > offset,
+                # What is only in the trace may have moved on since.
+                True if next_offset > offset else False if group in known.committed else None,
                 None if when is None else when.at_us,
                 None if when is None else when.client_id,
             )

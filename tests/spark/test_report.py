@@ -127,9 +127,7 @@ def test_the_demo_ends_with_the_audit_the_page_and_the_verdict(spark: SparkSessi
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "audit on Spark: 15,000 of 15,000 found; 0 lost, 0 duplicated, 0 reordered, 0 unexpected" in done.stdout
-    assert (
-        done.stdout.splitlines()[-1] == "verdict: All 15,000 records that were promised are there, and nothing stalled"
-    )
+    assert done.stdout.splitlines()[-1] == "verdict: All 15,000 acknowledged records are there, and nothing stalled"
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "Audit: all 15,000 acknowledged records are there, none is lost" in page
     assert page.count('class="chart"') >= 12

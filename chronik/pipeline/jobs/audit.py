@@ -32,6 +32,7 @@ class Audit:
     """The tables, as DataFrames; None where nothing was given to make one of."""
 
     is_order_known: bool
+    expected_by: str
     sums: dict[str, int]
     accounts: DataFrame
     partitions: DataFrame
@@ -45,7 +46,9 @@ class Audit:
     def tables(self) -> dict[str, DataFrame]:
         every = {each.name: getattr(self, each.name) for each in fields(self)}
         return {
-            name: table for name, table in every.items() if name not in ("is_order_known", "sums") and table is not None
+            name: table
+            for name, table in every.items()
+            if name not in ("is_order_known", "expected_by", "sums") and table is not None
         }
 
 
@@ -66,6 +69,8 @@ class Outcome:
     committed: list[dict[str, Any]]
     is_order_known: bool
     """Whether anything said in which order records were sent or given: else nothing can be found reordered."""
+    expected_by: str
+    """Who says what is to be found: a `ledger` (what producers were told), the `log`, or no more than `offsets`."""
     out: str | None
 
     @property
@@ -81,6 +86,7 @@ class Outcome:
             "verdict": "lost" if self.lost else "nothing lost",
             **self.totals,
             "order_known": self.is_order_known,
+            "expected_by": self.expected_by,
             **told,
         }
 
@@ -120,6 +126,7 @@ def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit
         findings = audit.with_commits(audit.findings(accounts), gathered.committed)
         yield Audit(
             is_order_known=gathered.is_order_known,
+            expected_by=gathered.sides.expected_by,
             sums=sums,
             accounts=accounts,
             partitions=partitions,
@@ -153,6 +160,7 @@ def told(found: Audit, out: str | None = None) -> Outcome:
         served=head(found.served, "topic", "partition", "first_at"),
         committed=head(found.committed, "topic", "partition", "group"),
         is_order_known=found.is_order_known,
+        expected_by=found.expected_by,
         out=out,
     )
 

@@ -11,6 +11,7 @@ from chronik.trace.stalls.words import counted, listed
 GOOD, POOR, BAD, UNKNOWN = "good", "poor", "bad", "unknown"
 _ORDER = (UNKNOWN, GOOD, POOR, BAD)
 NAMED_MAX = 3
+LEDGER = "ledger"  # the audit knows what producers were told
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def _headline(
 
 def _all_well(audit: dict[str, Any] | None, runs: Sequence[dict[str, Any]], totals: dict[str, Any] | None) -> str:
     if audit is not None and audit["expected"]:
-        arrived = f"All {audit['found']:,} records that were promised are there"
+        arrived = f"All {audit['found']:,} {_expected(audit)} are there"
     elif runs:
         arrived = f"All {sum(run['consumed'] for run in runs):,} messages arrived"
     else:
@@ -82,6 +83,12 @@ def _length(totals: dict[str, Any]) -> str:
     return f"{(totals['to_us'] - totals['from_us']) / 1e6:,.1f} s"
 
 
+def _expected(audit: dict[str, Any]) -> str:
+    """What was expected to be there, by who said so. An audit of an earlier version does not say."""
+    words = {LEDGER: "acknowledged records", "log": "records of the log"}
+    return words.get(audit.get("expected_by", ""), "expected offsets")
+
+
 def _of_audit(audit: dict[str, Any] | None) -> list[Said]:
     if audit is None:
         return [Said(UNKNOWN, "No audit was made: whether records were lost was not looked at")]
@@ -90,13 +97,15 @@ def _of_audit(audit: dict[str, Any] | None) -> list[Said]:
         said = [
             Said(
                 BAD,
-                f"{counted(audit['lost'], 'record')} lost: {found:,} of {expected:,} that were acknowledged are there",
+                f"{counted(audit['lost'], 'record')} lost: {found:,} of {expected:,} {_expected(audit)} are there",
             )
         ]
     elif expected:
-        said = [Said(GOOD, f"Audit: all {expected:,} acknowledged records are there, none is lost")]
+        said = [Said(GOOD, f"Audit: all {expected:,} {_expected(audit)} are there, none is lost")]
     else:
-        said = [Said(UNKNOWN, "Audit: nothing says what was acknowledged")]
+        said = [Said(UNKNOWN, "Audit: nothing says what is to be there")]
+    if audit.get("expected_by") != LEDGER:
+        said.append(Said(UNKNOWN, "Audit: without a ledger it is not known what producers were told"))
     for name, level in (("duplicated", POOR), ("reordered", POOR), ("unexpected", POOR)):
         if audit[name]:
             said.append(Said(level, f"Audit: {counted(audit[name], 'record')} {name}"))

@@ -126,6 +126,10 @@ class Cluster:
             connection.close()
         self._connections.clear()
 
+    @property
+    def is_plaintext(self) -> bool:
+        return self._options.security_protocol == "PLAINTEXT"
+
     # --- any question
 
     def ask_any(self, api_key: int, values: Mapping[str, Any], highest: int | None = None) -> Any:

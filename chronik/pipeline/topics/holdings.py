@@ -13,6 +13,10 @@ from chronik.pipeline.topics.client import Cluster, Failed, Partition, Passing
 from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import EARLIEST, LATEST, Topics, cluster_options
 from chronik.pipeline.topics.places import find_topics, partitions_of
+from chronik.shell.asking import NoAnswer
+from chronik.shell.looking import Looks, NotChronik, states
+from chronik.trace.leading import sure_leaders
+from chronik.trace.looks import StateLook
 
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics
@@ -26,6 +30,7 @@ SETTLING = frozenset(
         Code.UNSTABLE_OFFSET_COMMIT,
     }
 )
+LOOK_S = 5.0
 GROUP = 0  # a kind of thing that has a coordinator
 
 
@@ -59,10 +64,45 @@ def bounds_of(cluster: Cluster, topics: Sequence[str]) -> list[Bounds]:
     """Raises NoSuchTopic, Failed."""
     wanted = Topics(names=tuple(topics))
     partitions = partitions_of(find_topics(cluster, wanted), wanted)
-    starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
-    ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+    starts, ends = cluster.patiently(lambda: _told_by_leaders(cluster, partitions))
     compacted = {topic for topic in topics if _is_compacted(cluster, topic)}
     return [Bounds(*each, starts[each], max(ends[each], starts[each]), each.topic in compacted) for each in partitions]
+
+
+def _told_by_leaders(
+    cluster: Cluster, partitions: Sequence[Partition]
+) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    """Where they begin and end. Raises Passing while it is not sure that those asked lead."""
+    starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
+    ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
+    if not cluster.is_plaintext:
+        return starts, ends  # nodes are looked at without encryption only
+    asked = {partition: cluster.known(partition.topic).leaders.get(partition.number) for partition in partitions}
+    try:
+        looks = states(cluster.nodes(), LOOK_S, sorted({partition.topic for partition in partitions}))
+    except NotChronik:
+        return starts, ends
+    except NoAnswer as problem:
+        raise Passing(f"whether the nodes that were asked lead is not known: {problem}") from problem
+    check_led(looks, asked, ends)
+    return starts, ends
+
+
+def check_led(looks: Looks[StateLook], asked: Mapping[Partition, int | None], ends: Mapping[Partition, int]) -> None:
+    """A node that was cut off tells the ends of the time when it led: what came since would be missed by nobody. Raises
+    Passing where it is not sure that the node that was asked leads."""
+    sure = sure_leaders(looks, looks.silent)
+    closed = {
+        (seen.topic, seen.partition): seen.leader
+        for look in looks.values()
+        for seen in look.unopened
+        if not any(node in looks.silent for node in seen.in_sync)
+    }
+    for partition, node in asked.items():
+        leader = sure.get(partition)
+        is_empty = leader is None and ends[partition] == 0 and closed.get(partition) == node  # it was never opened
+        if not is_empty and (leader is None or leader.node != node):
+            raise Passing(f"{partition}: whether node {node}, which was asked, still leads it is not sure")
 
 
 def log_starts(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:

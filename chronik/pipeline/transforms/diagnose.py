@@ -21,22 +21,41 @@ ACCURACY = 1000  # of percentiles: one in so many
 def timeline(events: DataFrame, step_us: int) -> DataFrame:
     """For each partition and each `step_us` in which something was told of it: where it stood at the end of that time,
     and what went in and out during it. Null is 'nothing told'."""
-    rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0))
-    return (
-        rows.groupBy("topic", "partition", (F.floor(F.col("at_us") / step_us) * step_us).alias("from_us"))
-        .agg(
-            F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
-            F.max(_told_by_leader("watermark", None)).alias("watermark"),
-            F.max(_of("fetch_answered", F.when(F.col("to_offset") > F.col("offset"), F.col("to_offset")))).alias(
-                "consumed"
-            ),
-            F.max(_of("committed", F.col("offset"))).alias("committed"),
-            *_flow(),
-            F.percentile_approx(_of(ANSWERED, F.col("took_us")), list(PERCENTILES), ACCURACY).alias("produce_us"),
-            F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
-        )
-        .select("*")
+    rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0)).withColumn(
+        "from_us", F.floor(F.col("at_us") / step_us) * step_us
     )
+    moved = rows.groupBy("topic", "partition", "from_us").agg(
+        F.max(_of("fetch_answered", F.when(F.col("to_offset") > F.col("offset"), F.col("to_offset")))).alias(
+            "consumed"
+        ),
+        F.max(_of("committed", F.col("offset"))).alias("committed"),
+        *_flow(),
+        F.percentile_approx(_of(ANSWERED, F.col("took_us")), list(PERCENTILES), ACCURACY).alias("produce_us"),
+        F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
+    )
+    place = ["topic", "partition", "from_us"]
+    told = moved.join(_stood(rows), place, "left")
+    return told.select(*place, "next_offset", "watermark", *(name for name in moved.columns if name not in place))
+
+
+def _stood(rows: DataFrame) -> DataFrame:
+    """Where each partition's log ended and how far it could be read, told by one node at a time: the one with the
+    latest leader epoch so far. One that was cut off goes on telling where it stood when it led."""
+    told = rows.groupBy("topic", "partition", "from_us", "node").agg(
+        F.max(F.when(F.col("kind").isin("partition_seen", *APPENDED), F.col("leader_epoch"))).alias("epoch"),
+        F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
+        F.max(_told_by_leader("watermark", None)).alias("watermark"),
+    )
+    so_far = (
+        Window.partitionBy("topic", "partition")
+        .orderBy("from_us")
+        .rangeBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+    leader = F.max(F.when(F.col("epoch").isNotNull(), F.struct("epoch", "node"))).over(so_far)
+    # Where nobody has named an epoch yet, it is one node all the same.
+    source = F.coalesce(leader["node"], F.min(F.when(F.col("next_offset").isNotNull(), F.col("node"))).over(so_far))
+    known = told.withColumn("source", source).where(F.col("node") == F.col("source"))
+    return known.select("topic", "partition", "from_us", "next_offset", "watermark")
 
 
 def whole_timeline(events: DataFrame, step_us: int) -> DataFrame:
@@ -163,9 +182,9 @@ def _given_at_once() -> Column:
 
 
 def _told_by_leader(name: str, of_appended: str | None) -> Column:
-    """A follower's watermark is older, and no news."""
+    """A follower's watermark is older, and no news; and a fetch may have been answered by a follower."""
     is_follower = (F.col("kind") == "watermark_moved") & ~F.col("is_leader")
-    told = F.when(~is_follower, F.col(name))
+    told = F.when(~is_follower & ~F.col("kind").isin("fetch_answered", "fetch_waits"), F.col(name))
     if of_appended is None:
         return told
     return F.coalesce(told, _of(APPENDED, F.col(of_appended)))

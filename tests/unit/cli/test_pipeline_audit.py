@@ -29,6 +29,7 @@ FINE = Outcome(
     served=[],
     committed=[],
     is_order_known=True,
+    expected_by="ledger",
     out=None,
 )
 

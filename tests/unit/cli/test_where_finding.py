@@ -12,6 +12,8 @@ from chronik.cli.errors import CliError
 from chronik.cli.questions import Cluster, Partition, PartitionState, TopicState
 from chronik.cli.where_finding import At, Found, holders, look_through, reached_end, to_read, until_read
 from chronik.cli.where_known import committed_by
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.node.coordinators import partition_of
 from chronik.shell.asking import NoAnswer
 from chronik.shell.looking import Looks
 from chronik.trace.events import GroupSeen, OffsetSeen, PartitionSeen
@@ -203,15 +205,17 @@ def group(name: str, *offsets: int, node: int = 1) -> GroupSeen:
 def test_what_groups_have_committed_is_all_that_is_known_only_where_every_node_answers() -> None:
     looks = {1: state(1, groups=(group("billing", 5), group("new"))), 2: state(2, groups=(group("audit", 3),))}
 
-    assert committed_by(Looks(looks, {}), (TOPIC, 0)) == ({"billing": 5, "audit": 3}, [])
-    committed, untold = committed_by(Looks(looks, {3: "no answer"}), (TOPIC, 0))
-    assert (committed, untold) == (
-        {"billing": 5, "audit": 3},
-        ["node 3 may coordinate groups, and does not answer"],
-    )
+    assert committed_by(Looks(looks, {}), (TOPIC, 0), 50) == ({"billing": 5, "audit": 3}, [])
+    committed, untold = committed_by(Looks(looks, {3: "no answer"}), (TOPIC, 0), 50)
+    assert (committed, untold[0]) == ({}, "node 3 may coordinate groups, and does not answer")
+    assert untold[1] == "it is not sure which node coordinates audit, billing, new"
+    number = partition_of("billing", 50)
+    leads = PartitionSeen(0, 1, OFFSETS_TOPIC, number, 0, 0, 5, 5, 5, 5, (1, 2), 1, (), 100)
+    surely = {1: state(1, groups=(group("billing", 5),), partitions=(leads,))}
+    assert committed_by(Looks(surely, {3: "no answer"}), (TOPIC, 0), 50)[0] == {"billing": 5}
 
 
 def test_of_two_nodes_that_tell_of_one_group_neither_is_believed() -> None:
     looks = {1: state(1, groups=(group("billing", 5),)), 2: state(2, groups=(group("billing", 9, node=2),))}
 
-    assert committed_by(Looks(looks, {}), (TOPIC, 0)) == ({}, ["two nodes say that they coordinate billing"])
+    assert committed_by(Looks(looks, {}), (TOPIC, 0), 50) == ({}, ["it is not sure which node coordinates billing"])

@@ -26,6 +26,7 @@ STALL = {
     "advice": "see whether node 3 runs",
 }
 AUDIT = {
+    "expected_by": "ledger",
     "expected": 5000,
     "found": 5000,
     "lost": 0,

@@ -14,7 +14,24 @@ def test_where_all_is_there_and_nothing_stalled_it_says_so() -> None:
     verdict = verdict_of(AUDIT, [], [], TOTALS)
 
     assert verdict.level == GOOD
-    assert verdict.headline == "All 5,000 records that were promised are there, and nothing stalled"
+    assert verdict.headline == "All 5,000 acknowledged records are there, and nothing stalled"
+
+
+@pytest.mark.parametrize(
+    ("expected_by", "what"),
+    [("log", "records of the log"), ("offsets", "expected offsets"), (None, "expected offsets")],
+)
+def test_without_a_ledger_nothing_is_called_acknowledged(expected_by: str | None, what: str) -> None:
+    """What producers were told is known from a ledger alone; an audit of an earlier version does not say."""
+    audit = {name: value for name, value in AUDIT.items() if name != "expected_by"}
+    audit |= {} if expected_by is None else {"expected_by": expected_by}
+    verdicts = [verdict_of(each, [], [], TOTALS) for each in (audit, {**audit, "found": 4988, "lost": 12})]
+
+    assert verdicts[0].headline == f"All 5,000 {what} are there, and nothing stalled"
+    for verdict in verdicts:
+        words = [each.words for each in verdict.said]
+        assert not any("acknowledged" in each for each in words)
+        assert "Audit: without a ledger it is not known what producers were told" in words
 
 
 def test_what_is_lost_comes_before_everything() -> None:
