@@ -70,7 +70,7 @@ class GroupsMachine:
     ) -> None:
         self.partition = partition
         self.config = config
-        self._config_of = config_of or (lambda group_id: config)  # with what is set for one group
+        self._config_of = config_of or (lambda group_id: self.config)  # with what is set for one group
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = Offsets()
         self.timers = Timers()
@@ -121,7 +121,9 @@ class GroupsMachine:
         before: list[Any] = []
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
-                return consumer_classic.decide(ticket, command, group, self.timers, self.config, now_ms, wall_ms)
+                return consumer_classic.decide(
+                    ticket, command, group, self.timers, self._config_of(group.group_id), now_ms, wall_ms
+                )
             if not isinstance(command, Join):
                 raise Refused(Code.UNKNOWN_MEMBER_ID)
             before = offset_desk.forget_group(group)
@@ -166,7 +168,7 @@ class GroupsMachine:
                     classic_members.expire(step, key)
             return step.decision()
         if isinstance(group, ConsumerGroup):
-            return consumer_beat.expire(group, keys, self.config, now_ms, wall_ms)
+            return consumer_beat.expire(group, keys, self._config_of(group.group_id), now_ms, wall_ms)
         return Decision([TimerCleared(key) for key in keys])
 
     def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision:
