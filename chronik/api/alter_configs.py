@@ -10,7 +10,7 @@ from typing import Any
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation, Outcome, ResourceType
@@ -21,7 +21,7 @@ REQUEST = AlterConfigsRequest
 RESPONSE = AlterConfigsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     changes = tuple(
         ConfigChange(
             resource.resource_type,
@@ -30,7 +30,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for resource in request.resources
     )
-    outcomes = await desk.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
+    outcomes = await context.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
     warn_of_settings_without_effect(changes, outcomes)
     return _response(request, outcomes)
 

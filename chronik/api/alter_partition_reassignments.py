@@ -15,7 +15,7 @@ from kio.schema.alter_partition_reassignments.v1.response import (
     ReassignableTopicResponse,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import Outcome
 from chronik.core.machines.metadata.controller_commands import AlterReassignments, Reassignment
@@ -24,14 +24,14 @@ REQUEST = AlterPartitionReassignmentsRequest
 RESPONSE = AlterPartitionReassignmentsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     wanted = tuple(
         Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics
         for one in topic.partitions
     )
     command = AlterReassignments(wanted, may_change_factor=request.allow_replication_factor_change)
-    return _response(request, Outcome(), await desk.metadata.ask_here(command))
+    return _response(request, Outcome(), await context.metadata.ask_here(command))
 
 
 def _response(request: Any, whole: Outcome, outcomes: tuple[Outcome, ...]) -> Any:

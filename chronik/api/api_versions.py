@@ -15,7 +15,7 @@ from typing import Any
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.wire.versions import APIS, EVERY_API, NODE_SOFTWARE
 from chronik.wire.versions import ApiVersion as Spoken
@@ -26,7 +26,7 @@ RESPONSE = ApiVersionsResponse
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if caller.version >= 3:
         for name in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(name):

@@ -18,7 +18,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 )
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import duration, milliseconds
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import ConsumerBeatSeen
@@ -51,12 +51,14 @@ class TopicShapes(Mapping[str, TopicShape]):
         return len(self._topics)
 
 
-async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: Desk) -> ConsumerGroupHeartbeatResponse:
+async def handle(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_REQUEST, "GroupId can't be empty.")
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and caller.version < CLIENT_MAKES_ID_FROM:
-        member_id = base64.urlsafe_b64encode(desk.chance.uuid()).decode().rstrip("=")
+        member_id = base64.urlsafe_b64encode(context.chance.uuid()).decode().rstrip("=")
     names = request.subscribed_topic_names
     command = ConsumerBeat(
         group_id=request.group_id,
@@ -71,9 +73,9 @@ async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: D
         owned=_owned(request),
         client_id=caller.client_id,
         client_host=f"/{caller.client_host}",
-        topics=TopicShapes(desk.metadata.image),
+        topics=TopicShapes(context.metadata.image),
     )
-    seen: ConsumerBeatSeen = await desk.groups.ask(request.group_id, command)
+    seen: ConsumerBeatSeen = await context.groups.ask(request.group_id, command)
     return ConsumerGroupHeartbeatResponse(
         throttle_time=datetime.timedelta(0),
         error_code=Code.NONE,

@@ -8,7 +8,7 @@ from typing import Any
 from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreatePartitions, MorePartitions, Outcome
 
@@ -16,9 +16,9 @@ REQUEST = CreatePartitionsRequest
 RESPONSE = CreatePartitionsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     wanted = tuple(MorePartitions(topic.name, topic.count, _by_hand(topic)) for topic in request.topics)
-    outcomes = await desk.metadata.ask(CreatePartitions(wanted, request.validate_only))
+    outcomes = await context.metadata.ask(CreatePartitions(wanted, request.validate_only))
     return _response(request, outcomes)
 
 

@@ -13,7 +13,7 @@ from kio.schema.create_topics.v7.request import CreateTopicsRequest
 from kio.schema.create_topics.v7.response import CreatableTopicConfigs, CreatableTopicResult, CreateTopicsResponse
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.describe import describe_topic
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
@@ -29,14 +29,14 @@ REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if _is_internal(request):
-        own = CreateInternalTopic(request.topics[0].name, desk.chance.uuid())
-        return _response((_result(await desk.metadata.ask_here(own), desk),))
+        own = CreateInternalTopic(request.topics[0].name, context.chance.uuid())
+        return _response((_result(await context.metadata.ask_here(own), context),))
     wanted = tuple(
         NewTopic(
             name=topic.name,
-            topic_id=desk.chance.uuid(),
+            topic_id=context.chance.uuid(),
             partition_count=topic.num_partitions,
             replication_factor=topic.replication_factor,
             assignments=tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
@@ -44,8 +44,8 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for topic in request.topics
     )
-    created = await desk.metadata.ask_here(CreateTopics(wanted, request.validate_only))
-    return _response(tuple(_result(one, desk) for one in created))
+    created = await context.metadata.ask_here(CreateTopics(wanted, request.validate_only))
+    return _response(tuple(_result(one, context) for one in created))
 
 
 def _is_internal(request: Any) -> bool:
@@ -57,10 +57,10 @@ def _is_internal(request: Any) -> bool:
     return topic.name in (OFFSETS_TOPIC, TRACE_TOPIC) and is_left_to_us and not topic.assignments and not topic.configs
 
 
-def _result(created: CreatedTopic, desk: Desk) -> Any:
+def _result(created: CreatedTopic, context: RequestContext) -> Any:
     if created.outcome.code is not Code.NONE:
         return _refused(created.name, created.outcome.code, created.outcome.message)
-    shown = describe_topic(desk.metadata.image.node_config, dict(created.overrides))
+    shown = describe_topic(context.metadata.image.node_config, dict(created.overrides))
     return CreatableTopicResult(
         name=created.name,
         topic_id=topic_ids.to_wire(created.topic_id),

@@ -13,7 +13,7 @@ from typing import Any
 from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTopicsResponse
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.wire.unions.delete_topics import Request
@@ -22,12 +22,12 @@ REQUEST = Request
 RESPONSE = DeleteTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    if not desk.metadata.image.node_config.delete_topic_enable:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    if not context.metadata.image.node_config.delete_topic_enable:
         raise Refused(Code.TOPIC_DELETION_DISABLED if caller.version >= 3 else Code.INVALID_REQUEST)
     by_name = tuple(TopicToDelete(name=name) for name in request.topic_names)
     by_either = tuple(TopicToDelete(topic.name, topic_ids.from_wire(topic.topic_id)) for topic in request.topics)
-    deleted = await desk.metadata.ask(DeleteTopics(by_name + by_either))
+    deleted = await context.metadata.ask(DeleteTopics(by_name + by_either))
     return _response(
         tuple(
             _result(

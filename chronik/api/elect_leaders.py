@@ -13,7 +13,7 @@ from typing import Any
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import Outcome
 from chronik.core.machines.metadata.controller_commands import ElectedLeader, ElectLeaders
@@ -24,11 +24,11 @@ RESPONSE = ElectLeadersResponse
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise Refused(Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     partitions = None if request.topic_partitions is None else tuple(_asked_for(request))
-    elected = await desk.metadata.ask_here(ElectLeaders(partitions, request.election_type == UNCLEAN))
+    elected = await context.metadata.ask_here(ElectLeaders(partitions, request.election_type == UNCLEAN))
     return _response(Code.NONE, elected)
 
 

@@ -12,7 +12,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 )
 
 from chronik.api.alter_configs import warn_of_settings_without_effect
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, Outcome
 
@@ -20,7 +20,7 @@ REQUEST = IncrementalAlterConfigsRequest
 RESPONSE = IncrementalAlterConfigsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     changes = tuple(
         ConfigChange(
             resource.resource_type,
@@ -29,7 +29,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for resource in request.resources
     )
-    outcomes = await desk.metadata.ask(AlterConfigs(changes, validate_only=request.validate_only))
+    outcomes = await context.metadata.ask(AlterConfigs(changes, validate_only=request.validate_only))
     warn_of_settings_without_effect(changes, outcomes)
     return _response(request, outcomes)
 

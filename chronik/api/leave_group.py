@@ -10,7 +10,7 @@ import datetime
 
 from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import Leave, Leaver
 from chronik.wire.unions.leave_group import Member, Request
@@ -21,13 +21,13 @@ RESPONSE = LeaveGroupResponse
 MANY_MEMBERS_FROM = 3
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> LeaveGroupResponse:
+async def handle(request: Request, caller: Caller, context: RequestContext) -> LeaveGroupResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_GROUP_ID)
     members = request.members if caller.version >= MANY_MEMBERS_FROM else (Member(member_id=request.member_id),)
     leavers = tuple(Leaver(member.member_id, member.group_instance_id) for member in members)
     try:
-        codes = (await desk.groups.ask(request.group_id, Leave(request.group_id, leavers))).codes
+        codes = (await context.groups.ask(request.group_id, Leave(request.group_id, leavers))).codes
     except Refused as refused:
         # No such group: as far as its members are concerned, there are no such members.
         if refused.code is not Code.UNKNOWN_MEMBER_ID:

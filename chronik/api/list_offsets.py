@@ -27,7 +27,7 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.records.steps import Unfinished, begin
@@ -65,8 +65,8 @@ class Found(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    asked = _Asked(request, caller, desk)
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    asked = _Asked(request, caller, context)
     wanted = [(topic.name, part) for topic in request.topics for part in topic.partitions]
     if any(_is_sought(part.timestamp) for _, part in wanted):
         return _wait_for_all(asked, wanted)
@@ -92,10 +92,10 @@ def _is_sought(timestamp: int) -> bool:
 class _Asked:
     """A request and where it is answered."""
 
-    def __init__(self, request: Any, caller: Caller, desk: Desk) -> None:
+    def __init__(self, request: Any, caller: Caller, context: RequestContext) -> None:
         self._request = request
         self._caller = caller
-        self._desk = desk
+        self._context = context
         self._is_consumer = request.replica_id == CONSUMER
         self._times_named = Counter((t.name, part.partition_index) for t in request.topics for part in t.partitions)
 
@@ -121,7 +121,7 @@ class _Asked:
             raise Refused(Code.INVALID_REQUEST)
         if wanted.timestamp < 0 and version < FIRST_VERSION.get(wanted.timestamp, version + 1):
             raise Refused(Code.UNSUPPORTED_VERSION)
-        replica = self._desk.replicas.leader(topic, wanted.partition_index)
+        replica = self._context.replicas.leader(topic, wanted.partition_index)
         replica.check_epoch(wanted.current_leader_epoch)
         return replica
 
@@ -150,11 +150,11 @@ class _Asked:
         try:
             begun = begin(log.offset_of_max_timestamp(bound) if is_newest else log.offset_for_time(timestamp, bound))
             if isinstance(begun, Unfinished):
-                stamped = await self._desk.replicas.long_work.wait_for_rest(begun)
+                stamped = await self._context.replicas.long_work.wait_for_rest(begun)
             else:
                 stamped = begun.value
         except (Corrupt, OSError) as problem:
-            raise Refused(self._desk.replicas.read_failed(replica, problem)) from problem
+            raise Refused(self._context.replicas.read_failed(replica, problem)) from problem
         if stamped is None:
             self._check_watermark(replica)  # there may be one between here and where it had come
             return Found()
@@ -173,7 +173,7 @@ class _Asked:
         code, caller = refused.code, self._caller
         if code is Code.OFFSET_NOT_AVAILABLE and caller.version < OFFSET_NOT_AVAILABLE_FROM:
             code = Code.LEADER_NOT_AVAILABLE
-        trace_refusal(self._desk, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
+        trace_refusal(self._context, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
 
     def response(self, answers: list[Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import milliseconds
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code
@@ -29,10 +29,10 @@ EPOCHS_FROM = 9
 TOPIC_IDS_FROM = 10
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+async def handle(request: Request, caller: Caller, context: RequestContext) -> Response:
     by_id = caller.version >= TOPIC_IDS_FROM
     # Looked up once: while the coordinator is asked, topics come, go and grow.
-    found = [_find(topic, by_id, desk.metadata.image) for topic in request.topics]
+    found = [_find(topic, by_id, context.metadata.image) for topic in request.topics]
     offsets = tuple(
         OffsetToCommit(
             known.name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata, known.id
@@ -52,9 +52,9 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
             retention_ms=milliseconds(request.retention_time),
             knows_epochs=caller.version >= EPOCHS_FROM,
         )
-        codes = list((await desk.groups.ask(request.group_id, command)).codes)
-        if desk.trace is not None and desk.trace.steps is not None:
-            _trace(desk.trace.steps, command, codes, caller, desk)
+        codes = list((await context.groups.ask(request.group_id, command)).codes)
+        if context.trace is not None and context.trace.steps is not None:
+            _trace(context.trace.steps, command, codes, caller, context)
     given = iter(codes)
     topics = [
         _topic(topic, [problem or next(given) for problem in problems])
@@ -63,13 +63,13 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
     return Response(topics=tuple(topics))
 
 
-def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, desk: Desk) -> None:
+def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, context: RequestContext) -> None:
     """Tell the trace what was committed, and by whom: the same client's fetches are this group's."""
     group = command.group_id
     steps.readers.heard(group, caller.client_id, caller.client_host, steps.now_us())
     for (topic, partition, offset, *_), code in zip(command.offsets, codes, strict=True):
         if code:
-            trace_refusal(desk, "offset_commit", caller, code, f"group {group}", topic, partition)
+            trace_refusal(context, "offset_commit", caller, code, f"group {group}", topic, partition)
         else:
             steps.committed(topic, partition, group, caller, offset)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
 from chronik.core.machines.groups.commands import FetchOffsets
@@ -34,26 +34,26 @@ MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+async def handle(request: Request, caller: Caller, context: RequestContext) -> Response:
     if caller.version < MANY_GROUPS_FROM:
-        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, desk),))
-    return _response(tuple([await _group(group, caller, desk) for group in request.groups]))
+        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, context),))
+    return _response(tuple([await _group(group, caller, context) for group in request.groups]))
 
 
-async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
+async def _group(group: Group, caller: Caller, context: RequestContext) -> GroupResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
     try:
         if group.topics is None:
-            fetched = await _ask(group, None, desk)
-            return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, desk)))
-        names = [_name(topic, by_id, desk.metadata.image) for topic in group.topics]
+            fetched = await _ask(group, None, context)
+            return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, context)))
+        names = [_name(topic, by_id, context.metadata.image) for topic in group.topics]
         wanted = tuple(
             (name, number)
             for name, topic in zip(names, group.topics, strict=True)
             if name is not None
             for number in topic.partition_indexes
         )
-        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, desk)}
+        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, context)}
         topics = tuple(
             _errors(topic, Code.UNKNOWN_TOPIC_ID)
             if name is None
@@ -65,15 +65,17 @@ async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
         return _refused(group, refused.code, caller.version < GROUP_ERRORS_FROM)
 
 
-async def _ask(group: Group, partitions: tuple[tuple[str, int], ...] | None, desk: Desk) -> tuple[FetchedOffset, ...]:
+async def _ask(
+    group: Group, partitions: tuple[tuple[str, int], ...] | None, context: RequestContext
+) -> tuple[FetchedOffset, ...]:
     command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch)
     try:
-        offsets: tuple[FetchedOffset, ...] = (await desk.groups.ask(group.group_id, command)).offsets
+        offsets: tuple[FetchedOffset, ...] = (await context.groups.ask(group.group_id, command)).offsets
     except Refused as refused:
         if refused.code == Code.COORDINATOR_NOT_AVAILABLE:  # which Java's consumers before 3.9 take for final here
             raise Refused(Code.NOT_COORDINATOR, refused.message) from refused
         raise
-    image = desk.metadata.image
+    image = context.metadata.image
     if partitions is None:
         return tuple(one for one in offsets if not _is_of_another(one, image))
     return tuple(FetchedOffset(one.topic, one.partition) if _is_of_another(one, image) else one for one in offsets)
@@ -92,12 +94,12 @@ def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:
     return None if known is None else known.name
 
 
-def _all_topics(fetched: Iterable[FetchedOffset], by_id: bool, desk: Desk) -> Iterable[TopicResponse]:
+def _all_topics(fetched: Iterable[FetchedOffset], by_id: bool, context: RequestContext) -> Iterable[TopicResponse]:
     by_name: dict[str, list[FetchedOffset]] = {}
     for one in fetched:
         by_name.setdefault(one.topic, []).append(one)
     for name, offsets in by_name.items():
-        known = desk.metadata.image.topic(name)
+        known = context.metadata.image.topic(name)
         if by_id and known is None:
             continue  # a topic that is gone has no id to name it by
         topic_id = None if known is None else topic_ids.to_wire(known.id)

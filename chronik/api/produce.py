@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api.desk import Caller, Desk, Elsewhere, HeldUp
+from chronik.api.context import Caller, HeldUp, RemotePartition, RequestContext
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Refused
 from chronik.core.log.admission import check_keys
@@ -55,23 +55,23 @@ _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 
 
 def start(
-    frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | HeldUp | None:
     """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up. Returns
     whom to call if nobody waits for that any more."""
     if header.version < wire.SUPPORTED_FROM:
-        desk.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
+        context.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
         refusal = wire.refuse_old(frame, header.body, header.version, header.correlation_id)
         answer(None if refusal is None else (refusal,))
         return None
     request = wire.parse(frame, header.body, header.version)
-    pending = _Pending(header, caller, request, desk, answer)
+    pending = _Pending(header, caller, request, context, answer)
     for topic, partitions in request.topics:
         answers = [_UNANSWERED] * len(partitions)
         pending.topics.append((topic, answers))
         for index, (partition, records) in enumerate(partitions):
             pending.outstanding += 1
-            _append(request, topic, partition, records, answers, index, pending, desk)
+            _append(request, topic, partition, records, answers, index, pending, context)
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
@@ -87,31 +87,31 @@ def _append(
     answers: list[PartitionAnswer],
     index: int,
     pending: _Pending,
-    desk: Desk,
+    context: RequestContext,
     is_looked_through: bool = False,
 ) -> None:
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
     try:
-        replica = _replica(request, topic, partition, desk)
+        replica = _replica(request, topic, partition, context)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
-        if read_producer_id(records) >= desk.metadata.image.next_producer_id:
-            _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
+        if read_producer_id(records) >= context.metadata.image.next_producer_id:
+            _put_off_unknown(replica, records, context.metadata.image.next_producer_id)
         if replica.log.config.is_compacted and not is_looked_through:
             looking = begin(check_keys(records, accept(records)))
             if isinstance(looking, Unfinished):
-                pending.look_through(looking, Elsewhere(topic, partition, records, answers, index))
+                pending.look_through(looking, RemotePartition(topic, partition, records, answers, index))
                 return
         steps, batches = pending.steps, None
         began_ns = watermark_before = 0
         if steps is not None and steps.wanted[replica.topic]:
             batches = steps.batches
             began_ns, watermark_before = batches.now_ns(), replica.high_watermark
-        appended = desk.replicas.append(replica, records, request.acks)
+        appended = context.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
-        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, desk):
-            pending.elsewhere.append(Elsewhere(topic, partition, records, answers, index))
+        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, context):
+            pending.elsewhere.append(RemotePartition(topic, partition, records, answers, index))
             return
         pending.refused(answers, index, PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message))
         return
@@ -125,33 +125,35 @@ def _append(
         pending.one_done()
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
-    desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+    context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 
-def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> Replica:
+def _replica(request: ProduceRequest, topic: str | bytes, partition: int, context: RequestContext) -> Replica:
     if request.acks not in _ACKS:
         raise Refused(Code.INVALID_REQUIRED_ACKS)
     if isinstance(topic, bytes):
-        known = desk.metadata.image.topic_by_id(topic)
+        known = context.metadata.image.topic_by_id(topic)
         if known is None:
             raise Refused(Code.UNKNOWN_TOPIC_ID)
         topic = known.name
     if is_internal(topic):  # a client that wrote there could make groups of its own invention
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
-    replica = desk.replicas.leader(topic, partition)
+    replica = context.replicas.leader(topic, partition)
     if request.transactional_id is not None:
         raise Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
     return replica
 
 
-def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, desk: Desk) -> bool:
+def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, context: RequestContext) -> bool:
     """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
     would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
-    known = desk.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else desk.metadata.image.topic(topic)
+    known = (
+        context.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else context.metadata.image.topic(topic)
+    )
     if known is None or read_producer_id(records) < 0:
         return False
     try:
-        producers = desk.replicas.readable(known.name, partition).log.producers
+        producers = context.replicas.readable(known.name, partition).log.producers
         producers.check_not_overtaking(accept(records))
     except Refused as refusal:
         return refusal.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -177,7 +179,7 @@ class _Pending:
     __slots__ = (
         "answer",
         "caller",
-        "desk",
+        "context",
         "elsewhere",
         "failed",
         "header",
@@ -189,31 +191,31 @@ class _Pending:
     )
 
     def __init__(
-        self, header: RequestHeader, caller: Caller, request: ProduceRequest, desk: Desk, answer: Answer
+        self, header: RequestHeader, caller: Caller, request: ProduceRequest, context: RequestContext, answer: Answer
     ) -> None:
         self.header = header
         self.caller = caller
         self.request = request
-        self.desk = desk
+        self.context = context
         self.answer = answer
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
         self.is_held_up = False  # by a batch that takes long to look through
-        self.elsewhere: list[Elsewhere] = []
-        self.steps = None if desk.trace is None else desk.trace.steps
+        self.elsewhere: list[RemotePartition] = []
+        self.steps = None if context.trace is None else context.trace.steps
 
     @property
     def may_go_on(self) -> bool:
         """What a node has sent on is not sent on again: it might go round in circles."""
-        return self.desk.forwarding is not None and not self.caller.is_node
+        return self.context.forwarding is not None and not self.caller.is_node
 
     def send_on(self) -> None:
         parts, self.elsewhere = self.elsewhere, []
-        assert self.desk.forwarding is not None  # or nothing would be meant for elsewhere
-        self.desk.forwarding.produce(self, parts)
+        assert self.context.forwarding is not None  # or nothing would be meant for elsewhere
+        self.context.forwarding.produce(self, parts)
 
-    def settle(self, part: Elsewhere, told: PartitionAnswer) -> None:
+    def settle(self, part: RemotePartition, told: PartitionAnswer) -> None:
         """What another node made of it."""
         if told.error_code:
             self.refused(part.answers, part.index, told)
@@ -221,13 +223,13 @@ class _Pending:
             part.answers[part.index] = told
             self.one_done()
 
-    def again(self, part: Elsewhere, *, is_looked_through: bool = False) -> None:
+    def again(self, part: RemotePartition, *, is_looked_through: bool = False) -> None:
         """It has another leader, perhaps this node."""
-        request, desk = self.request, self.desk
+        request, context = self.request, self.context
         try:
             _append(
                 *(request, part.topic, part.partition, part.records, part.answers, part.index),
-                *(self, desk, is_looked_through),
+                *(self, context, is_looked_through),
             )
         except Exception:
             self.abandoned()
@@ -237,14 +239,14 @@ class _Pending:
             self.elsewhere[-1].until = part.until
             self.send_on()
 
-    def look_through(self, looking: Unfinished[None], part: Elsewhere) -> None:
+    def look_through(self, looking: Unfinished[None], part: RemotePartition) -> None:
         """Append the batch when it has been looked through."""
         self.is_held_up = True
-        self.desk.start(self._wait_for_look(looking, part))
+        self.context.start(self._wait_for_look(looking, part))
 
-    async def _wait_for_look(self, looking: Unfinished[None], part: Elsewhere) -> None:
+    async def _wait_for_look(self, looking: Unfinished[None], part: RemotePartition) -> None:
         try:
-            await self.desk.replicas.long_work.wait_for_rest(looking)
+            await self.context.replicas.long_work.wait_for_rest(looking)
         except Refused as refusal:
             told = PartitionAnswer(part.partition, refusal.code, -1, -1, -1, refusal.message)
             self.refused(part.answers, part.index, told)
@@ -255,10 +257,10 @@ class _Pending:
             self.again(part, is_looked_through=True)
 
     def refused(self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer) -> None:
-        self.desk.metrics.refused(PRODUCE, Code(told.error_code))
+        self.context.metrics.refused(PRODUCE, Code(told.error_code))
         if self.steps is not None:
             topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
-            trace_refusal(self.desk, "produce", self.caller, told.error_code, told.message, topic, told.partition)
+            trace_refusal(self.context, "produce", self.caller, told.error_code, told.message, topic, told.partition)
         answers[index] = told
         self.failed = True
         self.one_done()
@@ -291,7 +293,7 @@ class _Pending:
 
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""
-        image = self.desk.metadata.image
+        image = self.context.metadata.image
         endpoints: dict[int, NodeEndpoint] = {}
         for topic, answers in self.topics:
             known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)

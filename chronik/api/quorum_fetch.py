@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from chronik.api.desk import Caller, Desk, QuorumDesk
+from chronik.api.context import Caller, QuorumDesk, RequestContext
 from chronik.api.quorum_topic import (
     METADATA_TOPIC_ID,
     PARTITION,
@@ -37,15 +37,15 @@ NO_SESSION, NO_SESSION_EPOCH = 0, -1
 
 
 def begin(
-    request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    request: FetchRequest, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | None:
     """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""
     try:
-        check_sender(request.cluster_id, request.replica_id, caller, desk)
-        fetch = _QuorumFetch(request, header, desk, quorum_of(desk), answer)
+        check_sender(request.cluster_id, request.replica_id, caller, context)
+        fetch = _QuorumFetch(request, header, context, quorum_of(context), answer)
         return fetch.begin()
     except Refused as refused:
-        desk.metrics.refused(FETCH, refused.code)
+        context.metrics.refused(FETCH, refused.code)
         answer(wire.encode(header.version, header.correlation_id, refused.code, NO_SESSION, []))
         return None
 
@@ -54,14 +54,14 @@ class _QuorumFetch:
     """One fetch, from its first step to its answer."""
 
     def __init__(
-        self, request: FetchRequest, header: RequestHeader, desk: Desk, quorum: QuorumDesk, answer: Answer
+        self, request: FetchRequest, header: RequestHeader, context: RequestContext, quorum: QuorumDesk, answer: Answer
     ) -> None:
         if len(request.partitions) != 1 or request.partitions[0].partition != PARTITION:
             raise Refused(Code.INVALID_REQUEST, "a fetch of the metadata log is of its one partition and nothing else")
         self._request = request
         self._asked = request.partitions[0]
         self._header = header
-        self._desk = desk
+        self._context = context
         self._quorum = quorum
         self._answer = answer
         self._deadline: object | None = None
@@ -77,7 +77,7 @@ class _QuorumFetch:
         self._step(is_late=self._request.max_wait_ms <= 0)
         if not self._is_done:
             self._quorum.when_news(self._wake)
-            self._deadline = self._desk.waiting.after_ms(self._request.max_wait_ms, self._time_is_up)
+            self._deadline = self._context.waiting.after_ms(self._request.max_wait_ms, self._time_is_up)
         return self.leave
 
     def leave(self) -> None:
@@ -85,7 +85,7 @@ class _QuorumFetch:
         self._is_done = True
         self._quorum.stop_reading(self._wake)
         if self._deadline is not None:
-            self._desk.waiting.cancel(self._deadline)
+            self._context.waiting.cancel(self._deadline)
             self._deadline = None
 
     def _wake(self, *, is_late: bool = False) -> None:
@@ -123,7 +123,7 @@ class _QuorumFetch:
             content = plan.file.read(plan.position, plan.length)
             log.check_slice(plan, content)
         except (Corrupt, OSError) as problem:
-            self._desk.replicas.read_failed(self._quorum.replica, problem)
+            self._context.replicas.read_failed(self._quorum.replica, problem)
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         return content
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from chronik.cli.connect import client_settings, plain_errors, reason
 from chronik.cli.delivery import Tally
-from chronik.cli.errors import CliError
-from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
-from chronik.cli.questions import Cluster
 from chronik.cli.values import parse_pairs
+from chronik.client.admin import Cluster
+from chronik.client.connecting import client_settings, plain_errors, reason
+from chronik.client.errors import ChronikError
+from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -72,7 +72,7 @@ def produce(
 ) -> None:
     """Produce each line as a message. Reports the offsets, and what was not acknowledged and why (then exit code 1)."""
     if count is not None and (file is not None or key_separator is not None):
-        raise CliError("--count generates messages and reads no lines", "leave out --file and --key-separator")
+        raise ChronikError("--count generates messages and reads no lines", "leave out --file and --key-separator")
     headers = [(key, value.encode()) for key, value in parse_pairs("--header", header or []).items()]
     lines = None if count is not None else _open_lines(file)
     _check_topic(bootstrap, topic, partition)
@@ -100,13 +100,13 @@ def _open_lines(file: Path | None) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
-        raise CliError(f"cannot read {file}: {error.strerror}", "check --file") from None
+        raise ChronikError(f"cannot read {file}: {error.strerror}", "check --file") from None
 
 
 def _check_topic(bootstrap: str, topic: str, partition: int | None) -> None:
     partitions = len(Cluster(bootstrap).topic(topic).partitions)
     if partition is not None and partition >= partitions:
-        raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
+        raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
 
 
 class _Sender:

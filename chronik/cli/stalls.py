@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chronik.cli.connect import complete_topic, parse_addresses
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, counted, print_json, print_line, print_note, progress
+from chronik.client.connecting import complete_topic, parse_addresses
 
 if TYPE_CHECKING:
+    from chronik.inspect.trace_history import Gathering
     from chronik.trace.verdicts import Verdict
-    from chronik.verify.gathering import Gathering
 
 EXAMPLE = example("chronik stalls", "chronik stalls --topic orders --seconds 20", "chronik stalls --json")
 EXIT_STALLS = 1
@@ -43,10 +43,10 @@ def stalls(
 
     Ends with 0 when nothing stalls, with 1 when something does. It knows most where tracing is on (chronik trace on).
     """
-    from chronik.cli.trace_switch import plain_looks
-    from chronik.shell.looking import cluster
+    from chronik.cli.trace.switch import plain_looks
+    from chronik.client.inspect_request import cluster
+    from chronik.inspect.trace_history import Gathering
     from chronik.trace.stalls import find
-    from chronik.verify.gathering import Gathering
 
     addresses = parse_addresses(bootstrap)
     with plain_looks(bootstrap):

@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from chronik.cli import suggest
-from chronik.cli.connect import parse_addresses
-from chronik.cli.errors import CliError, RefusedByNode
-from chronik.cli.monitor import Monitor, monitor, offsets_row
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
-from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, Partition, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
+from chronik.client import suggest
+from chronik.client.admin import REQUEST_TIMEOUT_S, Cluster, Partition, PartitionState, TopicState
+from chronik.client.connecting import parse_addresses
+from chronik.client.errors import ChronikError, RefusedByNode
+from chronik.inspect.watermarks import Monitor, monitor, offsets_row
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -60,7 +60,7 @@ def create(
     except RefusedByNode as refused:
         if refused.code == KafkaError.TOPIC_ALREADY_EXISTS:
             if not if_not_exists:
-                raise CliError(f"topic {name} already exists", "see it with `chronik topic describe`") from None
+                raise ChronikError(f"topic {name} already exists", "see it with `chronik topic describe`") from None
             is_new = False
         else:
             raise _better(refused, dict(settings)) from None
@@ -176,11 +176,11 @@ def alter(
     """Change a topic's settings, or give it more partitions."""
     settings: dict[str, str | None] = {**parse_pairs("--config", config or []), **dict.fromkeys(delete_config or [])}
     if not settings and partitions is None:
-        raise CliError("nothing to alter", "give --config, --delete-config or --partitions")
+        raise ChronikError("nothing to alter", "give --config, --delete-config or --partitions")
     cluster = Cluster(bootstrap)
     before = len(cluster.topic(name).partitions)
     if partitions is not None and partitions <= before:
-        raise CliError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
+        raise ChronikError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
     if delete_config:
         _refuse_unknown(cluster, name, delete_config)
     if settings:
@@ -218,7 +218,7 @@ def delete(
 
 def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
     if not sys.stdin.isatty():
-        raise CliError("nothing deleted: there is no terminal to ask", "say --yes")
+        raise ChronikError("nothing deleted: there is no terminal to ask", "say --yes")
     for topic in topics:
         keys = [(topic.name, partition.partition) for partition in topic.partitions]
         starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
@@ -269,7 +269,7 @@ def _add_partitions(cluster: Cluster, name: str, partitions: int) -> None:
     cluster.answer(lambda: cluster.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
 
 
-def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> CliError:
+def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikError:
     """A refusal over settings becomes the name of the wrong one and its nearest right name, where that is the cause."""
     from confluent_kafka import KafkaError
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from chronik.cli import where_finding
-from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
-from chronik.cli.output import byte_size, console, count, counted, print_json, print_line, print_table
-from chronik.cli.questions import Cluster
-from chronik.cli.record_format import Record, as_json_line, shown
-from chronik.cli.where_finding import At, Found
-from chronik.cli.where_known import Gatherer, refuse_unknown
+from chronik.cli.output import TerminalReporter, byte_size, console, count, counted, print_json, print_line, print_table
+from chronik.client.admin import Cluster
+from chronik.client.errors import ChronikError
+from chronik.inspect import find_record
+from chronik.inspect.find_record import At, Found
+from chronik.inspect.gather_record import Gatherer, refuse_unknown
+from chronik.inspect.record_format import Record, as_json_line, shown
 from chronik.trace.looks import BatchSeen, Place
 from chronik.trace.story import Story, tell
 
@@ -48,7 +48,7 @@ def where(
 ) -> None:
     """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
-    gatherer = Gatherer(Cluster(bootstrap), topic, is_quiet=as_json)
+    gatherer = Gatherer(Cluster(bootstrap), topic, TerminalReporter(has_bars=not as_json))
     found = _find(gatherer, partition, offset, key, newest, producer_id, sequence)
     told = [_told(gatherer, place) for place in found.places]
     unread = f"whether there are others: {found.unread_words}" if found.unread else None
@@ -75,11 +75,11 @@ def _refuse_contradictions(
     partition: int | None, offset: int | None, key: str | None, producer_id: int | None, sequence: int | None
 ) -> None:
     if (producer_id is None) != (sequence is None):
-        raise CliError("--producer-id and --sequence go together", "give both")
+        raise ChronikError("--producer-id and --sequence go together", "give both")
     ways = [offset is not None, key is not None, producer_id is not None]
     if sum(ways) != 1:
         hint = "give PARTITION and OFFSET, or --key, or --producer-id with --sequence"
-        raise CliError("it must be said which record, in one way", hint)
+        raise ChronikError("it must be said which record, in one way", hint)
 
 
 def _find(
@@ -98,12 +98,12 @@ def _find(
         refuse_unknown(state, partition)
     partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
     if key is not None:
-        found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, gatherer.is_quiet)
+        found = find_record.by_key(cluster, state, partitions, key.encode(), newest, gatherer.reporter)
         what = f"the key {key}"
     else:
         assert producer_id is not None  # or there would be no way given
         assert sequence is not None
-        found = where_finding.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
+        found = find_record.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
         what = f"sequence number {sequence} of producer {producer_id}"
     found.refuse_nothing(state.name, what)
     return found

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from chronik.client.request import NoAnswer, ask
 from chronik.lab.bystanders import Bystanders
 from chronik.lab.clients import CLIENT_END_S, PARTITIONS, close, create_topic, settings_of
-from chronik.shell.asking import NoAnswer, ask
 
 TOPIC = "lab"
 GROUP = "lab-readers"

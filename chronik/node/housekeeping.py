@@ -13,7 +13,7 @@ from chronik.core.errors import Corrupt, Interrupted, Refused
 from chronik.core.ports import Clock
 from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
-from chronik.node.checkpoints import Checkpoints
+from chronik.node.replication.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from chronik.node.node import Node

@@ -15,10 +15,10 @@ from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
 from chronik.core.records.batch import read_size
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.replica.replica import ACKS_ALL, Replica
-from chronik.node.deadlines import Deadline
-from chronik.node.replicas import Replicas
-from chronik.node.steady_time import SteadyTime
-from chronik.node.waiting import Waiting
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.deadlines import Deadline
+from chronik.node.runtime.steady_time import SteadyTime
 
 READ_BYTES = 1024 * 1024
 RETRY_MS = 1000
@@ -34,7 +34,7 @@ class MachineHost:
         machine: Machine,
         replica: Replica,
         replicas: Replicas,
-        waiting: Waiting,
+        waiting: Purgatory,
         time: SteadyTime,
         applied: Callable[[list[Any]], None] | None = None,
         codes: Mapping[Code, Code] | None = None,

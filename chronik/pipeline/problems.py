@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from chronik.client.connection import Unreachable
 from chronik.core.errors import Corrupt
 from chronik.pipeline.topics.client import Failed
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import BadOption
 
 # `chronik.pipeline.topics.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.

@@ -11,8 +11,8 @@ from __future__ import annotations
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Files
 from chronik.core.raft import state_file
-from chronik.node.identity import META, is_known_to_a_cluster
-from chronik.shell.company import FOUND_VOTERS
+from chronik.node.cluster.identity import META, is_known_to_a_cluster
+from chronik.shell.join_checks import FOUND_VOTERS
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 VOTE = f"{METADATA_DIRECTORY}/{state_file.FILE_NAME}"

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Corrupt, Refused
-from chronik.node.identity import settle
+from chronik.node.cluster.identity import settle
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge

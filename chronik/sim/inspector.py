@@ -12,7 +12,7 @@ from chronik.core.machines.metadata.image import MetadataImage, Partition
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
 from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
-from chronik.node.coordinators import partition_of
+from chronik.node.coordinators.group_coordinators import partition_of
 from chronik.node.node import Node
 from chronik.sim.checkers import Coordinator, Judge
 from chronik.sim.copies import Copies, Key, Sight

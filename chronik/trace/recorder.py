@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
     lines: bytes
 
 
-class Wanted(dict[str, bool]):
+class TracedTopics(dict[str, bool]):
     """Whether a topic is traced, looked up once each."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -79,7 +79,7 @@ class Recorder:
         self._oldest = 0  # of those, the first that is still there
         self.is_all = False
         self.exceptions: frozenset[str] = frozenset()
-        self.wanted = Wanted(self)
+        self.wanted = TracedTopics(self)
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
         self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms

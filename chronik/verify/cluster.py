@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import cluster as look_at_cluster
-from chronik.shell.looking import states as look_at_states
+from chronik.client.inspect_request import cluster as look_at_cluster
+from chronik.client.inspect_request import states as look_at_states
+from chronik.client.request import Address, NoAnswer
 from chronik.verify.errors import CannotRun
 from chronik.verify.settings import REPLICATION
 

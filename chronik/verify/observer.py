@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from chronik.shell.asking import NoAnswer
+from chronik.client.request import NoAnswer
+from chronik.inspect.trace_history import Gathering
 from chronik.trace.events import AnyEvent
 from chronik.trace.stalls import find
 from chronik.trace.verdicts import Verdict
-from chronik.verify.gathering import Gathering
 from chronik.verify.ledger import Seconds
 from chronik.verify.pulse import STALL_S, Pulse
 

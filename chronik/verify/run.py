@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from chronik import __version__
-from chronik.shell.asking import Address
+from chronik.client.request import Address
+from chronik.inspect.trace_history import Gathering
 from chronik.verify.books import Books
 from chronik.verify.clients.choice import another_than, open_client
 from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
@@ -18,7 +19,6 @@ from chronik.verify.cluster import TRACE, Cluster
 from chronik.verify.compare import Comparison, compare
 from chronik.verify.errors import CannotRun, Stopped
 from chronik.verify.fates import Fate, Found, fates
-from chronik.verify.gathering import Gathering
 from chronik.verify.history import History
 from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, missing
 from chronik.verify.messages import Messages

@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import look_everywhere_as, states
+from chronik.client.inspect_request import look_everywhere_as, states
+from chronik.client.request import Address, NoAnswer
 from chronik.trace.events import AnyEvent
 from chronik.trace.looks import RECORD, CopySeen, RecordLook
 from chronik.verify.clients.protocol import Client, ConsumerFailed, Receiving

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from chronik.cli.lab_run import LabRun
-from chronik.cli.trace_topic import stored_events
+from chronik.inspect.trace_topic import stored_events
 from chronik.lab.gallery import GALLERY, HEALTHY
+from chronik.lab.run import LabRun
 from chronik.pipeline.judging import EVERY_US, Stall, stalls_between
 from chronik.trace.events import AnyEvent
 from chronik.trace.lines import to_lines

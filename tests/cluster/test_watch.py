@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from chronik.cli.watch_eye import Away, Eye
-from chronik.cli.watch_model import View
-from chronik.cli.watch_source import Looker
+from chronik.inspect.live_model import View
+from chronik.inspect.live_source import Looker
+from chronik.inspect.poller import Away, Eye
 from chronik.testing import RunningCluster
 from tests.cluster.support import create_topic, wait_until, wait_until_in_sync
 

@@ -14,11 +14,11 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from chronik.cli.lab_run import LabRun
 from chronik.lab.clients import create_topic as create_lab_topic
 from chronik.lab.faults import AFTER_RECORDS
 from chronik.lab.gallery import GALLERY
 from chronik.lab.loads import TOPIC as LAB_TOPIC
+from chronik.lab.run import LabRun
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
 from tests.cluster.support import (
@@ -313,7 +313,7 @@ def has_come_to(bootstrap: str, partition: int, end_offset: int) -> bool:
 
 
 def lab_leader(lab: LabRun, partition: int) -> int:
-    from chronik.shell.looking import states
+    from chronik.client.inspect_request import states
 
     led: dict[int, int] = {}
 

@@ -22,7 +22,7 @@ from deltalake import write_deltalake
 from pyarrow import csv
 from pyspark.sql.types import StructType
 
-from chronik.cli.connect import parse_addresses
+from chronik.client.connecting import parse_addresses
 from chronik.pipeline import schemas
 from chronik.pipeline import sweep as s
 from chronik.pipeline.inputs import read_table

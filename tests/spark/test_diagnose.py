@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 
-from chronik.cli.lab_run import LabRun
+from chronik.lab.run import LabRun
 from chronik.pipeline.jobs import diagnose, raising
 from chronik.pipeline.jobs.diagnose import Outcome, Settings, run
 from chronik.pipeline.judging import Key

@@ -126,7 +126,7 @@ def test_a_module_of_declarations_needs_no_test_file() -> None:
 def test_a_request_handler_that_is_not_in_the_table_is_found() -> None:
     handler = Source("chronik/api/fetch.py", "async def handle(request, caller, desk): ...")
     direct = Source("chronik/api/fetch.py", "def start(frame): ...")
-    other = Source("chronik/api/desk.py", "class Desk: ...")
+    other = Source("chronik/api/context.py", "class Desk: ...")
 
     assert list(checks.unlisted_handler(handler, frozenset({"produce"})))
     assert list(checks.unlisted_handler(direct, frozenset({"produce"})))

@@ -17,12 +17,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from chronik.client.connection import Connection, Unreachable
+from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
-from chronik.pipeline.topics.connection import Connection, Unreachable
-from chronik.pipeline.topics.options import ClientOptions
 from chronik.wire.reader import default_of, shape_of
 
 FETCH, LIST_OFFSETS, METADATA, PRODUCE = 1, 2, 3, 0
+LARGE_BYTES = 1024 * 1024
 RETRY_PAUSE_S = 0.1
 FETCH_WAIT = datetime.timedelta(milliseconds=500)
 NO_OFFSET = -1
@@ -443,7 +444,7 @@ class Cluster:
     def _connected(self, address: tuple[str, int]) -> Connection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(address, self._options)
+            connection = self._connections[address] = Connection(address, self._options, _unfilled)
         return connection
 
     def _forget(self, node_id: int) -> None:
@@ -484,3 +485,13 @@ def _fields(kind: type) -> list[tuple[str, type | None, Any]]:
         (field.name, shape_of(hints[field.name])[2], default_of(field, hints[field.name]))
         for field in dataclasses.fields(kind)
     ]
+
+
+def _unfilled(count: int) -> memoryview:
+    """Room for the bytes of an answer. Megabytes are not set to zero first: they are written over at once."""
+    if count < LARGE_BYTES:
+        return memoryview(bytearray(count))
+    import numpy as np
+
+    room: Any = np.empty(count, np.uint8)
+    return memoryview(room)

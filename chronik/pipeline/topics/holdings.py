@@ -6,11 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chronik.client.connection import Unreachable
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.problems import CannotRun
 from chronik.pipeline.topics.client import Cluster, Failed, Partition, Passing
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import EARLIEST, LATEST, Topics, cluster_options
 from chronik.pipeline.topics.places import find_topics, partitions_of
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
+from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api.table import module_of
 from chronik.core.errors import Code
@@ -20,7 +21,6 @@ from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.lift import convert
 from chronik.wire.reader import default_of, shape_of
 from chronik.wire.versions import APIS
-from tests.unit.api.fake_desk import ask, fake_desk
 
 NAMES = (
     "create_topics",
@@ -145,10 +145,10 @@ def read_back(api: Any, version: int, response: Any) -> Any:
 def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version: int) -> None:
     module = module_of(api.key)
     body = written(filled(load_request_schema(api.key, version), WANTED[api.name]))
-    desk = fake_desk(topics={"orders": 3})
+    context = fake_context(topics={"orders": 3})
 
     request = decode_request(api.key, version, body, 0, module.REQUEST)
-    response = read_back(api, version, ask(module, request, desk, version))
+    response = read_back(api, version, ask(module, request, context, version))
 
     assert not any(codes_in(response)), response
 

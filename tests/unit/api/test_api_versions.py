@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import api_versions
 from chronik.core.errors import Code
 from chronik.wire.versions import APIS, EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
-from tests.unit.api.fake_desk import ask, fake_desk
 
 
 def asked(version: int, name: str = "my-client", software_version: str = "1.2.3") -> Any:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-    return ask(api_versions, request, fake_desk(), version)
+    return ask(api_versions, request, fake_context(), version)
 
 
 def test_the_answer_is_the_table_of_what_we_speak() -> None:

@@ -10,10 +10,10 @@ from kio.schema.create_partitions.v3.request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
+from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import create_partitions
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
 
 
 def request(*topics: tuple[str, int, tuple[tuple[int, ...], ...] | None], validate_only: bool = False) -> Any:
@@ -34,9 +34,9 @@ def request(*topics: tuple[str, int, tuple[tuple[int, ...], ...] | None], valida
 
 
 def test_the_number_asked_for_is_how_many_there_are_then() -> None:
-    desk = fake_desk(topics={"a": 2, "b": 2})
+    context = fake_context(topics={"a": 2, "b": 2})
 
-    response = ask(create_partitions, request(("a", 5, None), ("b", 1, None), ("c", 3, None)), desk, version=3)
+    response = ask(create_partitions, request(("a", 5, None), ("b", 1, None), ("c", 3, None)), context, version=3)
 
     assert [(one.name, one.error_code) for one in response.results] == [
         ("a", Code.NONE),
@@ -44,21 +44,21 @@ def test_the_number_asked_for_is_how_many_there_are_then() -> None:
         ("c", Code.UNKNOWN_TOPIC_OR_PARTITION),
     ]
     assert "would not be an increase" in response.results[1].error_message
-    assert len(desk.metadata.image.topics["a"].partitions) == 5
+    assert len(context.metadata.image.topics["a"].partitions) == 5
 
 
 def test_new_partitions_go_where_the_request_says() -> None:
-    desk = fake_desk(topics={"a": 1}, brokers=(1, 2))
+    context = fake_context(topics={"a": 1}, brokers=(1, 2))
 
-    ask(create_partitions, request(("a", 3, ((2,), (2,)))), desk, version=3)
+    ask(create_partitions, request(("a", 3, ((2,), (2,)))), context, version=3)
 
-    assert [partition.leader for partition in desk.metadata.image.topics["a"].partitions] == [1, 2, 2]
+    assert [partition.leader for partition in context.metadata.image.topics["a"].partitions] == [1, 2, 2]
 
 
 def test_validate_only_adds_nothing() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    response = ask(create_partitions, request(("a", 3, None), validate_only=True), desk, version=3)
+    response = ask(create_partitions, request(("a", 3, None), validate_only=True), context, version=3)
 
     assert response.results[0].error_code is Code.NONE
-    assert len(desk.metadata.image.topics["a"].partitions) == 1
+    assert len(context.metadata.image.topics["a"].partitions) == 1

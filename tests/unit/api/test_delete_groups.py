@@ -5,20 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import delete_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
 from tests.unit.core.machines.groups.host import commit
 
 
 def test_each_group_has_its_own_result() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
     host.ask(commit(OffsetToCommit("t", 0, 1), group_id="empty"))
-    response = ask(delete_groups, DeleteGroupsRequest(groups_names=("g", "empty", "none", "empty")), desk, version=2)
+    response = ask(delete_groups, DeleteGroupsRequest(groups_names=("g", "empty", "none", "empty")), context, version=2)
     assert [(one.group_id, one.error_code) for one in response.results] == [
         ("g", Code.NON_EMPTY_GROUP),
         ("empty", Code.NONE),

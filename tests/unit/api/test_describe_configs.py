@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import describe_configs
 from chronik.core.config.definitions import ConfigType, Source
@@ -13,7 +14,6 @@ from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
 
 TOPIC, BROKER = 2, 4
 
@@ -30,11 +30,11 @@ def shown(response: Any) -> dict[str, Any]:
 
 
 def test_a_topic_shows_all_settings_with_their_source() -> None:
-    desk = fake_desk(topics={"a": 1}, config=NodeConfig.from_settings({"log.retention.ms": "9"}))
+    context = fake_context(topics={"a": 1}, config=NodeConfig.from_settings({"log.retention.ms": "9"}))
     change = ConfigChange(TOPIC, "a", (("segment.bytes", ConfigOperation.SET, "1000"),))
-    metadata_of(desk).tell(AlterConfigs((change,)))
+    metadata_of(context).tell(AlterConfigs((change,)))
 
-    configs = shown(ask(describe_configs, request(TOPIC, "a"), desk, version=4))
+    configs = shown(ask(describe_configs, request(TOPIC, "a"), context, version=4))
 
     assert list(configs) == list(TOPIC_SETTINGS)
     assert {name: (configs[name].value, configs[name].config_source) for name in ("segment.bytes", "retention.ms")} == {
@@ -48,7 +48,7 @@ def test_a_topic_shows_all_settings_with_their_source() -> None:
 
 
 def test_synonyms_and_documentation_come_when_asked_for() -> None:
-    configs = shown(ask(describe_configs, request(TOPIC, "a", more=True), fake_desk(topics={"a": 1}), version=4))
+    configs = shown(ask(describe_configs, request(TOPIC, "a", more=True), fake_context(topics={"a": 1}), version=4))
 
     assert [(one.name, one.value, one.source) for one in configs["segment.bytes"].synonyms] == [
         ("log.segment.bytes", "1073741824", Source.DEFAULT)
@@ -57,18 +57,18 @@ def test_synonyms_and_documentation_come_when_asked_for() -> None:
 
 
 def test_only_the_keys_asked_for_are_shown_and_none_means_all() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    assert list(shown(ask(describe_configs, request(TOPIC, "a", ("retention.ms", "nope")), desk, 4))) == [
+    assert list(shown(ask(describe_configs, request(TOPIC, "a", ("retention.ms", "nope")), context, 4))) == [
         "retention.ms"
     ]
-    assert len(shown(ask(describe_configs, request(TOPIC, "a", ()), desk, 4))) == len(TOPIC_SETTINGS)
+    assert len(shown(ask(describe_configs, request(TOPIC, "a", ()), context, 4))) == len(TOPIC_SETTINGS)
 
 
 def test_a_node_shows_its_settings() -> None:
-    desk = fake_desk(config=NodeConfig.from_settings({"num.partitions": "3"}))
+    context = fake_context(config=NodeConfig.from_settings({"num.partitions": "3"}))
 
-    configs = shown(ask(describe_configs, request(BROKER, "1"), desk, version=4))
+    configs = shown(ask(describe_configs, request(BROKER, "1"), context, version=4))
 
     assert list(configs) == list(NODE_SETTINGS)
     assert (configs["num.partitions"].value, configs["num.partitions"].read_only) == ("3", True)
@@ -77,11 +77,11 @@ def test_a_node_shows_its_settings() -> None:
 
 
 def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
-    desk = fake_desk()
+    context = fake_context()
     change = ConfigChange(BROKER, "", (("message.max.bytes", ConfigOperation.SET, "5"),))
-    metadata_of(desk).tell(AlterConfigs((change,)))
+    metadata_of(context).tell(AlterConfigs((change,)))
 
-    configs = shown(ask(describe_configs, request(BROKER, ""), desk, version=4))
+    configs = shown(ask(describe_configs, request(BROKER, ""), context, version=4))
 
     assert [(config.name, config.value, config.config_source) for config in configs.values()] == [
         ("message.max.bytes", "5", Source.DYNAMIC_CLUSTER)
@@ -98,7 +98,7 @@ def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
     ],
 )
 def test_what_cannot_be_described_has_its_own_error(kind: int, name: str, code: Code) -> None:
-    [result] = ask(describe_configs, request(kind, name), fake_desk(brokers=(1, 2)), version=4).results
+    [result] = ask(describe_configs, request(kind, name), fake_context(brokers=(1, 2)), version=4).results
 
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, ())
     assert result.error_message

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import describe_producers
 from chronik.core.errors import Code
 from chronik.core.log.producers import Producer, Producers, Written
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
 
 
 def request(*topics: tuple[str, tuple[int, ...]]) -> Any:
@@ -24,10 +24,10 @@ def test_producers_are_shown_with_what_they_last_wrote() -> None:
     producer.last_timestamp = 5000
     log = FakeLog()
     log.producers = Producers([producer, Producer(3, epoch=0)])
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, log)
+    context = fake_context()
+    replicas_of(context).add("a", 0, log)
 
-    [topic] = ask(describe_producers, request(("a", (0,))), desk, version=0).topics
+    [topic] = ask(describe_producers, request(("a", (0,))), context, version=0).topics
 
     [partition] = topic.partitions
     assert partition.error_code is Code.NONE
@@ -38,9 +38,9 @@ def test_producers_are_shown_with_what_they_last_wrote() -> None:
 
 
 def test_each_partition_has_its_own_error() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    response = ask(describe_producers, request(("a", (0, 5)), ("no pe", (0,))), desk, version=0)
+    response = ask(describe_producers, request(("a", (0, 5)), ("no pe", (0,))), context, version=0)
 
     assert [
         (topic.name, one.partition_index, one.error_code) for topic in response.topics for one in topic.partitions

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
+from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import list_config_resources
 from chronik.api.list_config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
 
 
 def listed(*kinds: int, version: int = 1) -> tuple[Code, list[tuple[int, str]]]:
-    desk = fake_desk(topics={"b": 1, "a": 1}, brokers=(2, 1))
-    response = ask(list_config_resources, ListConfigResourcesRequest(resource_types=kinds), desk, version=version)
+    context = fake_context(topics={"b": 1, "a": 1}, brokers=(2, 1))
+    response = ask(list_config_resources, ListConfigResourcesRequest(resource_types=kinds), context, version=version)
     return response.error_code, [(each.resource_type, each.resource_name) for each in response.config_resources]
 
 

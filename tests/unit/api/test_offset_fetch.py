@@ -5,20 +5,21 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
+
 from chronik.api import offset_fetch
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import OffsetToCommit
 from chronik.wire.unions.offset_fetch import Group, Request, Topic
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk, refusing_desk
 from tests.unit.core.machines.groups.host import commit, consumer_beat
 
 
-def desk_with_offsets() -> Desk:
-    desk, host = grouped_desk({"orders": 2})
+def desk_with_offsets() -> RequestContext:
+    context, host = grouped_context({"orders": 2})
     host.ask(commit(OffsetToCommit("orders", 0, 42, 3, "note"), OffsetToCommit("gone", 0, 7)))
-    return desk
+    return context
 
 
 def found(topics: Any) -> list[tuple[str, int, int, Code]]:
@@ -47,14 +48,14 @@ def test_from_version_8_there_are_many() -> None:
 
 
 def test_what_was_committed_for_an_earlier_topic_of_that_name_is_not_this_ones() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    own = desk.metadata.image.topics["orders"].id
+    context, host = grouped_context({"orders": 2})
+    own = context.metadata.image.topics["orders"].id
     old = OffsetToCommit("orders", 0, 42, topic_id=b"an earlier topic")
     host.ask(commit(old, OffsetToCommit("orders", 1, 7, topic_id=own), group_id="g"))
     wanted = (Topic(name="orders", partition_indexes=(0, 1)),)
-    response = ask(offset_fetch, Request(group_id="g", topics=wanted), desk, version=7)
+    response = ask(offset_fetch, Request(group_id="g", topics=wanted), context, version=7)
     assert found(response.topics) == [("orders", 0, -1, Code.NONE), ("orders", 1, 7, Code.NONE)]
-    every = ask(offset_fetch, Request(group_id="g", topics=None), desk, version=7)
+    every = ask(offset_fetch, Request(group_id="g", topics=None), context, version=7)
     assert found(every.topics) == [("orders", 1, 7, Code.NONE)]
 
 
@@ -75,19 +76,19 @@ def test_a_coordinator_that_is_not_available_is_to_be_looked_for_anew() -> None:
 
 
 def test_no_topics_named_means_all_and_an_empty_list_means_none() -> None:
-    desk = desk_with_offsets()
-    assert len(ask(offset_fetch, Request(group_id="g", topics=None), desk, version=2).topics) == 2
-    assert ask(offset_fetch, Request(group_id="g", topics=()), desk, version=2).topics == ()
+    context = desk_with_offsets()
+    assert len(ask(offset_fetch, Request(group_id="g", topics=None), context, version=2).topics) == 2
+    assert ask(offset_fetch, Request(group_id="g", topics=()), context, version=2).topics == ()
 
 
 def test_from_version_10_topics_come_by_id_and_those_without_one_are_left_out() -> None:
-    desk = desk_with_offsets()
-    topic = desk.metadata.image.topic("orders")
+    context = desk_with_offsets()
+    topic = context.metadata.image.topic("orders")
     assert topic is not None
     known, unknown = uuid.UUID(bytes=topic.id), uuid.UUID(int=999)
     wanted = tuple(Topic(topic_id=topic_id, partition_indexes=(0,)) for topic_id in (known, unknown))
     groups = (Group(group_id="g", topics=wanted), Group(group_id="g"))
-    named, everything = ask(offset_fetch, Request(groups=groups), desk, version=10).groups
+    named, everything = ask(offset_fetch, Request(groups=groups), context, version=10).groups
     assert [(t.topic_id, t.partitions[0].committed_offset, t.partitions[0].error_code) for t in named.topics] == [
         (known, 42, Code.NONE),
         (unknown, -1, Code.UNKNOWN_TOPIC_ID),
@@ -96,20 +97,20 @@ def test_from_version_10_topics_come_by_id_and_those_without_one_are_left_out() 
 
 
 def test_a_member_shows_its_epoch_and_one_group_s_error_is_its_own() -> None:
-    desk, host = grouped_desk({"orders": 2})
+    context, host = grouped_context({"orders": 2})
     epoch = host.ask(consumer_beat("m", 0)).member_epoch
     groups = (Group(group_id="g", member_id="m", member_epoch=epoch + 1), Group(group_id="h"))
-    stale, fine = ask(offset_fetch, Request(groups=groups), desk, version=9).groups
+    stale, fine = ask(offset_fetch, Request(groups=groups), context, version=9).groups
     assert (stale.error_code, stale.topics) == (Code.STALE_MEMBER_EPOCH, ())
     assert fine.error_code is Code.NONE
 
 
 def test_version_1_knows_errors_of_partitions_only() -> None:
-    desk = refusing_desk(Refused(Code.NOT_COORDINATOR))
+    context = refusing_desk(Refused(Code.NOT_COORDINATOR))
     wanted = (Topic(name="orders", partition_indexes=(0, 1)),)
-    old = ask(offset_fetch, Request(group_id="g", topics=wanted), desk, version=1)
+    old = ask(offset_fetch, Request(group_id="g", topics=wanted), context, version=1)
     assert found(old.topics) == [("orders", 0, -1, Code.NOT_COORDINATOR), ("orders", 1, -1, Code.NOT_COORDINATOR)]
-    newer = ask(offset_fetch, Request(group_id="g", topics=wanted), desk, version=5)
+    newer = ask(offset_fetch, Request(group_id="g", topics=wanted), context, version=5)
     assert (newer.error_code, newer.topics) == (Code.NOT_COORDINATOR, ())
 
 

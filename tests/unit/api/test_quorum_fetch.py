@@ -7,9 +7,11 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from tests.unit.api.fake_context import CLUSTER_ID, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import quorum_fetch
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
@@ -19,8 +21,6 @@ from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
 from chronik.wire.framing import read_header
-from tests.unit.api.fake_desk import CLUSTER_ID, caller
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeLoop, fake_deadlines
 
@@ -46,7 +46,7 @@ class World:
         self.high_watermark = 1
         self.changes: dict[str, Any] = {}
         self.waiting = FakeWaiting()
-        self.desk: Desk = replace(quorum_desk(self.quorum), waiting=cast(Any, self.waiting))
+        self.context: RequestContext = replace(quorum_context(self.quorum), waiting=cast(Any, self.waiting))
         files = cast(Any, MemoryFiles())
         log = Log.open(files, "__cluster_metadata-0", TopicConfig(), 0, was_clean=False)
         self.quorum.replica = QuorumReplica("m", 0, bytes(16), log, node_id=1, is_synced=True)
@@ -65,7 +65,9 @@ class World:
         frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms))
         header = read_header(frame)
         request = wire.parse(frame, header.body, header.version)
-        return quorum_fetch.begin(request, header, caller(header.version, ASKED.sender), self.desk, self.answers.append)
+        return quorum_fetch.begin(
+            request, header, caller(header.version, ASKED.sender), self.context, self.answers.append
+        )
 
     def wake(self) -> None:
         for reader in list(self.quorum.readers):

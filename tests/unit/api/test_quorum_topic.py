@@ -7,6 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tests.unit.api.fake_context import CLUSTER_ID, ask, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import begin_quorum_epoch, end_quorum_epoch, fetch_snapshot, quorum_fetch, vote
 from chronik.core.errors import Code, Refused
@@ -15,8 +17,6 @@ from chronik.core.raft.messages import LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.framing import read_header
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, caller
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
 
 POINT = LogPoint(4, 100)
 ASKED: dict[Any, Any] = {
@@ -45,7 +45,7 @@ def test_a_request_in_the_name_of_a_node_is_refused(
     quorum = FakeQuorum()
     request = replace(module.request_of(ASKED[module], 1, CLUSTER_ID), cluster_id=cluster_id)
 
-    response = ask(module, request, quorum_desk(quorum), 1, node_id)
+    response = ask(module, request, quorum_context(quorum), 1, node_id)
 
     assert response.error_code is code
     assert quorum.asked == []
@@ -56,7 +56,7 @@ def fetched(quorum: FakeQuorum, sender: int, cluster_id: str, node_id: int) -> C
     header = read_header(frame)
     request = wire.parse(frame, header.body, header.version)
     answers: list[Any] = []
-    quorum_fetch.begin(request, header, caller(header.version, node_id), quorum_desk(quorum), answers.append)
+    quorum_fetch.begin(request, header, caller(header.version, node_id), quorum_context(quorum), answers.append)
     ((*pieces,),) = answers
     return follower_fetch.parse(memoryview(b"".join(bytes(piece) for piece in pieces)[4:])).error
 
@@ -89,7 +89,7 @@ def test_a_snapshot_that_cannot_be_read_is_no_fault() -> None:
     quorum = Unreadable(m.FetchSnapshotAnswer(1, 5, 1, POINT, 0, 10, 20))
     request = fetch_snapshot.request_of(ASKED[fetch_snapshot], 1, CLUSTER_ID)
 
-    response = ask(fetch_snapshot, request, quorum_desk(quorum), 1, 3)
+    response = ask(fetch_snapshot, request, quorum_context(quorum), 1, 3)
 
     assert response.error_code is Code.KAFKA_STORAGE_ERROR
     with pytest.raises(Refused):

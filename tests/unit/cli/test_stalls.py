@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chronik.cli.stalls import tell, together
+from chronik.inspect.trace_history import Gathering
 from chronik.trace.verdicts import Cause, Verdict
-from chronik.verify.gathering import Gathering
 
 
 def stuck(partition: int, follower: int = 3, topic: str = "orders") -> Verdict:

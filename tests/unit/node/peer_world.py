@@ -12,8 +12,8 @@ import pytest
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 
 from chronik.core.errors import Code
-from chronik.node.deadlines import Deadlines
-from chronik.node.peers import Peers, Unreachable
+from chronik.node.net.peers import Peers, Unreachable
+from chronik.node.runtime.deadlines import Deadlines
 from chronik.sim.chance import SimChance
 from chronik.sim.loop import SimLoop
 from chronik.sim.network import SimListener, SimNetwork, SimTransport, Wires

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from chronik.client.connection import Unreachable
+from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
 from chronik.pipeline.topics.client import Cluster, Failed, TopicSeen
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.holdings import Commit, commits_of, groups_of
-from chronik.pipeline.topics.options import ClientOptions
 
 HERE, THERE = ("here", 1), ("there", 2)
 
