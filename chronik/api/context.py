@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A view's name and arguments; its answer as JSON (console/looks.py). Raises Refused.
+# A view's name and arguments; its answer as JSON (http/inspect_views.py). Raises Refused.
 Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
 
 
@@ -149,7 +149,7 @@ class ReplicaDesk(Protocol):
         """Total and free bytes of the disk below the data directory."""
 
 
-class Reader(Protocol):
+class WaitingFetch(Protocol):
     """Someone who waits for a partition to have more to read."""
 
     def wake(self) -> None: ...
@@ -168,9 +168,9 @@ class WaitingDesk(Protocol):
         self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
     ) -> None: ...
 
-    def when_readable(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
+    def when_readable(self, replicas: Iterable[Replica], reader: WaitingFetch) -> None: ...
 
-    def stop_reading(self, replicas: Iterable[Replica], reader: Reader) -> None: ...
+    def stop_reading(self, replicas: Iterable[Replica], reader: WaitingFetch) -> None: ...
 
     def watch(self, replica: Replica, watcher: Watcher) -> None: ...
 

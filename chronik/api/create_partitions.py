@@ -10,7 +10,7 @@ from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, C
 
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import CreatePartitions, MorePartitions, Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome, CreatePartitions, MorePartitions
 
 REQUEST = CreatePartitionsRequest
 RESPONSE = CreatePartitionsResponse
@@ -28,7 +28,7 @@ def _by_hand(topic: Any) -> tuple[tuple[int, ...], ...] | None:
     return tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
 
 
-def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     results = tuple(
         CreatePartitionsTopicResult(name=topic.name, error_code=outcome.code, error_message=outcome.message)
         for topic, outcome in zip(request.topics, outcomes, strict=True)
@@ -37,4 +37,4 @@ def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    return _response(request, (Outcome(code, message),) * len(request.topics))
+    return _response(request, (ChangeOutcome(code, message),) * len(request.topics))

@@ -16,9 +16,9 @@ from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
-from chronik.wire.unions.delete_topics import Request
+from chronik.wire.unions.delete_topics import AnyDeleteTopicsRequest
 
-REQUEST = Request
+REQUEST = AnyDeleteTopicsRequest
 RESPONSE = DeleteTopicsResponse
 
 

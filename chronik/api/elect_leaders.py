@@ -15,7 +15,7 @@ from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, Partition
 
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import ElectedLeader, ElectLeaders
 
 REQUEST = ElectLeadersRequest
@@ -54,5 +54,5 @@ def _response(code: Code, elected: Iterable[ElectedLeader]) -> Any:
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
     return _response(
-        code, [ElectedLeader(topic, number, Outcome(code, message)) for topic, number in _asked_for(request)]
+        code, [ElectedLeader(topic, number, ChangeOutcome(code, message)) for topic, number in _asked_for(request)]
     )

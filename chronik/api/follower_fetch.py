@@ -24,7 +24,7 @@ from chronik.core.replica.replica import Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.versions import FETCH
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
@@ -366,15 +366,15 @@ class FollowerSession:
         )
 
 
-def leader_of(context: RequestContext, topic: str | bytes, partition: int) -> Leader | None:
+def leader_of(context: RequestContext, topic: str | bytes, partition: int) -> CurrentLeader | None:
     """Who leads a partition, as far as this node knows."""
     image = context.metadata.image
     known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
     placed = image.partition(known.name, partition) if known is not None else None
-    return Leader(placed.leader, placed.leader_epoch) if placed is not None else None
+    return CurrentLeader(placed.leader, placed.leader_epoch) if placed is not None else None
 
 
-def endpoints_of(context: RequestContext, leaders: Sequence[Leader]) -> list[NodeEndpoint]:
+def endpoints_of(context: RequestContext, leaders: Sequence[CurrentLeader]) -> list[NodeEndpoint]:
     """Where clients reach the leaders that an answer names."""
     brokers = context.metadata.image.brokers
     ids = dict.fromkeys(leader.leader_id for leader in leaders)

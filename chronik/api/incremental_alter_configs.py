@@ -14,7 +14,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from chronik.api.alter_configs import warn_of_settings_without_effect
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, Outcome
+from chronik.core.machines.metadata.commands import AlterConfigs, ChangeOutcome, ConfigChange
 
 REQUEST = IncrementalAlterConfigsRequest
 RESPONSE = IncrementalAlterConfigsResponse
@@ -34,7 +34,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(request, outcomes)
 
 
-def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     responses = tuple(
         AlterConfigsResourceResponse(
             error_code=outcome.code,
@@ -48,4 +48,4 @@ def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    return _response(request, (Outcome(code, message),) * len(request.resources))
+    return _response(request, (ChangeOutcome(code, message),) * len(request.resources))

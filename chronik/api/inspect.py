@@ -17,7 +17,7 @@ from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.ports import Outgoing
 from chronik.wire.framing import RequestHeader
-from chronik.wire.versions import LOOK
+from chronik.wire.versions import INSPECT
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
@@ -50,7 +50,7 @@ async def _wait_for_answer(
 
 
 def _refuse(header: RequestHeader, context: RequestContext, answer: Answer, refusal: Refused) -> None:
-    context.metrics.refused(LOOK, refusal.code)
+    context.metrics.refused(INSPECT, refusal.code)
     answer(_framed(header, _error(refusal.message or refusal.code.name)))
 
 

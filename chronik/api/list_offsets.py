@@ -57,7 +57,7 @@ CONSUMER = -1
 OFFSET_NOT_AVAILABLE_FROM = 5
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """An offset, and the time and leader epoch of the record there where they are known."""
 
     offset: int = UNKNOWN_OFFSET
@@ -99,7 +99,7 @@ class _Asked:
         self._is_consumer = request.replica_id == CONSUMER
         self._times_named = Counter((t.name, part.partition_index) for t in request.topics for part in t.partitions)
 
-    def answer(self, topic: str, wanted: Any, find: Callable[[Replica, int], Found]) -> Any:
+    def answer(self, topic: str, wanted: Any, find: Callable[[Replica, int], FoundOffset]) -> Any:
         try:
             return self._found(wanted, find(self._leader(topic, wanted), wanted.timestamp))
         except Refused as refused:
@@ -130,21 +130,21 @@ class _Asked:
             return replica.readable_bound(self._request.isolation_level)
         return replica.log.end_offset
 
-    def known(self, replica: Replica, timestamp: int) -> Found:
+    def known(self, replica: Replica, timestamp: int) -> FoundOffset:
         """What is known without looking at any record."""
         log = replica.log
         if timestamp == LATEST:
             self._check_watermark(replica)
-            return Found(self._bound(replica), leader_epoch=replica.leader_epoch)
+            return FoundOffset(self._bound(replica), leader_epoch=replica.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return Found(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
-        return Found()
+            return FoundOffset(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
+        return FoundOffset()
 
     def _check_watermark(self, replica: Replica) -> None:
         if self._is_consumer and not replica.is_watermark_known:
             raise Refused(Code.OFFSET_NOT_AVAILABLE)
 
-    async def _wait_for_sought(self, replica: Replica, timestamp: int) -> Found:
+    async def _wait_for_sought(self, replica: Replica, timestamp: int) -> FoundOffset:
         log, bound = replica.log, self._bound(replica)
         is_newest = timestamp == MAX_TIMESTAMP
         try:
@@ -157,10 +157,10 @@ class _Asked:
             raise Refused(self._context.replicas.read_failed(replica, problem)) from problem
         if stamped is None:
             self._check_watermark(replica)  # there may be one between here and where it had come
-            return Found()
-        return Found(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
+            return FoundOffset()
+        return FoundOffset(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
 
-    def _found(self, wanted: Any, found: Found) -> Any:
+    def _found(self, wanted: Any, found: FoundOffset) -> Any:
         return ListOffsetsPartitionResponse(
             partition_index=wanted.partition_index,
             error_code=Code.NONE,

@@ -21,18 +21,18 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
-from chronik.wire.unions.metadata import Request, Response
+from chronik.wire.unions.metadata import AnyMetadataRequest, AnyMetadataResponse
 
 if TYPE_CHECKING:
     from chronik.trace.steps import Steps
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyMetadataRequest
+RESPONSE = AnyMetadataResponse
 
 TOPIC_IDS_FROM = 12
 
 
-class View(NamedTuple):
+class MetadataView(NamedTuple):
     """What every topic of one answer is seen with."""
 
     live: dict[int, None]
@@ -52,7 +52,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
     if context.trace is not None and context.trace.steps is not None:
         _trace(context.trace.steps, topics, view, caller, context)
-    return Response(
+    return AnyMetadataResponse(
         brokers=_brokers(image),
         cluster_id=context.cluster_id,
         controller_id=controller_of(context),
@@ -61,7 +61,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     )
 
 
-def _trace(steps: Steps, topics: Iterable[Any], view: View, caller: Caller, context: RequestContext) -> None:
+def _trace(steps: Steps, topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
     """Tell the trace what a client is told of each topic that is traced."""
     for topic in topics:
         if topic.error_code:
@@ -81,9 +81,9 @@ def controller_of(context: RequestContext) -> int:
     return controller_id if controller_id is not None and is_known else context.node_id
 
 
-def _view(image: MetadataImage, request: Any, caller: Caller) -> View:
+def _view(image: MetadataImage, request: Any, caller: Caller) -> MetadataView:
     operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    return View({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
+    return MetadataView({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
 
 
 def _check(topics: Iterable[Any], caller: Caller) -> None:
@@ -121,7 +121,7 @@ async def _create_missing(request: Any, context: RequestContext) -> dict[str, Co
     return problems
 
 
-def _asked_for(asked: Any, image: MetadataImage, problems: dict[str, Code], view: View) -> Any:
+def _asked_for(asked: Any, image: MetadataImage, problems: dict[str, Code], view: MetadataView) -> Any:
     if asked.topic_id is not None:
         topic = image.topic_by_id(asked.topic_id.bytes)
         if topic is None:
@@ -140,7 +140,7 @@ def _missing(code: Code, name: str | None, topic_id: Any) -> Any:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=internal, partitions=())
 
 
-def _known(topic: Topic, view: View) -> Any:
+def _known(topic: Topic, view: MetadataView) -> Any:
     return MetadataResponseTopic(
         error_code=Code.NONE,
         name=topic.name,
@@ -151,7 +151,7 @@ def _known(topic: Topic, view: View) -> Any:
     )
 
 
-def _partition(number: int, partition: Partition, view: View) -> Any:
+def _partition(number: int, partition: Partition, view: MetadataView) -> Any:
     offline = tuple(broker_id for broker_id in partition.replicas if broker_id not in view.live)
     has_leader = partition.leader in view.live
     code = Code.NONE
@@ -180,4 +180,4 @@ def _brokers(image: MetadataImage) -> tuple[Any, ...]:
 def refuse(request: Any, code: Code, message: str | None) -> Any:
     # Below 13 there is no error for the whole. An answer without brokers is one that clients do not believe.
     topics = tuple(_missing(code, topic.name, topic.topic_id) for topic in request.topics or ())
-    return Response(topics=topics, error_code=code)
+    return AnyMetadataResponse(topics=topics, error_code=code)

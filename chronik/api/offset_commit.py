@@ -17,19 +17,24 @@ from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.image import Topic as KnownTopic
-from chronik.wire.unions.offset_commit import Request, Response, Topic, TopicResponse
+from chronik.wire.unions.offset_commit import (
+    AnyOffsetCommitRequest,
+    AnyOffsetCommitResponse,
+    AnyOffsetCommitTopic,
+    AnyOffsetCommitTopicResponse,
+)
 
 if TYPE_CHECKING:
     from chronik.trace.steps import Steps
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyOffsetCommitRequest
+RESPONSE = AnyOffsetCommitResponse
 
 EPOCHS_FROM = 9
 TOPIC_IDS_FROM = 10
 
 
-async def handle(request: Request, caller: Caller, context: RequestContext) -> Response:
+async def handle(request: AnyOffsetCommitRequest, caller: Caller, context: RequestContext) -> AnyOffsetCommitResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
     # Looked up once: while the coordinator is asked, topics come, go and grow.
     found = [_find(topic, by_id, context.metadata.image) for topic in request.topics]
@@ -60,7 +65,7 @@ async def handle(request: Request, caller: Caller, context: RequestContext) -> R
         _topic(topic, [problem or next(given) for problem in problems])
         for topic, (_, problems) in zip(request.topics, found, strict=True)
     ]
-    return Response(topics=tuple(topics))
+    return AnyOffsetCommitResponse(topics=tuple(topics))
 
 
 def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, context: RequestContext) -> None:
@@ -74,7 +79,7 @@ def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Call
             steps.committed(topic, partition, group, caller, offset)
 
 
-def _find(topic: Topic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
+def _find(topic: AnyOffsetCommitTopic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
     """The topic, and for each partition why nothing can be committed for it: NONE where something can."""
     if by_id:
         known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
@@ -89,8 +94,8 @@ def _find(topic: Topic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic |
     ]
 
 
-def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:
-    return TopicResponse(
+def _topic(topic: AnyOffsetCommitTopic, codes: list[Code]) -> AnyOffsetCommitTopicResponse:
+    return AnyOffsetCommitTopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=tuple(
@@ -100,5 +105,7 @@ def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:
     )
 
 
-def refuse(request: Request, code: Code, message: str | None) -> Response:
-    return Response(topics=tuple(_topic(topic, [code] * len(topic.partitions)) for topic in request.topics))
+def refuse(request: AnyOffsetCommitRequest, code: Code, message: str | None) -> AnyOffsetCommitResponse:
+    return AnyOffsetCommitResponse(
+        topics=tuple(_topic(topic, [code] * len(topic.partitions)) for topic in request.topics)
+    )

@@ -33,7 +33,7 @@ from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
@@ -301,7 +301,7 @@ class _Pending:
                 if known is None or told.error_code not in _LEADER_CHANGED or told.partition >= len(known.partitions):
                     continue
                 placed = known.partitions[told.partition]
-                leader = Leader(placed.leader, placed.leader_epoch)
+                leader = CurrentLeader(placed.leader, placed.leader_epoch)
                 if told.leader is not None and told.leader.leader_epoch > leader.leader_epoch:
                     leader = told.leader  # the node that was asked knows of a later one
                 answers[index] = told._replace(leader=leader)

@@ -22,12 +22,12 @@ from chronik.api.quorum_topic import (
 )
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import NOBODY, Fetch, FetchAnswer, LogPoint
+from chronik.core.raft.messages import NOBODY, Fetch, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader
+from chronik.wire.leaders import CurrentLeader
 from chronik.wire.versions import FETCH, node_name
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
@@ -127,7 +127,7 @@ class _QuorumFetch:
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         return content
 
-    def _send(self, answer: FetchAnswer, records: Outgoing) -> None:
+    def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
         if answer.is_sound and self._sender != NOBODY:
             self._quorum.told_watermarks[self._sender] = answer.high_watermark
         part = wire.FetchAnswer(
@@ -139,7 +139,7 @@ class _QuorumFetch:
             self._quorum.replica.log.start_offset,
             records,
             diverging=None if answer.diverging is None else EpochEnd(*answer.diverging),
-            leader=Leader(id_of(answer.leader), answer.epoch),
+            leader=CurrentLeader(id_of(answer.leader), answer.epoch),
             snapshot=None if answer.snapshot is None else EpochEnd(*answer.snapshot),
         )
         self._answer(wire.encode(self._header.version, self._header.correlation_id, Code.NONE, NO_SESSION, [part]))
@@ -172,7 +172,7 @@ def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int) -> bytes:
     return follower_fetch.encode(0, node_name(fetch.sender), request)
 
 
-def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer, memoryview]:
+def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[RaftFetchAnswer, memoryview]:
     """The answer, and the records that came with it. Raises Refused, Malformed."""
     fetched = follower_fetch.parse(frame)
     if fetched.error is not Code.NONE:
@@ -181,7 +181,7 @@ def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer
         raise Refused(Code.INVALID_REQUEST, "an answer without the partition that was asked for")
     part = fetched.partitions[0]
     assert part.leader is not None  # just looked
-    answer = FetchAnswer(
+    answer = RaftFetchAnswer(
         sender,
         part.leader.leader_epoch,
         leader_of(part.leader.leader_id),

@@ -12,10 +12,10 @@ import typer
 from chronik.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, example
 from chronik.cli.output import counted, print_note
 from chronik.cli.values import parse_time_ms
-from chronik.client.admin import Cluster
+from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import client_settings, explain, plain_errors
 from chronik.client.errors import ChronikError
-from chronik.inspect.record_format import DEFAULT_FORMAT, Layout, Record, as_json_line
+from chronik.inspect.record_format import DEFAULT_FORMAT, Layout, ShownRecord, as_json_line
 from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def consume(
         raise ChronikError("--from-beginning and --offset contradict each other", "leave one out")
     layout = Layout(format_)
     start = _Start.parse(offset, from_beginning)
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     partitions = [state.partition for state in cluster.topic(topic).partitions]
     if partition is not None and partition not in partitions:
         raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {len(partitions) - 1}")
@@ -172,10 +172,10 @@ class _Printer:
         raise explain(error, self._bootstrap)
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> ShownRecord:
     kind, timestamp_ms = message.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    return Record(
+    return ShownRecord(
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,

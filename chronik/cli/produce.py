@@ -15,7 +15,7 @@ from chronik.cli.delivery import Tally
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
 from chronik.cli.values import parse_pairs
-from chronik.client.admin import Cluster
+from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import client_settings, plain_errors, reason
 from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
@@ -32,7 +32,7 @@ EXIT_NOT_ACKNOWLEDGED = 1
 MESSAGES_FOR_A_SPEED = 1000
 
 
-class Acks(StrEnum):
+class AcksOption(StrEnum):
     """How many replicas must have a message before it counts as taken."""
 
     NONE = "0"
@@ -57,7 +57,9 @@ def produce(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For every message; repeat for more.")
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only to this partition.")] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")] = Acks.ALL,
+    acks: Annotated[
+        AcksOption, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")
+    ] = AcksOption.ALL,
     compression: Annotated[Compression, typer.Option(help="How batches are packed.")] = Compression.NONE,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Read lines from it instead of standard input.")
@@ -104,7 +106,7 @@ def _open_lines(file: Path | None) -> BinaryIO:
 
 
 def _check_topic(bootstrap: str, topic: str, partition: int | None) -> None:
-    partitions = len(Cluster(bootstrap).topic(topic).partitions)
+    partitions = len(ClusterAdmin(bootstrap).topic(topic).partitions)
     if partition is not None and partition >= partitions:
         raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
 
@@ -118,19 +120,19 @@ class _Sender:
         topic: str,
         partition: int | None,
         headers: list[tuple[str, bytes]],
-        acks: Acks,
+        acks: AcksOption,
         compression: Compression,
         timeout_s: float,
     ) -> None:
         self.tally = Tally()
-        self._has_offsets = acks is not Acks.NONE
+        self._has_offsets = acks is not AcksOption.NONE
         self._destination: dict[str, Any] = {"topic": topic, "headers": headers or None}
         if partition is not None:
             self._destination["partition"] = partition
         settings = client_settings(bootstrap) | {
             "acks": acks.value,
             # A retry after a lost answer must not write twice; with fewer acks Kafka does not offer that.
-            "enable.idempotence": acks is Acks.ALL,
+            "enable.idempotence": acks is AcksOption.ALL,
             "compression.type": compression.value,
             "linger.ms": 5,
             "message.timeout.ms": round(timeout_s * 1000),
@@ -215,11 +217,11 @@ def _new_producer(bootstrap: str, settings: dict[str, Any]) -> Producer:
         return Producer(settings)
 
 
-def _report(topic: str, tally: Tally, seconds: float, acks: Acks, noun: str, as_json: bool) -> None:
+def _report(topic: str, tally: Tally, seconds: float, acks: AcksOption, noun: str, as_json: bool) -> None:
     if as_json:
         print_json({"topic": topic, "seconds": round(seconds, 3)} | tally.as_json())
         return
-    word = "sent" if acks is Acks.NONE else "acknowledged"
+    word = "sent" if acks is AcksOption.NONE else "acknowledged"
     if tally.partitions:
         rows = [
             (number, part.acknowledged, str(part.offsets) or "unknown: acks=0 asks for no answer")

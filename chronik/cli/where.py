@@ -11,14 +11,14 @@ import typer
 
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import TerminalReporter, byte_size, console, count, counted, print_json, print_line, print_table
-from chronik.client.admin import Cluster
+from chronik.client.admin import ClusterAdmin
 from chronik.client.errors import ChronikError
 from chronik.inspect import find_record
-from chronik.inspect.find_record import At, Found
+from chronik.inspect.find_record import At, SearchResult
 from chronik.inspect.gather_record import Gatherer, refuse_unknown
-from chronik.inspect.record_format import Record, as_json_line, shown
-from chronik.trace.looks import BatchSeen, Place
-from chronik.trace.story import Story, tell
+from chronik.inspect.record_format import ShownRecord, as_json_line, shown
+from chronik.trace.inspections import BatchSeen, RecordPlace
+from chronik.trace.story import RecordStory, tell
 
 EXAMPLE = example(
     "chronik where orders 0 4711",
@@ -48,7 +48,7 @@ def where(
 ) -> None:
     """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
-    gatherer = Gatherer(Cluster(bootstrap), topic, TerminalReporter(has_bars=not as_json))
+    gatherer = Gatherer(ClusterAdmin(bootstrap), topic, TerminalReporter(has_bars=not as_json))
     found = _find(gatherer, partition, offset, key, newest, producer_id, sequence)
     told = [_told(gatherer, place) for place in found.places]
     unread = f"whether there are others: {found.unread_words}" if found.unread else None
@@ -90,9 +90,9 @@ def _find(
     newest: int,
     producer_id: int | None,
     sequence: int | None,
-) -> Found:
+) -> SearchResult:
     if partition is not None and offset is not None:
-        return Found([At(partition, offset)], {})
+        return SearchResult([At(partition, offset)], {})
     state, cluster = gatherer.state, gatherer.cluster
     if partition is not None:
         refuse_unknown(state, partition)
@@ -109,22 +109,22 @@ def _find(
     return found
 
 
-def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
+def _told(gatherer: Gatherer, place: At) -> tuple[RecordStory, ShownRecord | None]:
     known = gatherer.known(place.partition, place.offset)
     story = tell(gatherer.topic, place.partition, place.offset, known)
-    if story.place is not Place.HERE or not story.is_below_watermark:
+    if story.place is not RecordPlace.HERE or not story.is_below_watermark:
         return story, None
     record = gatherer.read(place.partition, place.offset).record
     if record is None and story.batch is not None and story.batch.is_thinned:  # which of its records is not in its head
         words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
-        story = msgspec.structs.replace(story, place=Place.COMPACTED, summary=words)
+        story = msgspec.structs.replace(story, place=RecordPlace.COMPACTED, summary=words)
     return story, record
 
 
 # --- as JSON
 
 
-def _as_json(story: Story, record: Record | None) -> dict[str, Any]:
+def _as_json(story: RecordStory, record: ShownRecord | None) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(story)
     told["record"] = None if record is None else msgspec.json.decode(as_json_line(record))
     return told
@@ -133,7 +133,7 @@ def _as_json(story: Story, record: Record | None) -> dict[str, Any]:
 # --- for people
 
 
-def _print(story: Story, record: Record | None) -> None:
+def _print(story: RecordStory, record: ShownRecord | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -157,13 +157,13 @@ def _print(story: Story, record: Record | None) -> None:
         paper.print(Text(f"not known: {line}", style="yellow"))
 
 
-def _colour(story: Story) -> str:
-    if story.place is Place.HERE:
+def _colour(story: RecordStory) -> str:
+    if story.place is RecordPlace.HERE:
         return "green" if story.is_below_watermark else "yellow"
-    return "red" if story.place in (Place.UNREADABLE, Place.NO_COPY) else "yellow"
+    return "red" if story.place in (RecordPlace.UNREADABLE, RecordPlace.NO_COPY) else "yellow"
 
 
-def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
+def _facts(story: RecordStory, record: ShownRecord | None) -> Iterator[tuple[str, str]]:
     if record is not None:
         yield "record", _record_words(record)
     if story.batch is not None:
@@ -194,7 +194,7 @@ def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
         yield "offsets", ", ".join(known)
 
 
-def _record_words(record: Record) -> str:
+def _record_words(record: ShownRecord) -> str:
     when = "" if record.timestamp_ms is None else f"{_time(record.timestamp_ms * 1000)}  "
     key = "no key" if record.key is None else f"key {shown(record.key)[:KEY_SHOWN_MAX]}"
     size = "no value" if record.value is None else f"value of {byte_size(len(record.value))}"
@@ -202,7 +202,7 @@ def _record_words(record: Record) -> str:
     return f"{when}{key}, {size}{headers}"
 
 
-def _batch_facts(batch: BatchSeen, story: Story) -> Iterator[tuple[str, str]]:
+def _batch_facts(batch: BatchSeen, story: RecordStory) -> Iterator[tuple[str, str]]:
     kind = " (control)" if batch.is_control else ""
     offsets = f"offsets {count(batch.base_offset)} to {count(batch.to_offset - 1)}"
     codec = "" if batch.codec == "none" else f", {batch.codec}"
@@ -216,7 +216,7 @@ def _batch_facts(batch: BatchSeen, story: Story) -> Iterator[tuple[str, str]]:
     yield "on disk", f"{batch.segment} at {count(batch.position)}"
 
 
-def _print_copies(story: Story) -> None:
+def _print_copies(story: RecordStory) -> None:
     if story.copies:
         rows = [
             (
@@ -232,7 +232,7 @@ def _print_copies(story: Story) -> None:
         print_table(["node", "role", "in sync", "", "leader heard so"], rows)
 
 
-def _print_deliveries(story: Story) -> None:
+def _print_deliveries(story: RecordStory) -> None:
     if not story.delivered:
         return
     rows = [
@@ -252,7 +252,7 @@ def _print_deliveries(story: Story) -> None:
         print_line(f"and {counted(len(story.delivered) - DELIVERIES_SHOWN, 'more answer')}; --json has them all")
 
 
-def _print_commits(story: Story) -> None:
+def _print_commits(story: RecordStory) -> None:
     if story.committed:
         rows = [(each.group, each.offset, each.has_it, _when(each.at_us)) for each in story.committed]
         print_line()

@@ -57,7 +57,7 @@ def told_offset(offset: int, at: int) -> int | None:
     return None if offset < (0 if is_end else -1) else offset
 
 
-class Cluster:
+class ClusterAdmin:
     """One cluster, asked through any of its nodes. Refusals come out as `RefusedByNode`."""
 
     def __init__(self, bootstrap: str) -> None:

@@ -119,10 +119,10 @@ def reason(error: KafkaError) -> str:
 def complete_topic(incomplete: str) -> list[str]:
     """Topic names for the shell's completion; silence when there is no node, for a prompt is no place for an error."""
     try:
-        from chronik.client.admin import Cluster
+        from chronik.client.admin import ClusterAdmin
 
         bootstrap = os.environ.get("CHRONIK_BOOTSTRAP", DEFAULT_BOOTSTRAP)
         check_reachable(bootstrap, timeout_s=0.5)
-        return [name for name in Cluster(bootstrap).topic_names() if name.startswith(incomplete)]
+        return [name for name in ClusterAdmin(bootstrap).topic_names() if name.startswith(incomplete)]
     except ChronikError:
         return []

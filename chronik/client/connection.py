@@ -26,7 +26,7 @@ _INT16 = struct.Struct(">h")
 _INT32 = struct.Struct(">i")
 
 
-class Unreachable(Exception):
+class ConnectionFailed(Exception):
     """Nobody there, no answer in time, or one that makes no sense; the message says where and which."""
 
 
@@ -35,7 +35,7 @@ def zeroed(count: int) -> memoryview:
     return memoryview(bytearray(count))
 
 
-class Connection:
+class ClientConnection:
     """Requests and their answers, in turn. It is connected when it exists, and of no use after an Unreachable."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Connection:
         try:
             self._socket = socket.create_connection(address, timeout=min(CONNECT_TIMEOUT_S, self._timeout_s))
         except OSError as problem:
-            raise Unreachable(f"{self}: {problem.strerror or problem}") from problem
+            raise ConnectionFailed(f"{self}: {problem.strerror or problem}") from problem
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if options.security_protocol.endswith("SSL"):
@@ -59,9 +59,11 @@ class Connection:
             if options.username is not None:
                 self._log_in(options.username, options.password or "")
             self._learn_versions()
-        except (OSError, Unreachable) as problem:
+        except (OSError, ConnectionFailed) as problem:
             self.close()
-            raise problem if isinstance(problem, Unreachable) else Unreachable(f"{self}: {problem}") from problem
+            raise (
+                problem if isinstance(problem, ConnectionFailed) else ConnectionFailed(f"{self}: {problem}")
+            ) from problem
 
     def __str__(self) -> str:
         return f"{self.address[0]}:{self.address[1]}"
@@ -75,7 +77,7 @@ class Connection:
         lowest, highest = self._versions.get(api_key, (0, -1))
         version = min(ours.highest, highest)
         if version < max(lowest, ours.supported):
-            raise Unreachable(f"{self} speaks no version of {ours.name} that is known here")
+            raise ConnectionFailed(f"{self} speaks no version of {ours.name} that is known here")
         return version
 
     @staticmethod
@@ -88,7 +90,7 @@ class Connection:
         return self.receive()
 
     def send(self, api_key: int, request: Any) -> None:
-        """Raises Unreachable. The answer must be received before another one is asked for."""
+        """Raises ConnectionFailed. The answer must be received before another one is asked for."""
         kind: Any = type(request)
         out = io.BytesIO()
         out.write(bytes(_SIZE_AND_HEADER.size))
@@ -107,11 +109,11 @@ class Connection:
             self._socket.settimeout(self._timeout_s)
             self._socket.sendall(frame)
         except OSError as problem:
-            raise Unreachable(f"{self}: {problem.strerror or problem}") from problem
+            raise ConnectionFailed(f"{self}: {problem.strerror or problem}") from problem
         return self._correlation_id
 
     def receive(self) -> Any:
-        """The answer to the request sent first of those that wait. Raises Unreachable."""
+        """The answer to the request sent first of those that wait. Raises ConnectionFailed."""
         correlation_id, request = self._awaited.pop(0)
         kind: Any = request
         frame = self._receive_frame(correlation_id)
@@ -121,16 +123,16 @@ class Connection:
             position = skip_tags(frame, 4) if has_tags else 4
             return decode(_kio().index.load_response_schema(kind.__api_key__, kind.__version__), frame, position)
         except (Malformed, IndexError) as problem:
-            raise Unreachable(f"{self} answered what cannot be read: {problem}") from problem
+            raise ConnectionFailed(f"{self} answered what cannot be read: {problem}") from problem
 
     def _receive_frame(self, correlation_id: int) -> memoryview:
         deadline = time.monotonic() + self._timeout_s
         (size,) = _INT32.unpack(self._receive_bytes(4, deadline))
         if not 4 <= size <= FRAME_BYTES_MAX:
-            raise Unreachable(f"{self} does not speak Kafka's protocol")
+            raise ConnectionFailed(f"{self} does not speak Kafka's protocol")
         frame = self._receive_bytes(size, deadline)
         if _INT32.unpack_from(frame)[0] != correlation_id:
-            raise Unreachable(f"{self} answered another question")
+            raise ConnectionFailed(f"{self} answered another question")
         return frame
 
     def _receive_bytes(self, count: int, deadline: float) -> memoryview:
@@ -141,12 +143,12 @@ class Connection:
                 self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
                 received = self._socket.recv_into(view[filled:])
                 if not received:
-                    raise Unreachable(f"{self} hung up")
+                    raise ConnectionFailed(f"{self} hung up")
                 filled += received
         except TimeoutError as problem:
-            raise Unreachable(f"{self} does not answer in {self._timeout_s:g} s") from problem
+            raise ConnectionFailed(f"{self} does not answer in {self._timeout_s:g} s") from problem
         except OSError as problem:
-            raise Unreachable(f"{self}: {problem.strerror or problem}") from problem
+            raise ConnectionFailed(f"{self}: {problem.strerror or problem}") from problem
         return view
 
     def _encrypted(self, options: ClientOptions) -> ssl.SSLSocket:
@@ -158,16 +160,16 @@ class Connection:
                 context.load_cert_chain(file, options.key_file)
         except OSError as problem:  # it does not say which file
             why = problem.strerror or problem
-            raise Unreachable(f"{self}: {file}, for an encrypted connection, cannot be read: {why}") from problem
+            raise ConnectionFailed(f"{self}: {file}, for an encrypted connection, cannot be read: {why}") from problem
         try:
             return context.wrap_socket(self._socket, server_hostname=self.address[0])
         except ssl.SSLCertVerificationError as problem:
-            raise Unreachable(f"{self}: its certificate is not trusted: {problem.verify_message}") from problem
+            raise ConnectionFailed(f"{self}: its certificate is not trusted: {problem.verify_message}") from problem
 
     def _learn_versions(self) -> None:
         answer = self.ask(API_VERSIONS, self.request_type(API_VERSIONS, 0)())  # every Kafka knows version 0
         if answer.error_code != Code.NONE:
-            raise Unreachable(f"{self} does not say what it speaks: {answer.error_code}")
+            raise ConnectionFailed(f"{self} does not say what it speaks: {answer.error_code}")
         self._versions = {api.api_key: (api.min_version, api.max_version) for api in answer.api_keys}
 
     def _log_in(self, username: str, password: str) -> None:
@@ -175,11 +177,11 @@ class Connection:
         mechanism = b"PLAIN"
         answer = self._plain_ask(SASL_HANDSHAKE, 1, _INT16.pack(len(mechanism)) + mechanism)
         if (code := _INT16.unpack_from(answer, 4)[0]) != Code.NONE:
-            raise Unreachable(f"{self} does not take SASL PLAIN: {Code(code).name}")
+            raise ConnectionFailed(f"{self} does not take SASL PLAIN: {Code(code).name}")
         secret = b"\x00".join((b"", username.encode(), password.encode()))
         answer = self._plain_ask(SASL_AUTHENTICATE, 0, _INT32.pack(len(secret)) + secret)
         if (code := _INT16.unpack_from(answer, 4)[0]) != Code.NONE:
-            raise Unreachable(f"{self} does not let {username!r} in: {Code(code).name}")
+            raise ConnectionFailed(f"{self} does not let {username!r} in: {Code(code).name}")
 
     def _plain_ask(self, api_key: int, version: int, body: bytes) -> memoryview:
         frame = memoryview(bytearray(bytes(_SIZE_AND_HEADER.size) + self._client_id + body))

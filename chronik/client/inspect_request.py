@@ -26,8 +26,8 @@ from chronik.client.request import (
     receive,
     written,
 )
-from chronik.trace.looks import CLUSTER, EVENTS, STATE, ClusterLook, EventsLook, NodeSeen, StateLook
-from chronik.wire.versions import LOOK
+from chronik.trace.inspections import CLUSTER, EVENTS, STATE, ClusterStateView, EventsView, NodeSeen, StateView
+from chronik.wire.versions import INSPECT
 
 TIMEOUT_S = 5.0
 DIRECT_AFTER_S = 0.5  # that a node does not answer by way of another, it is asked itself as well
@@ -48,11 +48,11 @@ class NotChronik(NoAnswer):
     """There is some other Kafka there, or a chronik that does not know looks yet."""
 
 
-class LookRefused(NoAnswer):
+class InspectRefused(NoAnswer):
     """The node says why it cannot answer: an unknown view, a bad argument, a node it cannot reach."""
 
 
-class Looks(dict[int, T]):
+class Inspections(dict[int, T]):
     """Answers by node, in the order of their ids. `silent` names the others of the cluster, each with the reason."""
 
     def __init__(self, answers: Mapping[int, T], silent: Mapping[int, str]) -> None:
@@ -66,15 +66,15 @@ class Looks(dict[int, T]):
 def look(address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> dict[str, Any]:
     """What the node at this address answers; with `node=N`, what node N answers, by way of this one. Raises NoAnswer,
     NotChronik, LookRefused."""
-    return look_as(dict[str, Any], address, view, timeout_s, **arguments)
+    return inspect_as(dict[str, Any], address, view, timeout_s, **arguments)
 
 
-def look_as(kind: type[T], address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> T:
-    """As `look`, as one of the answers in trace/looks.py."""
+def inspect_as(kind: type[T], address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> T:
+    """As `look`, as one of the answers in trace/inspections.py."""
     payload = _ask(address, {"view": view, **arguments}, timeout_s)
     try:
         if payload.startswith(_REFUSAL):
-            raise LookRefused(f"{written(address)}: {msgspec.json.decode(payload)['error']}")
+            raise InspectRefused(f"{written(address)}: {msgspec.json.decode(payload)['error']}")
         return _decoder(kind).decode(payload)
     except msgspec.DecodeError as problem:
         raise NotChronik(f"{written(address)} answered what cannot be read: {problem}") from problem
@@ -92,7 +92,7 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
     """Raises NoAnswer, NotChronik."""
     body = msgspec.json.encode(arguments)
     size = _HEAD.size - _LENGTH.size + len(CLIENT_ID) + _LENGTH.size + len(body)
-    frame = _HEAD.pack(size, LOOK, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + _LENGTH.pack(len(body)) + body
+    frame = _HEAD.pack(size, INSPECT, 0, CORRELATION_ID, len(CLIENT_ID)) + CLIENT_ID + _LENGTH.pack(len(body)) + body
     deadline = time.monotonic() + timeout_s
     try:
         with connect(address, timeout_s) as connection:
@@ -123,27 +123,27 @@ def _hung_up(address: Address, timeout_s: float) -> NoAnswer:
 # --- at all of them
 
 
-def look_everywhere(
+def inspect_everywhere(
     addresses: Sequence[Address], view: str, timeout_s: float = TIMEOUT_S, **arguments: Any
-) -> Looks[dict[str, Any]]:
+) -> Inspections[dict[str, Any]]:
     """What every node answers that can be reached at or by way of one of these. Raises NoAnswer when none of them
     answers at all, NotChronik when what is there is no chronik."""
-    return look_everywhere_as(dict[str, Any], addresses, view, timeout_s, lambda node_id: arguments)
+    return inspect_everywhere_as(dict[str, Any], addresses, view, timeout_s, lambda node_id: arguments)
 
 
-def look_everywhere_as(
+def inspect_everywhere_as(
     kind: type[T],
     addresses: Sequence[Address],
     view: str,
     timeout_s: float,
     arguments_for: Callable[[int], Mapping[str, Any]],
-) -> Looks[T]:
-    """As `look_everywhere`, with arguments for each node."""
+) -> Inspections[T]:
+    """As `inspect_everywhere`, with arguments for each node."""
     via, known = _first_to_answer(addresses, timeout_s)
 
     def ask(node: NodeSeen, address: Address, limit_s: float) -> T | NoAnswer:
         try:
-            return look_as(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
+            return inspect_as(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
         except NoAnswer as problem:
             return problem
 
@@ -163,31 +163,31 @@ def look_everywhere_as(
         told = dict(zip((node.id for node in known.nodes), threads.map(ask_both_ways, known.nodes), strict=True))
     answers = {node_id: each for node_id, each in told.items() if not isinstance(each, NoAnswer)}
     silent = {node_id: str(each) for node_id, each in told.items() if isinstance(each, NoAnswer)}
-    return Looks(answers, silent)
+    return Inspections(answers, silent)
 
 
-def _first_to_answer(addresses: Sequence[Address], timeout_s: float) -> tuple[Address, ClusterLook]:
+def _first_to_answer(addresses: Sequence[Address], timeout_s: float) -> tuple[Address, ClusterStateView]:
     """Raises NoAnswer, NotChronik."""
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return address, look_as(ClusterLook, address, CLUSTER, timeout_s)
+            return address, inspect_as(ClusterStateView, address, CLUSTER, timeout_s)
         except NoAnswer as met:
             problem = met
     raise problem
 
 
-def cluster(addresses: Sequence[Address], timeout_s: float = TIMEOUT_S) -> ClusterLook:
-    """Who is there, as the first of these knows that answers. Raises as `look_everywhere`."""
+def cluster(addresses: Sequence[Address], timeout_s: float = TIMEOUT_S) -> ClusterStateView:
+    """Who is there, as the first of these knows that answers. Raises as `inspect_everywhere`."""
     return _first_to_answer(addresses, timeout_s)[1]
 
 
 def states(
     addresses: Sequence[Address], timeout_s: float = TIMEOUT_S, topics: Sequence[str] | None = None
-) -> Looks[StateLook]:
-    """How things stand on every node; of these topics only, if any are given. Raises as `look_everywhere`."""
+) -> Inspections[StateView]:
+    """How things stand on every node; of these topics only, if any are given. Raises as `inspect_everywhere`."""
     arguments = {} if topics is None else {"topics": list(topics)}
-    return look_everywhere_as(StateLook, addresses, STATE, timeout_s, lambda node_id: arguments)
+    return inspect_everywhere_as(StateView, addresses, STATE, timeout_s, lambda node_id: arguments)
 
 
 def events(
@@ -196,13 +196,13 @@ def events(
     topics: Sequence[str] | None = None,
     cursors: Mapping[int, int] | None = None,
     **arguments: Any,
-) -> Looks[EventsLook]:
+) -> Inspections[EventsView]:
     """What every node has traced since its own cursor (of the look before). Where `is_more`, look again. Further
-    arguments are those of the view. Raises as `look_everywhere`."""
+    arguments are those of the view. Raises as `inspect_everywhere`."""
     if topics is not None:
         arguments["topics"] = list(topics)
     arguments_for = partial(_with_cursor, arguments, cursors or {})
-    return look_everywhere_as(EventsLook, addresses, EVENTS, timeout_s, arguments_for)
+    return inspect_everywhere_as(EventsView, addresses, EVENTS, timeout_s, arguments_for)
 
 
 def _with_cursor(arguments: Mapping[str, Any], cursors: Mapping[int, int], node_id: int) -> Mapping[str, Any]:

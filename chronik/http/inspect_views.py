@@ -1,6 +1,6 @@
 """The views of a look: what a node tells of itself when it is asked over the Kafka port, or over HTTP.
 
-A view is a function of the node and the arguments of the look, and gives one of the answers in trace/looks.py. It looks
+A view is a function of the node and the arguments of the look, and gives one of the answers in trace/inspections.py. It looks
 and touches nothing. One that goes through many partitions lets others have their turn now and then.
 """
 
@@ -19,19 +19,19 @@ from chronik.http import record_views
 from chronik.http.totals import totals
 from chronik.node.observe.partition_states import groups_seen, partition_seen
 from chronik.trace.events import AnyEvent, PartitionSeen, RefusedEvent
-from chronik.trace.looks import (
+from chronik.trace.inspections import (
     CLUSTER,
     EVENTS,
     FIND,
     RECORD,
     STATE,
-    ClusterLook,
+    ClusterStateView,
     CopySeen,
-    EventsLook,
-    FindLook,
+    EventsView,
+    FindView,
     NodeSeen,
-    RecordLook,
-    StateLook,
+    RecordView,
+    StateView,
     Traces,
     UnopenedSeen,
 )
@@ -72,9 +72,9 @@ def parse(arguments: dict[str, Any], kind: type[_T]) -> _T:
 # --- who is there
 
 
-async def cluster(node: Node, arguments: dict[str, Any]) -> ClusterLook:
+async def cluster(node: Node, arguments: dict[str, Any]) -> ClusterStateView:
     controller = node.metadata.controller_id
-    return ClusterLook(
+    return ClusterStateView(
         node.config.node_id,
         node.trace.clock.now_us(),
         __version__,
@@ -115,7 +115,7 @@ class StateArguments(msgspec.Struct):
     topics: list[str] | None = None
 
 
-async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
+async def state(node: Node, arguments: dict[str, Any]) -> StateView:
     wanted = parse(arguments, StateArguments).topics
     clock, node_id = node.trace.clock, node.config.node_id
     held = [replica for replica in node.replicas.held() if wanted is None or replica.topic in wanted]
@@ -135,7 +135,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateLook:
         if (topic, partition) not in known and (wanted is None or topic in wanted)
     ]
     known.update((copy.topic, copy.partition) for copy in copies)
-    return StateLook(
+    return StateView(
         node_id,
         clock.now_us(),
         __version__,
@@ -201,7 +201,7 @@ class EventsArguments(msgspec.Struct):
     last: int | None = None
 
 
-async def events(node: Node, arguments: dict[str, Any]) -> EventsLook:
+async def events(node: Node, arguments: dict[str, Any]) -> EventsView:
     """Events of no topic, such as those of groups, come whatever topics are asked for."""
     asked = parse(arguments, EventsArguments)
     limit = min(max(asked.limit, 1), EVENTS_MAX)
@@ -209,7 +209,7 @@ async def events(node: Node, arguments: dict[str, Any]) -> EventsLook:
         given, cursor, lost = await _since(node.trace, asked, limit)
     else:
         given, cursor, lost = await _newest(node.trace, asked, min(max(asked.last, 0), limit))
-    return EventsLook(
+    return EventsView(
         node.config.node_id,
         node.trace.clock.now_us(),
         traces(node),
@@ -271,7 +271,7 @@ class RecordArguments(msgspec.Struct):
     offset: int
 
 
-async def record(node: Node, arguments: dict[str, Any]) -> RecordLook:
+async def record(node: Node, arguments: dict[str, Any]) -> RecordView:
     asked = parse(arguments, RecordArguments)
     return await record_views.record(node, asked.topic, asked.partition, asked.offset)
 
@@ -284,7 +284,7 @@ class FindArguments(msgspec.Struct):
     from_offset: int = 0
 
 
-async def find(node: Node, arguments: dict[str, Any]) -> FindLook:
+async def find(node: Node, arguments: dict[str, Any]) -> FindView:
     asked = parse(arguments, FindArguments)
     return await record_views.find(
         node, asked.topic, asked.partition, asked.producer_id, asked.sequence, asked.from_offset

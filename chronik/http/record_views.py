@@ -15,7 +15,7 @@ from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.ports import Unread
 from chronik.core.records.batch import COMPRESSION_NAMES, HEADER_BYTES, BatchHeader, read_header
-from chronik.trace.looks import BatchSeen, FindLook, FoundRecord, Place, RecordLook
+from chronik.trace.inspections import BatchSeen, FindView, FoundRecord, RecordPlace, RecordView
 
 if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
@@ -26,16 +26,16 @@ LOOK_BYTES = 64 * 1024 * 1024  # of log that one look goes through
 SEQUENCE_MASK = 0x7FFFFFFF  # they begin anew after 2^31 - 1
 
 
-async def record(node: Node, topic: str, partition: int, offset: int) -> RecordLook:
+async def record(node: Node, topic: str, partition: int, offset: int) -> RecordView:
     """What this node's copy has at an offset."""
     place, reason, replica = _copy(node, topic, partition)
     batch: BatchSeen | None = None
     if replica is not None and replica.offline is not None:
-        place, reason = Place.UNREADABLE, replica.offline
+        place, reason = RecordPlace.UNREADABLE, replica.offline
     elif replica is not None:
         place, reason, batch = await _batch_at(node, replica, offset)
     placed = node.image.partition(topic, partition)
-    look = RecordLook(
+    look = RecordView(
         node.config.node_id,
         node.trace.clock.now_us(),
         topic,
@@ -51,8 +51,8 @@ async def record(node: Node, topic: str, partition: int, offset: int) -> RecordL
     return look if replica is None else _with_ends(look, replica, batch)
 
 
-def _with_ends(look: RecordLook, replica: Replica, batch: BatchSeen | None) -> RecordLook:
-    return RecordLook(
+def _with_ends(look: RecordView, replica: Replica, batch: BatchSeen | None) -> RecordView:
+    return RecordView(
         look.node,
         look.now_us,
         look.topic,
@@ -74,36 +74,40 @@ def _with_ends(look: RecordLook, replica: Replica, batch: BatchSeen | None) -> R
     )
 
 
-def _copy(node: Node, topic: str, partition: int) -> tuple[Place, str | None, Replica | None]:
+def _copy(node: Node, topic: str, partition: int) -> tuple[RecordPlace, str | None, Replica | None]:
     """This node's copy, whoever leads, or why there is none."""
     if node.image.partition(topic, partition) is None:
-        return Place.NO_SUCH_PARTITION, None, None
+        return RecordPlace.NO_SUCH_PARTITION, None, None
     for replica in node.replicas.held():
         if (replica.topic, replica.partition) == (topic, partition):
-            return Place.HERE, None, replica
+            return RecordPlace.HERE, None, replica
     try:
-        return Place.HERE, None, node.replicas.readable(topic, partition)  # opened when somebody asks for it
+        return RecordPlace.HERE, None, node.replicas.readable(topic, partition)  # opened when somebody asks for it
     except Refused as refusal:
         failed = node.replicas.offline().get((topic, partition))
-        return (Place.NO_COPY, None, None) if failed is None else (Place.UNREADABLE, failed or refusal.message, None)
+        return (
+            (RecordPlace.NO_COPY, None, None)
+            if failed is None
+            else (RecordPlace.UNREADABLE, failed or refusal.message, None)
+        )
 
 
-async def _batch_at(node: Node, replica: Replica, offset: int) -> tuple[Place, str | None, BatchSeen | None]:
+async def _batch_at(node: Node, replica: Replica, offset: int) -> tuple[RecordPlace, str | None, BatchSeen | None]:
     log = replica.log
     if offset < log.start_offset:
-        return Place.DELETED, _why_deleted(log), None
+        return RecordPlace.DELETED, _why_deleted(log), None
     if offset >= log.end_offset:
-        return Place.BEYOND_END, f"the log ends at offset {log.end_offset}", None
+        return RecordPlace.BEYOND_END, f"the log ends at offset {log.end_offset}", None
     try:
         plan = log.read(offset, log.end_offset, 1, at_least_one=True)
     except (Corrupt, OSError) as problem:
-        return Place.UNREADABLE, str(problem), None
+        return RecordPlace.UNREADABLE, str(problem), None
     if plan is None or plan.start_offset > offset:
-        return Place.COMPACTED, "a later record of its key replaced it", None
+        return RecordPlace.COMPACTED, "a later record of its key replaced it", None
     head = await node.replicas.wait_for_read(plan._replace(length=min(plan.length, HEADER_BYTES)))
     if isinstance(head, Unread) or len(head) < HEADER_BYTES:
-        return Place.UNREADABLE, f"{plan.file.path} cannot be read at {plan.position}", None
-    return Place.HERE, None, _seen(read_header(head), plan)
+        return RecordPlace.UNREADABLE, f"{plan.file.path} cannot be read at {plan.position}", None
+    return RecordPlace.HERE, None, _seen(read_header(head), plan)
 
 
 def _why_deleted(log: Log) -> str:
@@ -153,11 +157,11 @@ async def find(
     sequence: int,
     from_offset: int = 0,
     look_bytes: int = LOOK_BYTES,
-) -> FindLook:
+) -> FindView:
     """Where a producer's sequence number is in this node's copy, in so many bytes of it from an offset on."""
     place, _, replica = _copy(node, topic, partition)
     if replica is not None and replica.offline is not None:
-        place, replica = Place.UNREADABLE, None
+        place, replica = RecordPlace.UNREADABLE, None
     found: list[FoundRecord] = []
     go_on_from, looked_at_bytes, step_bytes = -1, 0, min(STEP_BYTES, look_bytes)
     if replica is not None:
@@ -167,7 +171,7 @@ async def find(
             try:
                 plan = log.read(max(at, log.start_offset), log.end_offset, step_bytes, at_least_one=True)
             except (Corrupt, OSError):
-                place, at = Place.UNREADABLE, log.end_offset
+                place, at = RecordPlace.UNREADABLE, log.end_offset
                 break
             if plan is None:
                 at = log.end_offset
@@ -176,13 +180,13 @@ async def find(
             if isinstance(content, Unread):
                 content = b""
             if len(content) < plan.length and log.is_current(plan):
-                place, at = Place.UNREADABLE, log.end_offset
+                place, at = RecordPlace.UNREADABLE, log.end_offset
                 break
             found += (hit for header in _headers(content) for hit in _hits(header, producer_id, sequence))
             at, looked_at_bytes = plan.next_offset, looked_at_bytes + plan.length
             await asyncio.sleep(0)  # who has requests under way goes first
         go_on_from = at if at < log.end_offset else -1
-    return FindLook(node.config.node_id, node.trace.clock.now_us(), topic, partition, place, tuple(found), go_on_from)
+    return FindView(node.config.node_id, node.trace.clock.now_us(), topic, partition, place, tuple(found), go_on_from)
 
 
 def _headers(content: bytes) -> Iterator[BatchHeader]:

@@ -17,7 +17,7 @@ from starlette.routing import Route
 from chronik.core.errors import Refused
 from chronik.http import inspect_views, views
 from chronik.trace import exposition
-from chronik.trace.looks import EVENTS, STATE
+from chronik.trace.inspections import EVENTS, STATE
 
 if TYPE_CHECKING:
     from chronik.node.node import Node

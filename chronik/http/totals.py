@@ -9,7 +9,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.replica.in_sync import UNKNOWN
 from chronik.node.observe.partition_states import follower_seen
 from chronik.trace.events import FollowerSeen
-from chronik.trace.looks import Totals
+from chronik.trace.inspections import Totals
 
 if TYPE_CHECKING:
     from chronik.core.machines.metadata.partition import Partition

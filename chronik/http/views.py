@@ -14,7 +14,7 @@ from chronik.core.machines.groups.classic_group import ClassicState
 from chronik.core.machines.groups.describe import CLASSIC_TYPE, CONSUMER_TYPE
 from chronik.core.replica.in_sync import UNKNOWN
 from chronik.http.totals import behind, totals
-from chronik.trace.reading import ByLabels, FollowerReading, PartitionReading, Reading, Timed
+from chronik.trace.reading import ByLabels, FollowerReading, NodeReading, PartitionReading, Timed
 from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def readiness(node: Node) -> Health:
     return Health(node.is_ready, {"status": "ready" if node.is_ready else "not ready", "node_id": node.config.node_id})
 
 
-def reading(node: Node) -> Reading:
+def reading(node: Node) -> NodeReading:
     """All of the node's numbers, of one moment."""
     metrics, connections, commits = node.metrics, node.connections, node.replicas.commits
     waiting_producers, waiting_fetches = node.waiting.counts()
@@ -74,7 +74,7 @@ def reading(node: Node) -> Reading:
     served = [replica for replica in held if replica.log.end_offset > 0]
     monotonic_ms = node.trace.clock.monotonic_ms()
     places, worst = placement(node), totals(node, monotonic_ms)
-    return Reading(
+    return NodeReading(
         builds={(__version__,): 1},
         nodes={(str(node.config.node_id), node.identity.cluster_id): 1},
         is_ready=node.is_ready,

@@ -7,13 +7,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from chronik.client.admin import Cluster, TopicState
+from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.connecting import client_settings, plain_errors
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import NotChronik, look_as, states
+from chronik.client.inspect_request import NotChronik, inspect_as, states
 from chronik.client.request import Address, NoAnswer
 from chronik.inspect.reporting import Reporter
-from chronik.trace.looks import FIND, FindLook, Place, StateLook
+from chronik.trace.inspections import FIND, FindView, RecordPlace, StateView
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -29,7 +29,7 @@ class At(NamedTuple):
     offset: int
 
 
-class Found(NamedTuple):
+class SearchResult(NamedTuple):
     """`unread` are partitions that could not be looked through, with the reason: what is not found may be there."""
 
     places: list[At]
@@ -58,13 +58,13 @@ class Found(NamedTuple):
 
 
 def by_key(
-    cluster: Cluster, topic: TopicState, partitions: list[int], key: bytes, newest: int, reporter: Reporter
-) -> Found:
+    cluster: ClusterAdmin, topic: TopicState, partitions: list[int], key: bytes, newest: int, reporter: Reporter
+) -> SearchResult:
     """The newest records with this key, by their time, newest first. The topic is read from its beginning to its end,
     as no log has an index of keys."""
     begin, left, unread = _to_read(cluster, topic, partitions)
     if not left:
-        return Found([], unread)
+        return SearchResult([], unread)
     from confluent_kafka import Consumer, TopicPartition
 
     total = sum(end - begin[number] for number, end in left.items())
@@ -85,11 +85,11 @@ def by_key(
         consumer.close()
     hits = sorted((hit for hits in found.values() for hit in hits), reverse=True)
     unread |= dict.fromkeys(left, "it gives nothing more before its end")
-    return Found([At(number, offset) for _, number, offset in hits[:newest]], unread)
+    return SearchResult([At(number, offset) for _, number, offset in hits[:newest]], unread)
 
 
 def _to_read(
-    cluster: Cluster, topic: TopicState, partitions: list[int]
+    cluster: ClusterAdmin, topic: TopicState, partitions: list[int]
 ) -> tuple[dict[int, int], dict[int, int], dict[int, str]]:
     """Where each partition begins; where those end that have something; and those of which no leader tells it."""
     led = {part.partition for part in topic.partitions if part.leader is not None}
@@ -130,7 +130,7 @@ def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iter
 
 def by_sequence(
     addresses: list[Address], topic: TopicState, partitions: list[int], producer_id: int, sequence: int
-) -> Found:
+) -> SearchResult:
     """Where a producer's sequence number is, in every partition: it counts in each. Newest first."""
     try:
         seen = states(addresses, LOOK_TIMEOUT_S, topics=[topic.name])
@@ -142,7 +142,7 @@ def by_sequence(
         raise ChronikError(str(problem), "check --bootstrap") from None
     leaders, others = holders(seen.values(), topic.name)
 
-    def look(holder: int, number: int, from_offset: int) -> FindLook:
+    def look(holder: int, number: int, from_offset: int) -> FindView:
         return _look(
             addresses, node=holder, topic=topic.name, partition=number, producer_id=producer_id, sequence=sequence,
             from_offset=from_offset,
@@ -151,7 +151,7 @@ def by_sequence(
     return look_through(partitions, leaders, others, look)
 
 
-def holders(seen: Iterable[StateLook], topic: str) -> tuple[dict[int, int], dict[int, int]]:
+def holders(seen: Iterable[StateView], topic: str) -> tuple[dict[int, int], dict[int, int]]:
     """By partition, the node that leads it, and one that has another copy."""
     leaders: dict[int, int] = {}
     others: dict[int, int] = {}
@@ -169,8 +169,8 @@ def look_through(
     partitions: Iterable[int],
     leaders: Mapping[int, int],
     others: Mapping[int, int],
-    look: Callable[[int, int, int], FindLook],
-) -> Found:
+    look: Callable[[int, int, int], FindView],
+) -> SearchResult:
     """Each partition at its leader; where none answers, at another who has a copy: that may end earlier. `look` is
     given node, partition and offset."""
     found: list[At] = []
@@ -188,28 +188,28 @@ def look_through(
         found += hits
         if number not in leaders and not hits:
             unread[number] = f"no leader answers, and node {holder} may not have all of it"
-    return Found(found, unread)
+    return SearchResult(found, unread)
 
 
-def _found_by(holder: int, partition: int, look: Callable[[int, int, int], FindLook]) -> list[At]:
+def _found_by(holder: int, partition: int, look: Callable[[int, int, int], FindView]) -> list[At]:
     """Raises NoAnswer."""
     found: list[At] = []
     from_offset = 0
     while from_offset >= 0:
         told = look(holder, partition, from_offset)
-        if told.place is not Place.HERE:
+        if told.place is not RecordPlace.HERE:
             raise NoAnswer(f"node {holder} cannot look through it: {told.place}")
         found += (At(partition, each.offset) for each in told.found)
         from_offset = told.go_on_from
     return found[::-1]
 
 
-def _look(addresses: list[Address], **arguments: object) -> FindLook:
+def _look(addresses: list[Address], **arguments: object) -> FindView:
     """Raises NoAnswer."""
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return look_as(FindLook, address, FIND, LOOK_TIMEOUT_S, **arguments)
+            return inspect_as(FindView, address, FIND, LOOK_TIMEOUT_S, **arguments)
         except NoAnswer as met:
             problem = met
     raise problem

@@ -10,21 +10,21 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
-from chronik.client.admin import Cluster, TopicState
+from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.cluster_view import view_of
 from chronik.client.connecting import parse_addresses
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import Looks, NotChronik, events, look_everywhere_as, states
+from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere_as, states
 from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.inspect import read_record
-from chronik.inspect.read_record import Reading
+from chronik.inspect.read_record import RecordReading
 from chronik.inspect.reporting import Reporter, SilentReporter
 from chronik.inspect.trace_reach import NEVER, Remembered, blind_until, written
 from chronik.inspect.trace_topic import stored_events
 from chronik.trace.events import AnyEvent, EventsLost, TraceBegan
-from chronik.trace.looks import RECORD, EventsLook, Place, RecordLook, StateLook
-from chronik.trace.story import Known
+from chronik.trace.inspections import RECORD, EventsView, RecordPlace, RecordView, StateView
+from chronik.trace.story import KnownRecord
 
 LOOK_TIMEOUT_S = 2.0  # each: a node that hangs costs as much, and things move on meanwhile
 # Batches have the time of their producers' clocks, events that of the nodes'.
@@ -40,10 +40,10 @@ MARKS = ["trace_began", "events_lost"]  # where a node's trace has a hole
 class Gatherer:
     """Asks one cluster about records of one topic. Everything that is the same for all of them is asked once."""
 
-    cluster: Cluster
+    cluster: ClusterAdmin
     topic: str
     reporter: Reporter = field(default_factory=SilentReporter)
-    _readings: dict[tuple[int, int], Reading] = field(default_factory=dict)
+    _readings: dict[tuple[int, int], RecordReading] = field(default_factory=dict)
 
     @cached_property
     def state(self) -> TopicState:
@@ -55,18 +55,18 @@ class Gatherer:
         return parse_addresses(self.cluster.bootstrap)
 
     @cached_property
-    def _states(self) -> Looks[StateLook]:
+    def _states(self) -> Inspections[StateView]:
         try:
             return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic])
         except NoAnswer as problem:
             raise ChronikError(str(problem), "check --bootstrap") from None
 
-    def known(self, partition: int, offset: int) -> Known:
+    def known(self, partition: int, offset: int) -> KnownRecord:
         try:
             looks = self._look_all_ways(partition, offset)
         except NotChronik:
             return self._told_by_protocol(partition, offset)
-        if all(look.place is Place.NO_SUCH_PARTITION for look in looks.values()):
+        if all(look.place is RecordPlace.NO_SUCH_PARTITION for look in looks.values()):
             refuse_unknown(self.state, partition)
         is_traced = any(seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values())
         remembered = self._remembered
@@ -75,7 +75,7 @@ class Gatherer:
             stored = self._stored(written(remembered.events, partition, offset), looks)
         found = _by_time(remembered.events, stored or [])
         blind = blind_until(remembered, stored, partition, offset)
-        return Known(
+        return KnownRecord(
             looks=list(looks.values()),
             silent=looks.silent,
             events=found,
@@ -87,7 +87,7 @@ class Gatherer:
             blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
         )
 
-    def _look_all_ways(self, partition: int, offset: int) -> Looks[RecordLook]:
+    def _look_all_ways(self, partition: int, offset: int) -> Inspections[RecordView]:
         """At the record, at how things stand and at what was traced, all at once: a node that hangs is waited for once.
         Raises NotChronik."""
         with ThreadPoolExecutor(2) as threads:
@@ -97,11 +97,11 @@ class Gatherer:
                 other.result()
         return looks
 
-    def look_at(self, partition: int, offset: int) -> Looks[RecordLook]:
+    def look_at(self, partition: int, offset: int) -> Inspections[RecordView]:
         """Raises NotChronik."""
         arguments = {"topic": self.topic, "partition": partition, "offset": offset}
         try:
-            return look_everywhere_as(RecordLook, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
+            return inspect_everywhere_as(RecordView, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
         except NotChronik:
             raise
         except NoAnswer as problem:
@@ -112,7 +112,7 @@ class Gatherer:
         """What the nodes still have of this topic, and how far back that reaches."""
         return remember(self.topic, partial(events, self.addresses, LOOK_TIMEOUT_S))
 
-    def _stored(self, written_us: int | None, looks: Mapping[int, RecordLook]) -> list[AnyEvent] | None:
+    def _stored(self, written_us: int | None, looks: Mapping[int, RecordView]) -> list[AnyEvent] | None:
         """What the trace topic has of this topic since the record was written, and where it has holes: the nodes have
         let go of something. None: it cannot be read, or there is none."""
         partitions = self._trace_partitions
@@ -145,7 +145,7 @@ class Gatherer:
                 continue  # another may answer; without any there is no trace to be read
         return 0
 
-    def _committed(self, seen: Mapping[int, StateLook], partition: int) -> dict[str, int]:
+    def _committed(self, seen: Mapping[int, StateView], partition: int) -> dict[str, int]:
         return {
             group.group: told.offset
             for look in seen.values()
@@ -156,21 +156,27 @@ class Gatherer:
 
     # --- at another Kafka
 
-    def _told_by_protocol(self, partition: int, offset: int) -> Known:
+    def _told_by_protocol(self, partition: int, offset: int) -> KnownRecord:
         refuse_unknown(self.state, partition)
         place = (self.topic, partition)
         start, end = (asked([place])[place] for asked in (self.cluster.start_offsets, self.cluster.end_offsets))
         state = self.state.partitions[partition]
         if start is None or end is None:
-            where = Place.NO_COPY  # that answers: nobody leads it
+            where = RecordPlace.NO_COPY  # that answers: nobody leads it
         else:
-            where = Place.DELETED if offset < start else Place.ABOVE_WATERMARK if offset >= end else Place.HERE
+            where = (
+                RecordPlace.DELETED
+                if offset < start
+                else RecordPlace.ABOVE_WATERMARK
+                if offset >= end
+                else RecordPlace.HERE
+            )
         stable = self.cluster.stable_offsets([place])[place]
         reason = None
-        if where is Place.HERE:
+        if where is RecordPlace.HERE:
             where, reason = self._standing(partition, offset, stable)
         leader = -1 if state.leader is None else state.leader
-        told = RecordLook(
+        told = RecordView(
             leader, 0, self.topic, partition, offset, where, reason, is_leader=True, leader=leader,
             log_start=-1 if start is None else start, watermark=-1 if end is None else end,
             last_stable_offset=-1 if stable is None else stable, in_sync=tuple(state.in_sync),
@@ -181,27 +187,27 @@ class Gatherer:
             offsets = self.cluster.committed(str(group.group_id))
             if place in offsets:
                 committed[str(group.group_id)] = offsets[place]
-        return Known(looks=[told], is_chronik=False, committed=committed)
+        return KnownRecord(looks=[told], is_chronik=False, committed=committed)
 
-    def _standing(self, partition: int, offset: int, stable: int | None) -> tuple[Place, str | None]:
+    def _standing(self, partition: int, offset: int, stable: int | None) -> tuple[RecordPlace, str | None]:
         """Of an offset between the ends of the log: whether a record is there, and what else is known."""
         read = self.read(partition, offset)
         if read.problem is not None:
-            return Place.UNREADABLE, read.problem
+            return RecordPlace.UNREADABLE, read.problem
         if read.is_passed_over:
-            return Place.NO_RECORD, self._why_none()
+            return RecordPlace.NO_RECORD, self._why_none()
         if stable is None:
-            return Place.HERE, None
+            return RecordPlace.HERE, None
         if offset >= stable:
             return (
-                Place.HERE,
+                RecordPlace.HERE,
                 "a transaction is open there or before, and who reads only what is committed waits for it",
             )
         if read_record.read(
             self.cluster.bootstrap, self.topic, partition, offset, is_committed_only=True
         ).is_passed_over:
-            return Place.HERE, "its transaction was aborted, and who reads only what is committed is not given it"
-        return Place.HERE, None
+            return RecordPlace.HERE, "its transaction was aborted, and who reads only what is committed is not given it"
+        return RecordPlace.HERE, None
 
     def _why_none(self) -> str:
         policy = self.cluster.configs(self.topic).get("cleanup.policy")
@@ -211,7 +217,7 @@ class Gatherer:
 
     # --- the record itself
 
-    def read(self, partition: int, offset: int) -> Reading:
+    def read(self, partition: int, offset: int) -> RecordReading:
         """As any consumer gets it."""
         place = (partition, offset)
         if place not in self._readings:
@@ -219,7 +225,7 @@ class Gatherer:
         return self._readings[place]
 
 
-def remember(topic: str, ask: Callable[..., Looks[EventsLook]]) -> Remembered:
+def remember(topic: str, ask: Callable[..., Inspections[EventsView]]) -> Remembered:
     """What the nodes still have of a topic, and how far back that reaches. Raises ChronikError."""
     remembered = Remembered(topic)
     try:
@@ -241,7 +247,7 @@ def _by_time(*found: Iterable[AnyEvent]) -> list[AnyEvent]:
     return sorted(told, key=lambda event: event.at_us)
 
 
-def members_reading(seen: Iterable[StateLook], topic: str) -> dict[str, set[str]]:
+def members_reading(seen: Iterable[StateView], topic: str) -> dict[str, set[str]]:
     """By client id, the groups in which a member reads the topic: more than one, where two have a name in common."""
     groups: dict[str, set[str]] = {}
     for look in seen:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from chronik.trace.events import FollowerSeen, GroupSeen, PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook, UnopenedSeen
+from chronik.trace.inspections import CopySeen, StateView, UnopenedSeen
 from chronik.trace.verdicts import Verdict
 
 Partition = tuple[str, int]
@@ -25,12 +25,12 @@ LAG_MS_NOTABLE = 1_000
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class ClusterSnapshot:
     """What the nodes answered at one time."""
 
     at_s: float
     """By the watcher's own clock, which never jumps: the nodes' clocks may differ."""
-    states: Mapping[int, StateLook]
+    states: Mapping[int, StateView]
     silent: Mapping[int, str] = field(default_factory=dict)
     """Nodes of the cluster that did not answer, each with the reason."""
     given: Mapping[Partition, int] = field(default_factory=dict)
@@ -125,7 +125,7 @@ class GroupRow:
 
 
 @dataclass(frozen=True)
-class Totals:
+class LiveTotals:
     """Of all partitions, whatever is filtered."""
 
     partitions: int
@@ -139,12 +139,12 @@ class Totals:
 
 
 @dataclass(frozen=True)
-class View:
+class LiveView:
     """All that is shown, as of one snapshot."""
 
     rows: tuple[Row, ...]
     groups: tuple[GroupRow, ...]
-    totals: Totals
+    totals: LiveTotals
     alive: tuple[int, ...]
     silent: Mapping[int, str]
     is_tracing: bool
@@ -166,7 +166,7 @@ class _Track:
     taken: deque[float] = field(default_factory=lambda: deque(maxlen=OUT_SAMPLES))
 
 
-class History:
+class RateHistory:
     """Remembers as much of earlier snapshots as rates and sparklines need, and of nothing that is gone."""
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class History:
         self._committed: dict[tuple[str, Partition], int] = {}
         self._at_s: float | None = None
 
-    def take(self, snapshot: Snapshot) -> View:
+    def take(self, snapshot: ClusterSnapshot) -> LiveView:
         elapsed_s = None if self._at_s is None else snapshot.at_s - self._at_s
         groups = sorted(
             (group for state in snapshot.states.values() for group in state.groups), key=lambda each: each.group
@@ -186,7 +186,7 @@ class History:
         group_rows = [self._group_row(group, known) for group in groups]
         self._forget(known, group_rows)
         self._at_s = snapshot.at_s
-        return View(
+        return LiveView(
             tuple(rows),
             tuple(group_rows),
             _totals(rows),
@@ -197,7 +197,7 @@ class History:
             known_s=snapshot.known_s,
         )
 
-    def _taken(self, snapshot: Snapshot, groups: Sequence[GroupSeen]) -> dict[Partition, int]:
+    def _taken(self, snapshot: ClusterSnapshot, groups: Sequence[GroupSeen]) -> dict[Partition, int]:
         """Records that consumers got since the snapshot before: as traced, else as far as groups committed."""
         taken: dict[Partition, int] = {}
         committed = {
@@ -261,7 +261,7 @@ def _mean(samples: Sequence[float], count: int) -> float | None:
     return sum(newest) / len(newest) if newest else None
 
 
-def _rows(snapshot: Snapshot) -> list[Row]:
+def _rows(snapshot: ClusterSnapshot) -> list[Row]:
     led: dict[Partition, PartitionSeen] = {}
     for state in snapshot.states.values():
         for seen in state.partitions:
@@ -357,10 +357,10 @@ def _known(offset: int) -> int | None:
     return offset if offset >= 0 else None
 
 
-def _totals(rows: Sequence[Row]) -> Totals:
+def _totals(rows: Sequence[Row]) -> LiveTotals:
     widest = max(rows, key=lambda row: row.gap or 0, default=None)
     gap = widest.gap or 0 if widest is not None else 0
-    return Totals(
+    return LiveTotals(
         partitions=len(rows),
         lagging=sum(row.is_lagging for row in rows),
         under_replicated=sum(bool(row.out_of_sync) for row in rows),

@@ -9,12 +9,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import Looks
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address, NoAnswer
-from chronik.inspect.live_model import Partition, Snapshot
-from chronik.inspect.trace_history import Asking, Gathering
+from chronik.inspect.live_model import ClusterSnapshot, Partition
+from chronik.inspect.trace_history import NodeInspector, TraceHistory
 from chronik.trace.events import AnyEvent, FetchAnswered, GroupSeen
-from chronik.trace.looks import CLUSTER, ClusterLook, EventsLook, StateLook
+from chronik.trace.inspections import CLUSTER, ClusterStateView, EventsView, StateView
 from chronik.trace.stalls import find
 from chronik.trace.verdicts import Verdict
 
@@ -28,16 +28,16 @@ class Looker:
     """Asks the nodes that were named and all that they name: watching goes on when the one that was named dies."""
 
     def __init__(
-        self, addresses: Sequence[Address], topics: Sequence[str] = (), asking: Asking = inspect_request
+        self, addresses: Sequence[Address], topics: Sequence[str] = (), asking: NodeInspector = inspect_request
     ) -> None:
         self._addresses = list(addresses)
         self._topics = list(topics) or None
         self._given = Given(asking)
-        self._gathering = Gathering(self._addresses, self._topics, asking=self._given)
+        self._gathering = TraceHistory(self._addresses, self._topics, asking=self._given)
         self._verdicts: tuple[Verdict, ...] = ()
         self._stalls_due_s = 0.0
 
-    def __call__(self) -> Snapshot:
+    def __call__(self) -> ClusterSnapshot:
         """Raises NoAnswer, NotChronik."""
         self._find_nodes()
         self._gathering.addresses = self._addresses
@@ -45,14 +45,14 @@ class Looker:
         at_s = time.monotonic()
         states = {node: self._of_topics(state) for node, state in self._gathering.states.items()}
         silent, known_s = self._gathering.silent, self._gathering.known_s
-        return Snapshot(at_s, states, silent, self._given.taken(), self._stalls(events, now_us), known_s)
+        return ClusterSnapshot(at_s, states, silent, self._given.taken(), self._stalls(events, now_us), known_s)
 
     def _find_nodes(self) -> None:
         """Puts the address that answers first, so that nobody waits for one that does not again and again."""
         problem = NoAnswer("there is no address to look at")
         for address in self._addresses:
             try:
-                found = inspect_request.look_as(ClusterLook, address, CLUSTER, LOOK_TIMEOUT_S)
+                found = inspect_request.inspect_as(ClusterStateView, address, CLUSTER, LOOK_TIMEOUT_S)
             except NoAnswer as met:
                 problem = met
                 continue
@@ -68,7 +68,7 @@ class Looker:
             self._stalls_due_s = began_s + (time.monotonic() - began_s) / STALLS_SHARE
         return self._verdicts
 
-    def _of_topics(self, state: StateLook) -> StateLook:
+    def _of_topics(self, state: StateView) -> StateView:
         """Nodes tell of all their groups."""
         if self._topics is None:
             return state
@@ -83,12 +83,14 @@ class Looker:
 class Given:
     """Asks as it is told to, and counts the records that consumers were given by what passes through it."""
 
-    def __init__(self, asking: Asking) -> None:
+    def __init__(self, asking: NodeInspector) -> None:
         self._asking = asking
         self._records: Counter[Partition] = Counter()
         self._is_first = True
 
-    def states(self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None) -> Looks[StateLook]:
+    def states(
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+    ) -> Inspections[StateView]:
         return self._asking.states(addresses, timeout_s, topics)
 
     def events(
@@ -97,7 +99,7 @@ class Given:
         timeout_s: float,
         topics: Sequence[str] | None,
         cursors: Mapping[int, int] | None,
-    ) -> Looks[EventsLook]:
+    ) -> Inspections[EventsView]:
         told = self._asking.events(addresses, timeout_s, topics, cursors)
         for look in told.values():
             for event in look.events:

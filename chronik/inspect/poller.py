@@ -8,9 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from chronik.client.request import NoAnswer
-from chronik.inspect.live_model import History, Snapshot, View
+from chronik.inspect.live_model import ClusterSnapshot, LiveView, RateHistory
 
-Look = Callable[[], Snapshot]
+Look = Callable[[], ClusterSnapshot]
 PAUSE_S_MIN = 0.05
 
 
@@ -29,16 +29,16 @@ class Broken:
     error: Exception
 
 
-Seen = View | Away | Broken
+Seen = LiveView | Away | Broken
 
 
 class Eye:
     """Looks once an interval and tells what it saw, until it is closed."""
 
-    def __init__(self, look: Look, interval_s: float, history: History | None = None) -> None:
+    def __init__(self, look: Look, interval_s: float, history: RateHistory | None = None) -> None:
         self._look = look
         self._interval_s = interval_s
-        self._history = history or History()
+        self._history = history or RateHistory()
         self._closing = threading.Event()
         self._away_since_s: float | None = None
 

@@ -6,22 +6,22 @@ import time
 from typing import Any, NamedTuple, cast
 
 from chronik.client.connecting import client_settings, plain_errors
-from chronik.inspect.record_format import Record
+from chronik.inspect.record_format import ShownRecord
 
 READ_TIMEOUT_S = 5.0
 POLL_S = 0.5
 
 
-class Reading(NamedTuple):
+class RecordReading(NamedTuple):
     """What reading from an offset on came to. Without a record, either there is none at that offset, since a later one
     came next or the end of the log; or nobody knows, and `problem` says why."""
 
-    record: Record | None = None
+    record: ShownRecord | None = None
     is_passed_over: bool = False
     problem: str | None = None
 
 
-def read(bootstrap: str, topic: str, partition: int, offset: int, *, is_committed_only: bool = False) -> Reading:
+def read(bootstrap: str, topic: str, partition: int, offset: int, *, is_committed_only: bool = False) -> RecordReading:
     """Of transactions only what is committed, if that is wanted; else all there is."""
     from confluent_kafka import Consumer, TopicPartition
 
@@ -42,7 +42,9 @@ def read(bootstrap: str, topic: str, partition: int, offset: int, *, is_committe
         consumer.close()
 
 
-def reading_of(consumer: Any, topic: str, partition: int, offset: int, timeout_s: float = READ_TIMEOUT_S) -> Reading:
+def reading_of(
+    consumer: Any, topic: str, partition: int, offset: int, timeout_s: float = READ_TIMEOUT_S
+) -> RecordReading:
     """From a consumer that has been told to begin at that offset."""
     from confluent_kafka import KafkaError
 
@@ -58,16 +60,16 @@ def reading_of(consumer: Any, topic: str, partition: int, offset: int, timeout_s
             problem = str(error.str())
             if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
                 continue  # the library tries again by itself
-            return Reading(problem=problem)
+            return RecordReading(problem=problem)
         if found.offset() != offset:
-            return Reading(is_passed_over=True)
+            return RecordReading(is_passed_over=True)
         if is_end:
-            return Reading(problem="the log ends there now")
-        return Reading(_record(found, topic, partition, offset))
-    return Reading(problem=problem)
+            return RecordReading(problem="the log ends there now")
+        return RecordReading(_record(found, topic, partition, offset))
+    return RecordReading(problem=problem)
 
 
-def _record(found: Any, topic: str, partition: int, offset: int) -> Record:
+def _record(found: Any, topic: str, partition: int, offset: int) -> ShownRecord:
     kind, timestamp_ms = found.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", found.headers() or [])
-    return Record(topic, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers)
+    return ShownRecord(topic, partition, offset, timestamp_ms if kind else None, found.key(), found.value(), headers)

@@ -17,7 +17,7 @@ _FIELD = re.compile(r"\{(\w*)\}")
 _WRITTEN_ESCAPES = {r"\n": "\n", r"\t": "\t", r"\\": "\\"}
 
 
-class Record(NamedTuple):
+class ShownRecord(NamedTuple):
     topic: str
     partition: int
     offset: int
@@ -55,12 +55,12 @@ class Layout:
             if name not in FIELDS:
                 raise ChronikError(f"no field {{{name}}} in a record", f"there are {', '.join(FIELDS)}")
 
-    def line(self, record: Record) -> str:
+    def line(self, record: ShownRecord) -> str:
         parts = self._parts
         return "".join(_field(record, part) if index % 2 else part for index, part in enumerate(parts))
 
 
-def _field(record: Record, name: str) -> str:
+def _field(record: ShownRecord, name: str) -> str:
     match name:
         case "key" | "value":
             return shown(getattr(record, name))
@@ -72,7 +72,7 @@ def _field(record: Record, name: str) -> str:
             return str(getattr(record, name))
 
 
-def as_json_line(record: Record) -> str:
+def as_json_line(record: ShownRecord) -> str:
     """One record as one line of JSON. Content that is no UTF-8 text is under `key_base64` or `value_base64`."""
     fields: dict[str, Any] = {
         "topic": record.topic,

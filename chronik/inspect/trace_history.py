@@ -15,10 +15,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import Looks
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address
 from chronik.trace.events import AnyEvent, EventsLost
-from chronik.trace.looks import EventsLook, StateLook
+from chronik.trace.inspections import EventsView, StateView
 from chronik.trace.stalls.limits import EVENTS_MAX, WINDOW_MS
 from chronik.trace.stalls.window import fit, known_since_us
 
@@ -28,12 +28,12 @@ SKEW_US = 500_000  # clocks that differ by less are taken for the same
 _at_us = attrgetter("at_us")
 
 
-class Asking(Protocol):
+class NodeInspector(Protocol):
     """How nodes are asked (chronik.client.inspect_request)."""
 
     def states(
         self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
-    ) -> Looks[StateLook]: ...
+    ) -> Inspections[StateView]: ...
 
     def events(
         self,
@@ -41,10 +41,10 @@ class Asking(Protocol):
         timeout_s: float,
         topics: Sequence[str] | None,
         cursors: Mapping[int, int] | None,
-    ) -> Looks[EventsLook]: ...
+    ) -> Inspections[EventsView]: ...
 
 
-class Gathering:
+class TraceHistory:
     """Keeps a window of events of all nodes, in the order of their times."""
 
     def __init__(
@@ -53,13 +53,13 @@ class Gathering:
         topics: Sequence[str] | None = None,
         window_s: float = WINDOW_MS / 1000,
         events_max: int = EVENTS_MAX,
-        asking: Asking = inspect_request,
+        asking: NodeInspector = inspect_request,
     ) -> None:
         self.addresses = addresses
         self.topics = topics
         self.silent: dict[int, str] = {}
         """Nodes that did not answer the last look, with the reason."""
-        self.states: dict[int, StateLook] = {}
+        self.states: dict[int, StateView] = {}
         """What each node answered to the last look: `chronik watch` shows it, and need not ask a second time."""
         self.untraced: list[str] = []
         """Topics of which no client's doings are known, as of the last look: they are not traced."""
@@ -103,7 +103,7 @@ class Gathering:
         self.known_s = None if since_us is None else max(now_us - since_us, 0) / 1e6
         return list(self._events), now_us
 
-    def _take_events(self, look: EventsLook) -> None:
+    def _take_events(self, look: EventsView) -> None:
         # What a node that was started anew had under way before is told by nobody.
         is_new = look.began_us != self._began_us.setdefault(look.node, look.began_us)
         if look.node not in self._cursors and look.traces.kept < look.traces.added:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from chronik.trace.events import AnyEvent, EventsLost, ProduceAppended, TraceBegan, WatermarkMoved
-from chronik.trace.looks import EventsLook
+from chronik.trace.inspections import EventsView
 
 Mark: TypeAlias = TraceBegan | EventsLost
 """What the node did before this may be missing."""
@@ -34,7 +34,7 @@ class Remembered:
     wrapped: set[int] = field(default_factory=set)  # nodes that have let go of events before the first look
     _began_us: dict[int, int] = field(default_factory=dict)  # by node: when its process did
 
-    def take(self, looks: Mapping[int, EventsLook], silent: Mapping[int, str]) -> bool:
+    def take(self, looks: Mapping[int, EventsView], silent: Mapping[int, str]) -> bool:
         """What nodes answered to a look, or to the one that goes on from there. Whether there is more."""
         self.silent |= silent
         for node, look in looks.items():
@@ -53,7 +53,7 @@ class Remembered:
             self.reaches_us[node] = max(reach_us, self.reaches_us.get(node, 0))
         return any(look.is_more for look in looks.values())
 
-    def end(self, oldest: Mapping[int, EventsLook]) -> None:
+    def end(self, oldest: Mapping[int, EventsView]) -> None:
         """`oldest` are looks at no more than the oldest event of each that has wrapped, of whatever topic. They are to
         be made after the others: what was let go in between does not count as known then."""
         self.events.sort(key=lambda event: event.at_us)

@@ -24,7 +24,7 @@ from chronik.node.routing.forwarding import Forwarding
 
 AFTER_RECORDS = 300
 STARVED_PARTITION = 1
-# Programs of ours look at the cluster by this name (shell/asking.py): they are told the truth, to see what is wrong.
+# Programs of ours look at the cluster by this name (client/request.py): they are told the truth, to see what is wrong.
 LOOKING = "chronik-cli"
 
 
@@ -136,11 +136,11 @@ def metadata_lists_one_node() -> None:
     def brokers_but_one(image: MetadataImage) -> tuple[Any, ...]:
         return tuple(each for each in brokers(image) if _liar.get() in (None, each.node_id))
 
-    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.View:
+    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.MetadataView:
         view, node_id = view_of(image, request, caller), _liar.get()
         return view if node_id is None else view._replace(live={node_id: None})
 
-    def led_here(number: int, placed: Partition, view: metadata.View) -> Any:
+    def led_here(number: int, placed: Partition, view: metadata.MetadataView) -> Any:
         node_id = _liar.get()
         return partition(number, placed if node_id is None else replace(placed, leader=node_id), view)
 

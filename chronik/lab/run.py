@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 
 from chronik.client.request import NoAnswer
-from chronik.inspect.trace_history import Gathering
+from chronik.inspect.trace_history import TraceHistory
 from chronik.lab.gallery import Exhibit
 from chronik.lab.loads import Counts, Load
 from chronik.local_cluster import processes
@@ -45,7 +45,7 @@ class LabRun:
         faulty = ("chronik.lab.node", "--fault", self.exhibit.name)
         modules = dict.fromkeys(self.exhibit.faulty_nodes, faulty)
         addresses = [node.address for node in self.cluster.nodes.values()]
-        self._gathering = Gathering(addresses)
+        self._gathering = TraceHistory(addresses)
         self._load = Load([f"{host}:{port}" for host, port in addresses], self.exhibit.habits)
         nodes = self.cluster.nodes.values()
         heard = interrupts or Interrupts()

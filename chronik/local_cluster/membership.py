@@ -34,7 +34,7 @@ PASSING = frozenset(
 
 
 @dataclass(frozen=True)
-class Quorum:
+class QuorumMembers:
     """Who votes on the metadata, and who only follows it; each with the id of its disk."""
 
     voters: Mapping[int, uuid.UUID | None]
@@ -59,7 +59,7 @@ def current_view(cluster: ClusterDirectory) -> ClusterView:
     )
 
 
-def describe_quorum(cluster: ClusterDirectory) -> Quorum:
+def describe_quorum(cluster: ClusterDirectory) -> QuorumMembers:
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 
     topic = TopicData(topic_name=METADATA_TOPIC, partitions=(PartitionData(partition_index=0),))
@@ -73,7 +73,7 @@ def describe_quorum(cluster: ClusterDirectory) -> Quorum:
     addresses = {
         node.node_id: (node.listeners[0].host, node.listeners[0].port) for node in response.nodes if node.listeners
     }
-    return Quorum(voters, observers, addresses)
+    return QuorumMembers(voters, observers, addresses)
 
 
 def add_voter(cluster: ClusterDirectory, node: ClusterNode, directory_id: uuid.UUID | None) -> None:

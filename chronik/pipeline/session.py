@@ -30,23 +30,23 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
 """
 
 
-class NotReady(Exception):
+class SparkNotReady(Exception):
     """Something that Spark needs is not there; the message says what, and how to get it."""
 
 
 def java_version() -> int:
-    """The major version of the Java that Spark would start. Raises NotReady."""
+    """The major version of the Java that Spark would start. Raises SparkNotReady."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark needs Java {JAVA_MIN} or newer: `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
     if java is None or not os.path.exists(java):
-        raise NotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
+        raise SparkNotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if found is None:
-        raise NotReady(f"{java} does not say its version. {advice}")
+        raise SparkNotReady(f"{java} does not say its version. {advice}")
     if int(found[1]) < JAVA_MIN:
-        raise NotReady(f"{java} is Java {found[1]}. {advice}")
+        raise SparkNotReady(f"{java} is Java {found[1]}. {advice}")
     return int(found[1])
 
 
@@ -57,7 +57,7 @@ def open_session(
     settings: Mapping[str, str] | None = None,
     scratch_dir: str | None = None,
 ) -> SparkSession:
-    """A session that knows the format `chronik`. The same process has one at a time. Raises NotReady.
+    """A session that knows the format `chronik`. The same process has one at a time. Raises SparkNotReady.
 
     `scratch_dir` must stay as long as the process; without it there is one that goes with the process.
     """
@@ -65,7 +65,7 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as problem:
-        raise NotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
+        raise SparkNotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
     from chronik.pipeline.source import ChronikDataSource
 
     scratch = scratch_dir or own_scratch()

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from chronik.core.records.batch import BatchHeader
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 Key = tuple[bytes, int]  # topic id and partition: a name may be used again
 
@@ -43,7 +43,7 @@ class SafeBatch(NamedTuple):
 class Copies:
     """Told what is seen of each copy when it changes. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._seen: dict[Key, dict[int, Sight]] = {}  # by partition and node, of the processes that live
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chronik.core.types import TopicPartition
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 NEVER = -1
 
@@ -58,7 +58,7 @@ class Session:
 class Holders:
     """Told by members what they hear and do, and by who looks into coordinators which sessions have ended."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._sessions: dict[str, dict[str, Session]] = {}  # by group and member id
         self._grants: dict[tuple[str, TopicPartition], Grant] = {}

@@ -15,7 +15,7 @@ from chronik.sim.files import SimDisk
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
 from chronik.sim.plans import PORT, host_name
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 START_AGAIN_S = 1.0
 STOP_S = 20.0  # whoever has not stopped by then is killed
@@ -32,7 +32,7 @@ class Host:
         wires: Wires,
         chance: SimChance,
         judge: Judge,
-        story: Story,
+        story: WorldStory,
         snapshot_records: int | None = None,
     ) -> None:
         self.node_id = node_id

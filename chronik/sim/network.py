@@ -23,7 +23,7 @@ from typing import Any, cast
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
 from chronik.sim.chance import SimChance
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 HIGH_WATER_BYTES = 64 * 1024
 LOW_WATER_BYTES = 16 * 1024
@@ -49,7 +49,7 @@ class WireMood:
 class Wires:
     """All hosts and what lies between them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, chance: SimChance, story: Story) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, chance: SimChance, story: WorldStory) -> None:
         self.loop = loop
         self.chance = chance
         self.strays = chance.other("strays")

@@ -14,7 +14,7 @@ class Violation(Exception):
     """A promise was broken."""
 
 
-class Story:
+class WorldStory:
     """Everybody in the world tells it; the first broken promise ends it."""
 
     def __init__(self, time: Callable[[], float], *, is_whole: bool = False) -> None:

@@ -31,8 +31,8 @@ _HEAD_BYTES = _PRODUCER_AT + _PRODUCER.size
 _KEPT_BYTES = 16 * 1024  # of a larger one only the head is kept: the memory of its request is soon used for the next
 
 
-class Client(Protocol):
-    """Who asked (api.desk.Caller)."""
+class BatchClient(Protocol):
+    """Who asked (api.context.Caller)."""
 
     @property
     def client_id(self) -> str: ...
@@ -51,9 +51,9 @@ _BASE_OFFSET = Taken._fields.index("base_offset")
 _LAST_OFFSET = Taken._fields.index("last_offset")
 _last_offset = itemgetter(_LAST_OFFSET)
 
-Noted: TypeAlias = tuple[Replica, int, Client, int, int, int, int, Appended, Buffer]
-"""What `Batches.appended` is told, the leader's epoch then, and of a large batch its beginning only. Notes are made of
-it at the end of the turn: many at a time cost half of what one does in the middle of its request (decision 0019)."""
+Noted: TypeAlias = tuple[Replica, int, BatchClient, int, int, int, int, Appended, Buffer]
+"""What `PendingBatches.appended` gets, the leader's epoch then, and of a large batch its beginning only. Notes are made
+of it at the end of the turn: many at a time cost half of what one does in the middle of its request (decision 0019)."""
 
 Answer: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 """The fields of lines.Answered, bare."""
@@ -73,7 +73,7 @@ class Run:
 
     __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
 
-    def __init__(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> None:
+    def __init__(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> None:
         self.replica = replica
         self.acks = acks
         self.client = client
@@ -107,7 +107,7 @@ class Run:
         return waiting[done:]
 
 
-class Batches:
+class PendingBatches:
     """Those that were appended and not written down yet."""
 
     def __init__(
@@ -121,10 +121,10 @@ class Batches:
         self._soon = soon
         self._node_id = node_id
         self._put = put
-        self._runs: dict[tuple[Replica, int, Client, int], Run] = {}
+        self._runs: dict[tuple[Replica, int, BatchClient, int], Run] = {}
         self._left = 0  # batches that waited for an answer when the others were told of
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
-        self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
+        self._refused: Counter[tuple[Replica, BatchClient, int]] = Counter()  # and the offset where the batch begins
         self._hung_up_ns: dict[int, int] = {}  # connections that ended while somebody waited there, and when
         self._releases: dict[Replica, list[Release]] = {}
         self.awaited: dict[Replica, None] = {}  # partitions that somebody waits for: their releases are to be told
@@ -139,7 +139,7 @@ class Batches:
         self,
         replica: Replica,
         acks: int,
-        client: Client,
+        client: BatchClient,
         began_ns: int,
         watermark_before: int,
         appended: Appended,
@@ -182,7 +182,7 @@ class Batches:
         for replica in at_once:
             self.released(replica)
 
-    def _run_of(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> Run:
+    def _run_of(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> Run:
         which = replica, acks, client, leader_epoch
         run = self._runs.get(which)
         if run is None:
@@ -196,7 +196,7 @@ class Batches:
         if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
             releases.append(Release(self.now_ns(), watermark, _in_sync(replica), safe_end))
 
-    def refused(self, replica: Replica, client: Client, base_offset: int) -> None:
+    def refused(self, replica: Replica, client: BatchClient, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 
-class CannotRun(Exception):
+class RunCannotStart(Exception):
     """Nothing was verified. The command line prints it and exits with 2."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:

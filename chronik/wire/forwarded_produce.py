@@ -9,7 +9,7 @@ from typing import NamedTuple
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
-from chronik.wire.leaders import Leader, NodeEndpoint, write_text
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint, write_text
 from chronik.wire.names import topic_name
 from chronik.wire.produce import (
     ENDPOINTS_TAG,
@@ -148,10 +148,10 @@ class _Parser:
         if self.version >= MESSAGES_FROM:
             self._skip_record_errors()
             message = self._text()
-        leader: Leader | None = None
+        leader: CurrentLeader | None = None
         for tag, field in self._tags():
             if tag == LEADER_TAG and self.version >= LEADERS_FROM:
-                leader = Leader._make(_LEADER.unpack_from(field.frame, 0))
+                leader = CurrentLeader._make(_LEADER.unpack_from(field.frame, 0))
         return PartitionAnswer(partition, error_code, base_offset, append_time_ms, start_offset, message, leader)
 
     def _skip_record_errors(self) -> None:

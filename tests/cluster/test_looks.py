@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import LookRefused, look
+from chronik.client.inspect_request import InspectRefused, look
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.testing import RunningCluster
-from chronik.trace.looks import StateLook
-from chronik.wire.versions import LOOK
+from chronik.trace.inspections import StateView
+from chronik.wire.versions import INSPECT
 from tests.cluster.port_forward import port_forward
 from tests.cluster.support import (
     WAIT_S,
@@ -46,7 +46,9 @@ def test_through_any_one_node_all_of_them_tell_the_same_partition(cluster: Runni
     wait_until_in_sync(cluster, topic)
     produce(cluster.bootstrap, topic)
     leader_id = leader_of(cluster, topic)
-    seen: inspect_request.Looks[StateLook] = inspect_request.states([address_of(cluster, entrance)], topics=[topic])
+    seen: inspect_request.Inspections[StateView] = inspect_request.states(
+        [address_of(cluster, entrance)], topics=[topic]
+    )
 
     def is_everywhere() -> bool:
         nonlocal seen
@@ -116,9 +118,9 @@ def test_one_single_address_is_enough_though_it_is_that_of_every_node(cluster: R
 
 def test_a_question_that_makes_no_sense_is_answered_and_ends_no_connection(cluster: RunningCluster) -> None:
     for arguments in ({"node": 77}, {"node": "two"}, {"topics": 5}):
-        with pytest.raises(LookRefused):
+        with pytest.raises(InspectRefused):
             look(address_of(cluster, 1), "state", **arguments)
-    with pytest.raises(LookRefused, match="no view 'nonsense'"):
+    with pytest.raises(InspectRefused, match="no view 'nonsense'"):
         look(address_of(cluster, 1), "nonsense", node=3)
 
 
@@ -127,7 +129,7 @@ def test_clients_are_told_nothing_of_it(cluster: RunningCluster) -> None:
 
     for node in cluster.nodes.values():
         told = ask((node.host, node.port), ApiVersionsRequest(client_software_name="me", client_software_version="1"))
-        assert LOOK not in {each.api_key for each in told.api_keys}
+        assert INSPECT not in {each.api_key for each in told.api_keys}
 
 
 def test_clients_work_on_while_their_cluster_is_looked_at(cluster: RunningCluster) -> None:

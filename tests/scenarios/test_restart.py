@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.api.house_context import Asked, HouseContext, run
 
 from chronik.core.errors import Code
 from tests.scenarios.one_partition import EARLIEST, LATEST, first_partition, get, listed, replica_of, send
+from tests.unit.api.house_context import Asked, HouseContext, run
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.api.house_context import WAITING, HouseContext, run
 
 from chronik.core.errors import Code
 from chronik.core.records.batch import read_header
 from chronik.http import views
 from tests.scenarios.one_partition import EARLIEST, LATEST, first_partition, get, listed, replica_of, send
+from tests.unit.api.house_context import WAITING, HouseContext, run
 from tests.unit.core.log.logs import batch_of
 
 

@@ -11,7 +11,7 @@ from chronik.cli.group import reset
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, example
 from chronik.cli.output import count, counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.client import suggest
-from chronik.client.admin import Cluster, Partition
+from chronik.client.admin import ClusterAdmin, Partition
 from chronik.client.errors import ChronikError
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = Fals
     """List the consumer groups with their state."""
     rows = [
         {"group": group.group_id, "state": group.state.name.lower(), "type": group.type.name.lower()}
-        for group in Cluster(bootstrap).groups()
+        for group in ClusterAdmin(bootstrap).groups()
     ]
     if as_json:
         print_json(rows)
@@ -41,7 +41,7 @@ def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = Fals
 @app.command(epilog=example("chronik group describe billing"))
 def describe(name: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show a group's members with what each reads, and how far it is: committed offset, end offset, lag."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     group, committed = _existing(cluster, name)
     members = [_member_row(member) for member in group.members]
     progress = _progress_rows(cluster, group, committed)
@@ -77,7 +77,7 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete groups that have no members, with all they have committed."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     wanted = list(dict.fromkeys(names))
     for name in wanted:
         group, committed = _existing(cluster, name)
@@ -101,7 +101,7 @@ def _confirm(name: str, committed: dict[Partition, int]) -> None:
         raise typer.Exit(1)
 
 
-def _existing(cluster: Cluster, name: str) -> tuple[ConsumerGroupDescription, dict[Partition, int]]:
+def _existing(cluster: ClusterAdmin, name: str) -> tuple[ConsumerGroupDescription, dict[Partition, int]]:
     """A group and what it committed; one that nobody ever joined or committed to is an error with the nearest name."""
     group = reset.described_or_none(cluster, name)
     if group is None:
@@ -133,7 +133,7 @@ def _member_row(member: MemberDescription) -> dict[str, Any]:
 
 
 def _progress_rows(
-    cluster: Cluster, group: ConsumerGroupDescription, committed: dict[Partition, int]
+    cluster: ClusterAdmin, group: ConsumerGroupDescription, committed: dict[Partition, int]
 ) -> list[dict[str, Any]]:
     """One row for each partition that is committed or assigned."""
     readers = {

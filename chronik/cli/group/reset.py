@@ -10,7 +10,7 @@ import typer
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import counted, print_json, print_line, print_table
 from chronik.cli.values import parse_time_ms, parse_topic_partitions
-from chronik.client.admin import Cluster, Partition
+from chronik.client.admin import ClusterAdmin, Partition
 from chronik.client.errors import ChronikError, RefusedByNode
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def reset(
         )
     time_ms = None if to_datetime is None else parse_time_ms(to_datetime)
     target = Target(to_earliest, to_latest, to_offset, time_ms, shift_by)
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     group = described_or_none(cluster, name)
     if group is not None:
         refuse_live_members(group, "reset")
@@ -97,7 +97,7 @@ def reset(
     _print_moves(name, moves, execute, as_json)
 
 
-def described_or_none(cluster: Cluster, name: str) -> ConsumerGroupDescription | None:
+def described_or_none(cluster: ClusterAdmin, name: str) -> ConsumerGroupDescription | None:
     """The group, None when there is none: nodes say that in two ways, by an error or by describing a dead group."""
     from confluent_kafka import ConsumerGroupState, KafkaError
 
@@ -146,7 +146,7 @@ def _wanted(target: Target, spot: Spot, start: int, end: int) -> int:
     return end  # --to-latest, and a time after the last message
 
 
-def _chosen(cluster: Cluster, topics: list[str] | None, committed: dict[Partition, int]) -> list[Partition]:
+def _chosen(cluster: ClusterAdmin, topics: list[str] | None, committed: dict[Partition, int]) -> list[Partition]:
     if not topics:
         return sorted(committed)
     chosen: set[Partition] = set()
@@ -161,7 +161,7 @@ def _chosen(cluster: Cluster, topics: list[str] | None, committed: dict[Partitio
 
 
 def _planned(
-    cluster: Cluster, partitions: list[Partition], committed: dict[Partition, int], target: Target
+    cluster: ClusterAdmin, partitions: list[Partition], committed: dict[Partition, int], target: Target
 ) -> list[Move]:
     starts, ends = cluster.start_offsets(partitions), cluster.end_offsets(partitions)
     at_time = {} if target.to_time_ms is None else cluster.offsets(partitions, target.to_time_ms)

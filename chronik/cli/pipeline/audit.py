@@ -23,7 +23,7 @@ from chronik.client.connecting import check_reachable
 from chronik.client.errors import ChronikError
 
 if TYPE_CHECKING:
-    from chronik.pipeline.jobs.audit import Outcome
+    from chronik.pipeline.jobs.audit import AuditOutcome
 
 EXIT_LOST = 1
 SHOWN_MAX = 20
@@ -90,10 +90,10 @@ def audit(
     if topic or with_trace or group or all_groups:
         check_reachable(bootstrap)  # before Spark is started for nothing
     with spark_session("audit", master, driver_memory, spark) as session:
-        from chronik.pipeline.jobs.audit import Settings, run
+        from chronik.pipeline.jobs.audit import AuditSettings, run
         from chronik.pipeline.progress import progress
 
-        settings = Settings(
+        settings = AuditSettings(
             kafka=options,
             topics=tuple(dict.fromkeys(topic or ())),
             ledgers=tuple(ledger or ()),
@@ -114,7 +114,7 @@ def audit(
         raise typer.Exit(EXIT_LOST)
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: AuditOutcome) -> None:
     """For a person: the verdict, the partitions, what was found, and by whom it was seen."""
     print_line(verdict(outcome))
     print_line()
@@ -138,7 +138,7 @@ def tell(outcome: Outcome) -> None:
         print_note(f"all tables are in {outcome.out}")
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(outcome: AuditOutcome) -> str:
     """One line."""
     totals, said = outcome.totals, []
     where = f"{totals['expected']:,} expected in {outcome.partitions_count:,} partitions"
@@ -159,7 +159,7 @@ def verdict(outcome: Outcome) -> str:
     return "; ".join(said) + "."
 
 
-def _tell_producers(outcome: Outcome) -> None:
+def _tell_producers(outcome: AuditOutcome) -> None:
     names = ("expected", "found", "lost", "duplicated", "reordered")
     if outcome.producers:
         rows = [[row["producer"], _place(row), *(row[name] for name in names)] for row in outcome.producers[:SHOWN_MAX]]
@@ -176,7 +176,7 @@ def _tell_producers(outcome: Outcome) -> None:
         )
 
 
-def _tell_readers(outcome: Outcome) -> None:
+def _tell_readers(outcome: AuditOutcome) -> None:
     if outcome.served:
         rows = [
             [

@@ -23,7 +23,7 @@ from chronik.cli.values import local
 from chronik.client.errors import ChronikError
 
 if TYPE_CHECKING:
-    from chronik.pipeline.jobs.compare import Outcome
+    from chronik.pipeline.jobs.compare import CompareOutcome
 
 EXAMPLE = example(
     "chronik pipeline compare",
@@ -69,11 +69,11 @@ def compare(
         if not os.path.exists(path):
             raise ChronikError(f"there is no file {path}", "`chronik verify` makes a run, and keeps it in its history")
     with spark_session("compare", master, driver_memory, spark) as session:
-        from chronik.pipeline.jobs.compare import Settings, run
+        from chronik.pipeline.jobs.compare import CompareSettings, run
         from chronik.pipeline.progress import progress
 
         with progress(session, "compare", is_wanted=not as_json) as bar:
-            outcome = run(session, Settings(paths, tuple(by or ()), out), bar)
+            outcome = run(session, CompareSettings(paths, tuple(by or ()), out), bar)
     if as_json:
         print_json(asdict(outcome))
     else:
@@ -86,7 +86,7 @@ def _history() -> Path:
     return Path(os.environ.get("CHRONIK_VERIFY_HISTORY") or default_path())
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: CompareOutcome) -> None:
     names = [name for name, _ in FIGURES if any(row[name] for row in outcome.rows) or name in ("lost", "passed")]
     titles = dict(FIGURES)
     print_table(

@@ -30,7 +30,7 @@ from chronik.client.errors import ChronikError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from chronik.pipeline.jobs.diagnose import Outcome, Settings
+    from chronik.pipeline.jobs.diagnose import DiagnoseOutcome, DiagnoseSettings
     from chronik.trace.verdicts import Verdict
 
 EXAMPLE = example(
@@ -117,11 +117,11 @@ def settings(
     options: dict[str, str],
     every: float = 1.0,
     out: str | None = None,
-) -> Settings:
+) -> DiagnoseSettings:
     """Where the trace is, of the options that several jobs share."""
-    from chronik.pipeline.jobs.diagnose import Settings
+    from chronik.pipeline.jobs.diagnose import DiagnoseSettings
 
-    return Settings(
+    return DiagnoseSettings(
         options,
         tuple(trace or ()),
         tuple(topics or ()),
@@ -148,9 +148,9 @@ def _follow(
     once: bool,
     every_us: int,
 ) -> None:
-    from chronik.pipeline.jobs.raising import Settings, start
+    from chronik.pipeline.jobs.raising import RaiseSettings, start
 
-    query = start(session, Settings(options, to, checkpoint, from_beginning, once, every_us))
+    query = start(session, RaiseSettings(options, to, checkpoint, from_beginning, once, every_us))
     print_note(f"what begins to stall, and what is over, goes to topic {to}{'' if once else '; Ctrl-C ends it'}")
     try:
         query.awaitTermination()
@@ -161,7 +161,7 @@ def _follow(
 # --- for people
 
 
-def tell(outcome: Outcome) -> None:
+def tell(outcome: DiagnoseOutcome) -> None:
     _tell_stalls(outcome)
     _tell_partitions(outcome.partitions)
     if outcome.refusals:
@@ -196,7 +196,7 @@ def tell(outcome: Outcome) -> None:
         print_note(f"all tables are in {outcome.out}")
 
 
-def _tell_stalls(outcome: Outcome) -> None:
+def _tell_stalls(outcome: DiagnoseOutcome) -> None:
     totals = outcome.totals
     told = (
         f"{counted(totals['events'], 'event')} of {counted(len(totals['nodes']), 'node')}, "

@@ -29,7 +29,7 @@ from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from chronik.pipeline.jobs.ingest import Outcome
+    from chronik.pipeline.jobs.ingest import IngestOutcome
 
 EXAMPLE = example(
     "chronik pipeline ingest orders --to tables/orders --once",
@@ -81,12 +81,12 @@ def ingest(
     check_reachable(bootstrap)
     interrupts = Interrupts()
     with spark_session("ingest", master, driver_memory, spark) as session:
-        from chronik.pipeline.jobs.ingest import Format, Settings, run
+        from chronik.pipeline.jobs.ingest import Format, IngestSettings, run
         from chronik.pipeline.progress import progress
         from chronik.pipeline.values.forms import Kind, read_form
 
         form = read_form(Kind(value.value), schema, is_inferred=infer, schema_id=schema_id, delimiter=delimiter)
-        settings = Settings(source, to, form, Format(format_.value), quarantine, checkpoint, once, every, compact)
+        settings = IngestSettings(source, to, form, Format(format_.value), quarantine, checkpoint, once, every, compact)
         interrupts.listen()  # after Spark, which has its own idea of Ctrl-C
         with progress(session, "ingest", is_wanted=not as_json) as bar:
             outcome = run(session, settings, bar, lambda: interrupts.is_ending)
@@ -111,7 +111,7 @@ def topic_options(topics: list[str] | None, pattern: str | None) -> dict[str, st
     return {"subscribePattern": pattern} if pattern is not None else {"subscribe": ",".join(topics or ())}
 
 
-def _tell(outcome: Outcome, as_json: bool) -> None:
+def _tell(outcome: IngestOutcome, as_json: bool) -> None:
     if as_json:
         print_json(outcome.to_json())
         return

@@ -69,11 +69,11 @@ def spark_session(
 
 
 def _opened(name: str, master: str, memory: str, settings: Mapping[str, str]) -> SparkSession:
-    from chronik.pipeline.session import NotReady, open_session
+    from chronik.pipeline.session import SparkNotReady, open_session
 
     try:
         return open_session(name, with_retries(master), memory, settings)
-    except NotReady as problem:
+    except SparkNotReady as problem:
         raise ChronikError(str(problem)) from problem
 
 
@@ -111,13 +111,13 @@ def with_retries(master: str) -> str:
 def spark_errors() -> Iterator[None]:
     """What a job cannot do becomes ChronikError; Ctrl-C ends it quietly, for it can be run again from where it was."""
     try:
-        from chronik.pipeline.problems import CannotRun, plain_errors
+        from chronik.pipeline.problems import JobCannotRun, plain_errors
     except ImportError as problem:
         raise _not_installed(problem) from problem
     try:
         with plain_errors():
             yield
-    except CannotRun as problem:
+    except JobCannotRun as problem:
         raise ChronikError(problem.message, problem.hint) from problem
     except ModuleNotFoundError as problem:
         raise _not_installed(problem) from problem

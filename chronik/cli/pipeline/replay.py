@@ -84,10 +84,10 @@ def replay(
     check_reachable(bootstrap)
     name = run_id or uuid.uuid4().hex[:12]
     with spark_session("replay", master, driver_memory, spark) as session:
-        from chronik.pipeline.jobs.replay import Settings, run
+        from chronik.pipeline.jobs.replay import ReplaySettings, run
         from chronik.pipeline.progress import progress
 
-        settings = Settings(
+        settings = ReplaySettings(
             cluster, to, table, topic, None, tuple(only or ()), since_ms, until_ms, rate, not by_key, not now, name
         )
         print_note(f"if it is cut off, `--run-id {name}` writes what is missing")

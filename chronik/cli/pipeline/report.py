@@ -28,7 +28,7 @@ from chronik.client.connecting import check_reachable
 from chronik.client.errors import ChronikError
 
 if TYPE_CHECKING:
-    from chronik.pipeline.jobs.report import Outcome, Settings
+    from chronik.pipeline.jobs.report import ReportOutcome, ReportSettings
 
 EXAMPLE = example(
     "chronik pipeline report --out report.html",
@@ -88,21 +88,21 @@ def report(
     tell(outcome, as_json)
 
 
-def _settings(out: str, title: str, audit: str | None, runs: list[str] | None) -> Settings:
-    from chronik.pipeline.jobs.report import Settings, read_json
+def _settings(out: str, title: str, audit: str | None, runs: list[str] | None) -> ReportSettings:
+    from chronik.pipeline.jobs.report import ReportSettings, read_json
 
     made_from = [] if audit is None else [f"the audit in {audit}"]
     read = None if audit is None else read_json(audit, "the audit")
-    return Settings(out, title, None, read, [read_json(each, "the run") for each in runs or []], made_from)
+    return ReportSettings(out, title, None, read, [read_json(each, "the run") for each in runs or []], made_from)
 
 
-def _with_trace(wish: Settings, trace: Any, where: str) -> Settings:
+def _with_trace(wish: ReportSettings, trace: Any, where: str) -> ReportSettings:
     from dataclasses import replace
 
     return replace(wish, trace=trace, made_from=[where, *wish.made_from])
 
 
-def tell(outcome: Outcome, as_json: bool) -> None:
+def tell(outcome: ReportOutcome, as_json: bool) -> None:
     if as_json:
         print_json(asdict(outcome))
         return

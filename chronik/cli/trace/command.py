@@ -16,10 +16,10 @@ from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
-    from chronik.client.inspect_request import Looks
+    from chronik.client.inspect_request import Inspections
     from chronik.client.request import Address
     from chronik.trace.events import AnyEvent
-    from chronik.trace.looks import EventsLook, Traces
+    from chronik.trace.inspections import EventsView, Traces
 
 app = typer.Typer(
     name="trace", help="See what happens to messages, step by step: switch the trace on, and follow it.",
@@ -158,7 +158,7 @@ def tail(
     kinds = _kinds(kind, has_state=state)
     interrupts = Interrupts()
     interrupts.listen()
-    follower = Follower(parse_addresses(bootstrap), bootstrap, topic, kinds, _printer(as_json))
+    follower = EventFollower(parse_addresses(bootstrap), bootstrap, topic, kinds, _printer(as_json))
     follower.begin(last)
     while follow and not interrupts.is_ending:
         if not follower.step():
@@ -201,7 +201,7 @@ def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
     return print_for_people
 
 
-class Follower:
+class EventFollower:
     """Looks at all nodes again and again, and tells each event once."""
 
     def __init__(
@@ -245,7 +245,7 @@ class Follower:
         self._tell_all(self._taken(found))
         return any(look.is_more for look in found.values())
 
-    def _taken(self, found: Looks[EventsLook]) -> list[AnyEvent]:
+    def _taken(self, found: Inspections[EventsView]) -> list[AnyEvent]:
         for node_id, look in found.items():
             if look.lost:
                 print_note(f"node {node_id} had to let go of {counted(look.lost, 'event')} before they could be read")
@@ -257,7 +257,7 @@ class Follower:
             self._tell(event)
         sys.stdout.flush()
 
-    def _say_what_is_off(self, found: Looks[EventsLook]) -> None:
+    def _say_what_is_off(self, found: Inspections[EventsView]) -> None:
         from chronik.cli.trace.switch import is_traced
 
         notes = [f"node {node_id} does not answer: {reason}" for node_id, reason in found.silent.items()]

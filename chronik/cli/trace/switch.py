@@ -8,13 +8,13 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from chronik.client import suggest
-from chronik.client.admin import Cluster
+from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import no_answer
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.inspect_request import LookRefused, Looks, NotChronik, look_everywhere_as
+from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere_as
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.core.errors import Code
-from chronik.trace.looks import CLUSTER, ClusterLook, Traces
+from chronik.trace.inspections import CLUSTER, ClusterStateView, Traces
 
 SETTING = "chronik.trace"
 TOPIC, BROKER = 2, 4  # kinds of resources, by Kafka's numbers
@@ -25,7 +25,7 @@ APPLY_TIMEOUT_S = 5.0
 FOLLOW_TIMEOUT_S = 1.0  # nodes that follow the metadata need a few milliseconds
 POLL_S = 0.05
 
-ByNode: TypeAlias = Looks[ClusterLook]
+ByNode: TypeAlias = Inspections[ClusterStateView]
 
 
 @contextmanager
@@ -35,7 +35,7 @@ def plain_looks(bootstrap: str) -> Iterator[None]:
         yield
     except NotChronik as problem:
         raise ChronikError(f"there is no trace: {problem}", "only a chronik cluster traces") from None
-    except LookRefused as problem:
+    except InspectRefused as problem:
         raise ChronikError(str(problem)) from None
     except NoAnswer:
         raise no_answer(bootstrap) from None
@@ -43,7 +43,7 @@ def plain_looks(bootstrap: str) -> Iterator[None]:
 
 def how_it_is(addresses: Sequence[Address], timeout_s: float = APPLY_TIMEOUT_S) -> ByNode:
     """Who traces what. Raises NoAnswer."""
-    return look_everywhere_as(ClusterLook, addresses, CLUSTER, timeout_s, lambda node_id: {})
+    return inspect_everywhere_as(ClusterStateView, addresses, CLUSTER, timeout_s, lambda node_id: {})
 
 
 def is_traced(traces: Traces, topic: str) -> bool:
@@ -59,7 +59,7 @@ def switch_topic(addresses: Sequence[Address], bootstrap: str, topic: str, *, is
     except RefusedByNode as refused:
         if refused.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        raise suggest.unknown("topic", topic, Cluster(bootstrap).topic_names(), "create it first") from None
+        raise suggest.unknown("topic", topic, ClusterAdmin(bootstrap).topic_names(), "create it first") from None
     return _wait_until(addresses, lambda traces: is_traced(traces, topic) == is_on)
 
 

@@ -17,11 +17,11 @@ from chronik.client.connecting import check_reachable, parse_addresses
 from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
 from chronik.verify.books import Books
-from chronik.verify.errors import CannotRun, Stopped
-from chronik.verify.settings import Acks, ClientName, Settings, Spread
+from chronik.verify.errors import RunCannotStart, Stopped
+from chronik.verify.settings import ClientName, Spread, VerifyAcks, VerifySettings
 
 if TYPE_CHECKING:
-    from chronik.verify.history import History, Kept
+    from chronik.verify.history import KeptRun, RunHistory
 
 EXIT_NOT_DELIVERED = 1
 EXIT_INTERRUPTED = 130
@@ -46,7 +46,7 @@ def verify(
     messages: given.Messages = 5_000,
     partitions: given.Partitions = 3,
     replication: given.Replication = None,
-    acks: given.Acks = Acks.LEADER,
+    acks: given.Acks = VerifyAcks.LEADER,
     client: given.Client = ClientName.KAFKA_PYTHON,
     timeout: given.Timeout = 60.0,
     max_poll_records: given.MaxPollRecords = 500,
@@ -69,7 +69,7 @@ def verify(
     context.obj = (history_file, as_json)
     if context.invoked_subcommand is not None:
         return
-    settings = Settings(
+    settings = VerifySettings(
         bootstrap=bootstrap,
         messages=messages,
         partitions=partitions,
@@ -91,7 +91,7 @@ def verify(
     raise typer.Exit(_run(settings, Books(ledger, received), history_file, compare, as_json))
 
 
-def _run(settings: Settings, books: Books, history_file: Path | None, compare: str | None, as_json: bool) -> int:
+def _run(settings: VerifySettings, books: Books, history_file: Path | None, compare: str | None, as_json: bool) -> int:
     with _plain_errors():
         settings.check()
         check_reachable(settings.bootstrap)
@@ -116,7 +116,7 @@ def _run(settings: Settings, books: Books, history_file: Path | None, compare: s
     return 0 if report["verdict"] == "pass" else EXIT_NOT_DELIVERED
 
 
-def _carry_out(settings: Settings, books: Books, history: History, is_bar_wanted: bool) -> dict[str, object]:
+def _carry_out(settings: VerifySettings, books: Books, history: RunHistory, is_bar_wanted: bool) -> dict[str, object]:
     from chronik.verify.run import verify as carry_out
 
     interrupts = Interrupts()
@@ -165,7 +165,7 @@ def show_history(
         print_line("no runs yet; do one with `chronik verify`")
 
 
-def _show_one(kept: Kept, is_json: bool) -> None:
+def _show_one(kept: KeptRun, is_json: bool) -> None:
     if is_json:
         print_json(_as_json(kept))
     elif kept.report is None:
@@ -176,25 +176,25 @@ def _show_one(kept: Kept, is_json: bool) -> None:
         console().print(render(kept.report))
 
 
-def _as_json(kept: Kept) -> dict[str, object]:
+def _as_json(kept: KeptRun) -> dict[str, object]:
     unfinished = {"run": kept.run, "started_at": kept.started_at, "settings": kept.settings, "verdict": None}
     return kept.report or unfinished
 
 
-def _open_history(path: Path | None) -> History:
+def _open_history(path: Path | None) -> RunHistory:
     """The user's own, where runs can be kept; one that was asked for must be usable."""
-    from chronik.verify.history import History, default_path
+    from chronik.verify.history import RunHistory, default_path
 
     if path is not None:
-        return History(path)
+        return RunHistory(path)
     try:
-        return History(default_path())
-    except CannotRun as problem:
+        return RunHistory(default_path())
+    except RunCannotStart as problem:
         print_note(f"this run is not kept: {problem.message}")
-        return History(None)
+        return RunHistory(None)
 
 
-def _earlier(history: History, name: str) -> Kept:
+def _earlier(history: RunHistory, name: str) -> KeptRun:
     if name == LAST:
         finished = [kept for kept in history.runs() if kept.report is not None]
         if not finished:
@@ -206,7 +206,7 @@ def _earlier(history: History, name: str) -> Kept:
     return kept
 
 
-def _to_compare_with(history: History, name: str) -> Kept:
+def _to_compare_with(history: RunHistory, name: str) -> KeptRun:
     kept = _earlier(history, name)
     if kept.report is None:
         raise ChronikError(
@@ -220,7 +220,7 @@ def _to_compare_with(history: History, name: str) -> Kept:
 def _plain_errors() -> Iterator[None]:
     try:
         yield
-    except CannotRun as problem:
+    except RunCannotStart as problem:
         raise ChronikError(problem.message, problem.hint) from problem
 
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from chronik.verify.settings import MESSAGES_MAX, VALUE_BYTES_MIN
-from chronik.verify.settings import Acks as AcksOf
 from chronik.verify.settings import ClientName as ClientNameOf
 from chronik.verify.settings import Spread as SpreadOf
+from chronik.verify.settings import VerifyAcks as AcksOf
 
 Messages = Annotated[int, typer.Option(min=1, max=MESSAGES_MAX, metavar="N", help="How many to send.")]
 Partitions = Annotated[int, typer.Option(min=1, max=100_000, metavar="N", help="Of the topic.")]

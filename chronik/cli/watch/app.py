@@ -17,7 +17,7 @@ from chronik.cli.watch import columns, words
 from chronik.cli.watch.columns import BAD, NOTABLE, QUIET, Sort
 from chronik.cli.watch.lines import Lines
 from chronik.cli.watch.screens import KeySheet, PartitionSheet, Sheet, StallSheet
-from chronik.inspect.live_model import GroupRow, Row, View, shown
+from chronik.inspect.live_model import GroupRow, LiveView, Row, shown
 from chronik.inspect.poller import Away, Broken, Eye, Seen
 
 GROUP_LINES_MAX = 8
@@ -93,7 +93,7 @@ class WatchApp(App[None]):
         Binding("ctrl+c", "quit", "quit", show=False, priority=True),
     ]
 
-    def __init__(self, bootstrap: str, first: View, eye: Eye | None = None) -> None:
+    def __init__(self, bootstrap: str, first: LiveView, eye: Eye | None = None) -> None:
         super().__init__()
         self.view = first
         self.fault: Exception | None = None
@@ -168,7 +168,7 @@ class WatchApp(App[None]):
                     self._take_view(view)
         self.draw()
 
-    def _take_view(self, view: View) -> None:
+    def _take_view(self, view: LiveView) -> None:
         self.view = view
         self._views += 1
         if self._views % VIEWS_A_WIDTH == 0:

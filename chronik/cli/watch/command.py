@@ -17,7 +17,7 @@ from chronik.client.connecting import complete_topic, no_answer, parse_addresses
 from chronik.client.errors import ChronikError
 
 if TYPE_CHECKING:
-    from chronik.inspect.live_model import View
+    from chronik.inspect.live_model import LiveView
     from chronik.inspect.poller import Eye
 
 EXAMPLE = example("chronik watch", "chronik watch --topic orders", "chronik watch --once --json")
@@ -63,7 +63,7 @@ def watch(
         print_view(second, console())
 
 
-def _first_view(eye: Eye, bootstrap: str) -> View:
+def _first_view(eye: Eye, bootstrap: str) -> LiveView:
     """One look, or the error of a command: only a view that is open waits for a cluster to come back."""
     from chronik.client.inspect_request import NotChronik
     from chronik.inspect.poller import Away, Broken
@@ -81,17 +81,17 @@ def _first_view(eye: Eye, bootstrap: str) -> View:
             return view
 
 
-def _refuse_unknown_topics(topics: list[str], view: View, bootstrap: str) -> None:
+def _refuse_unknown_topics(topics: list[str], view: LiveView, bootstrap: str) -> None:
     missing = [topic for topic in topics if topic not in {row.topic for row in view.rows}]
     if missing:
-        from chronik.client.admin import Cluster
+        from chronik.client.admin import ClusterAdmin
 
         raise suggest.unknown(
-            "topic", missing[0], Cluster(bootstrap).topic_names(), "`chronik topic list` lists the topics"
+            "topic", missing[0], ClusterAdmin(bootstrap).topic_names(), "`chronik topic list` lists the topics"
         )
 
 
-def _show_live(bootstrap: str, first: View, eye: Eye) -> None:
+def _show_live(bootstrap: str, first: LiveView, eye: Eye) -> None:
     from chronik.cli.watch.app import WatchApp
 
     app = WatchApp(bootstrap, first, eye)

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from chronik.cli.watch import columns, words
-from chronik.inspect.live_model import GroupRow, Row, View, shown
+from chronik.inspect.live_model import GroupRow, LiveView, Row, shown
 
 
-def print_view(view: View, console: Console) -> None:
+def print_view(view: LiveView, console: Console) -> None:
     """As the live view shows it: nodes, totals, partitions, groups, what stalls."""
     rows = columns.ordered(shown(view.rows), columns.Sort())
     console.print(words.nodes_line(view))
@@ -50,7 +50,7 @@ def _bold(line: Text) -> Text:
     return line
 
 
-def as_json(view: View) -> dict[str, Any]:
+def as_json(view: LiveView) -> dict[str, Any]:
     """Everything, internal topics too: who reads it can filter. What is not known is null."""
     totals = view.totals
     return {

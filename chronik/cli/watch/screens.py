@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from chronik.cli.watch import words
 from chronik.cli.watch.columns import QUIET
-from chronik.inspect.live_model import Partition, View
+from chronik.inspect.live_model import LiveView, Partition
 
 KEYS = (
     ("/", "filter by name; Esc clears it"),
@@ -54,7 +54,7 @@ class Sheet(ModalScreen[None]):
     """
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,q,enter", "dismiss", "Close")]
 
-    def __init__(self, title: str, view: View) -> None:
+    def __init__(self, title: str, view: LiveView) -> None:
         super().__init__()
         self._title = title
         self._view = view
@@ -65,10 +65,10 @@ class Sheet(ModalScreen[None]):
             page.border_subtitle = "Esc closes"
             yield Static(self.page(self._view), id="text")
 
-    def show(self, view: View) -> None:
+    def show(self, view: LiveView) -> None:
         self.query_one("#text", Static).update(self.page(view))
 
-    def page(self, view: View) -> RenderableType:
+    def page(self, view: LiveView) -> RenderableType:
         raise NotImplementedError
 
     async def action_dismiss(self, result: None = None) -> None:
@@ -76,12 +76,12 @@ class Sheet(ModalScreen[None]):
 
 
 class PartitionSheet(Sheet):
-    def __init__(self, place: Partition, view: View) -> None:
+    def __init__(self, place: Partition, view: LiveView) -> None:
         topic, partition = place
         super().__init__(f"{topic}:{partition}", view)
         self._place = place
 
-    def page(self, view: View) -> RenderableType:
+    def page(self, view: LiveView) -> RenderableType:
         for row in view.rows:
             if (row.topic, row.partition) == self._place:
                 return words.details_text(row, view.groups)
@@ -89,17 +89,17 @@ class PartitionSheet(Sheet):
 
 
 class StallSheet(Sheet):
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LiveView) -> None:
         super().__init__("what stalls", view)
 
-    def page(self, view: View) -> RenderableType:
+    def page(self, view: LiveView) -> RenderableType:
         return words.stalls_page(view.verdicts, view.is_tracing)
 
 
 class KeySheet(Sheet):
-    def __init__(self, view: View) -> None:
+    def __init__(self, view: LiveView) -> None:
         super().__init__("keys", view)
 
-    def page(self, view: View) -> RenderableType:
+    def page(self, view: LiveView) -> RenderableType:
         lines = [Text.assemble((key.ljust(16), "bold"), (meaning, "")) for key, meaning in KEYS]
         return Text("\n").join(lines)

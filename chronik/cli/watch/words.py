@@ -10,7 +10,7 @@ from rich.text import Text
 
 from chronik.cli.output import byte_size, counted
 from chronik.cli.watch.columns import ACCENT, BAD, GOOD, NOTABLE, QUIET, number, rate, replicas
-from chronik.inspect.live_model import GroupRow, Row, View, sparkline
+from chronik.inspect.live_model import GroupRow, LiveView, Row, sparkline
 from chronik.trace.stalls import Limits
 from chronik.trace.verdicts import Verdict
 
@@ -21,7 +21,7 @@ DETAIL_BARS = 60
 WRAP_LOSS = 16
 
 
-def nodes_line(view: View) -> Text:
+def nodes_line(view: LiveView) -> Text:
     """`nodes 1 2 !3 silent`."""
     cells = [Text(str(node), GOOD) for node in view.alive]
     words = [Text("node " if len(view.alive) + len(view.silent) == 1 else "nodes ", QUIET), Text(" ").join(cells)]
@@ -30,7 +30,7 @@ def nodes_line(view: View) -> Text:
     return Text.assemble(*words)
 
 
-def totals_line(view: View, shown: int, width: int) -> Text:
+def totals_line(view: LiveView, shown: int, width: int) -> Text:
     totals = view.totals
     parts = [Text(counted(totals.partitions, "partition"))]
     if shown != totals.partitions:
@@ -61,7 +61,7 @@ def _packed(parts: Sequence[Text], width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def stall_line(view: View, width: int) -> Text:
+def stall_line(view: LiveView, width: int) -> Text:
     """The worst of what stalls, in a line or two; else which nodes are silent, and why."""
     verdicts = view.verdicts
     if not verdicts:

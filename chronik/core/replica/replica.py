@@ -292,7 +292,7 @@ class Replica:
             if not self.is_synced:
                 self.own_safe(self.log.end_offset)
 
-    def told_by_leader(self, high_watermark: int, start_offset: int) -> bool:
+    def apply_leader_watermark(self, high_watermark: int, start_offset: int) -> bool:
         """What the leader says is safe, and where its log starts. True when something of it was new here."""
         self._others_safe_end = max(self._others_safe_end, high_watermark)
         has_moved = self._advance()

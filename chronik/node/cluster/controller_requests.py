@@ -25,11 +25,11 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     USE_DEFAULT,
     AllocateProducerIds,
+    ChangeOutcome,
     CreatedTopic,
     CreateInternalTopic,
     CreateTopics,
     NewTopic,
-    Outcome,
     ProducerIdBlock,
     RegisterBroker,
 )
@@ -47,7 +47,7 @@ KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration wher
 SHORTENED_DISK = -2  # less the previous epoch, of one whose last records may be missing (api/broker_registration)
 
 
-class Asking(NamedTuple):
+class ControllerRequest(NamedTuple):
     """How a command is asked over a link: the request's number, the request, and what to make of its response."""
 
     api_key: int
@@ -55,23 +55,27 @@ class Asking(NamedTuple):
     answer: Callable[[Any], Any]  # raises Refused
 
 
-def asking(command: Any, cluster_id: str) -> Asking:
+def asking(command: Any, cluster_id: str) -> ControllerRequest:
     """How to ask this."""
     match command:
         case RegisterBroker():
-            return Asking(62, _registration(command, cluster_id), lambda response: _checked(response).broker_epoch)
+            return ControllerRequest(
+                62, _registration(command, cluster_id), lambda response: _checked(response).broker_epoch
+            )
         case BrokerHeartbeat():
-            return Asking(63, _heartbeat(command), _beaten)
+            return ControllerRequest(63, _heartbeat(command), _beaten)
         case AlterPartitions():
-            return Asking(56, _alter_partition(command), lambda response: _altered(command, _checked(response)))
+            return ControllerRequest(
+                56, _alter_partition(command), lambda response: _altered(command, _checked(response))
+            )
         case AllocateProducerIds():
             request = AllocateProducerIdsRequest(broker_id=command.broker_id, broker_epoch=command.broker_epoch)
-            return Asking(67, request, _allocated)
+            return ControllerRequest(67, request, _allocated)
         case CreateTopics():
-            return Asking(19, _create(command.topics, command.validate_only), _created)
+            return ControllerRequest(19, _create(command.topics, command.validate_only), _created)
         case CreateInternalTopic():
             own = NewTopic(command.name, command.topic_id)
-            return Asking(19, _create((own,), False), lambda response: _made(_created(response)[0]))
+            return ControllerRequest(19, _create((own,), False), lambda response: _made(_created(response)[0]))
     raise TypeError(f"no request of a node: {command!r}")
 
 
@@ -153,7 +157,7 @@ def _altered(command: AlterPartitions, response: Any) -> tuple[AlteredPartition,
     """In the order of the command, which a request by topics does not keep."""
     found = {
         (topic.topic_id.bytes, one.partition_index): AlteredPartition(
-            outcome=Outcome(Code(one.error_code)),
+            outcome=ChangeOutcome(Code(one.error_code)),
             leader=one.leader_id,
             leader_epoch=one.leader_epoch,
             in_sync=tuple(one.isr),
@@ -198,7 +202,7 @@ def _created(response: Any) -> tuple[CreatedTopic, ...]:
     return tuple(
         CreatedTopic(
             name=topic.name,
-            outcome=Outcome(code, topic.error_message),
+            outcome=ChangeOutcome(code, topic.error_message),
             topic_id=bytes(16) if topic.topic_id is None else topic.topic_id.bytes,
             partition_count=USE_DEFAULT if topic.num_partitions is None else topic.num_partitions,
             replication_factor=USE_DEFAULT if topic.replication_factor is None else topic.replication_factor,

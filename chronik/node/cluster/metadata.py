@@ -149,7 +149,7 @@ class Metadata:
             self._proposed.append(_Proposed(end_offset - len(durable), end_offset, durable))
             self._quorum.log_grew()
 
-    def office_lost(self) -> None:
+    def resigned(self) -> None:
         host, self._host = self._host, None
         self._proposed.clear()
         if host is not None:

@@ -27,7 +27,7 @@ from chronik.core.raft.messages import LogPoint
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.quorum_log import QuorumLog
 from chronik.core.raft.quorum_replica import QuorumReplica
-from chronik.core.raft.ready import Election, LeaderChange, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, LeaderChange, Ready, Timeouts, VotersChange
 from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
 from chronik.node.cluster.identity import CannotStart
@@ -222,17 +222,17 @@ class Quorum:
 
     # --- the machine
 
-    def _read_election(self) -> Election:
+    def _read_election(self) -> ElectionState:
         try:
             saved = state_file.decode(self._files.read_all(self._state_path))
             # An earlier process may have failed to sync its name: then the vote in it has not been given yet.
             self._files.open(self._state_path).sync()
             return saved
         except FileNotFoundError:
-            return Election(is_new=True)
+            return ElectionState(is_new=True)
         except Corrupt as problem:  # whom it voted for is not known, so it votes for nobody until it has caught up
             log.error("%s: this node has no vote until it has caught up", problem)
-            return Election(is_new=True)
+            return ElectionState(is_new=True)
 
     def _new_raft(self) -> Raft:
         now_ms = self._time.now_ms()
@@ -307,7 +307,7 @@ class Quorum:
         if self._was_leader and not raft.is_leader:
             log.info("this node does not lead the quorum any more: epoch %d, leader %s", raft.epoch, raft.leader)
             if self.follower is not None:
-                self.follower.office_lost()
+                self.follower.resigned()
             self._waits.fail()
         elif raft.is_leader and not self._was_leader:
             log.info("this node leads the quorum in epoch %d", raft.epoch)

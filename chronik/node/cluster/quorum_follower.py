@@ -16,5 +16,5 @@ class QuorumFollower(Protocol):
     def refill(self, point: LogPoint) -> None:
         """A snapshot has taken the place of the log."""
 
-    def office_lost(self) -> None:
+    def resigned(self) -> None:
         """This node led the quorum, and does not any more."""

@@ -96,7 +96,7 @@ class QuorumLinks:
     ) -> None:
         if future.cancelled():
             return
-        answer: m.FetchAnswer | m.FetchSnapshotAnswer
+        answer: m.RaftFetchAnswer | m.FetchSnapshotAnswer
         try:
             if isinstance(message, m.FetchSnapshot):
                 answer, content = fetch_snapshot.answer_of(future.result(), message, to)

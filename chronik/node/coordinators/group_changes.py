@@ -28,7 +28,7 @@ from chronik.trace.recorder import Recorder
 LEFT, EXPIRED, REPLACED = "left", "expired", "replaced"
 
 
-class Known(NamedTuple):
+class KnownGroup(NamedTuple):
     """A group as it was last told of."""
 
     state: str
@@ -36,17 +36,17 @@ class Known(NamedTuple):
     members: dict[str, tuple[str, str]]  # their client ids and hosts
 
 
-NEW = Known("Empty", 0, {})
+NEW = KnownGroup("Empty", 0, {})
 
 
-def known(group: ClassicGroup | ConsumerGroup | None) -> Known:
+def known(group: ClassicGroup | ConsumerGroup | None) -> KnownGroup:
     if group is None:
         return NEW
     if isinstance(group, ClassicGroup):
         members = {key: (one.client_id, plain(one.client_host)) for key, one in group.members.items()}
-        return Known(str(group.state), group.generation, members)
+        return KnownGroup(str(group.state), group.generation, members)
     members = {key: (one.client_id, plain(one.client_host)) for key, one in group.subscribers.items()}
-    return Known(group.state, group.epoch, members)
+    return KnownGroup(group.state, group.epoch, members)
 
 
 def plain(host: str) -> str:
@@ -60,7 +60,7 @@ class GroupChanges:
     def __init__(self, trace: Recorder | None, time: SteadyTime) -> None:
         self._trace = trace
         self._time = time
-        self._known: dict[str, Known] = {}  # while something is traced
+        self._known: dict[str, KnownGroup] = {}  # while something is traced
         self._epoch_since_ms: dict[str, int] = {}  # when a KIP-848 group came to its epoch, if that was here
         self._reason = EXPIRED  # why a member would go now
 

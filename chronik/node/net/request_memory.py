@@ -38,7 +38,7 @@ class Pace(NamedTuple):
 PATIENT = Pace()
 
 
-class Reader(Protocol):
+class PausableReader(Protocol):
     """A client's connection, as far as it is read."""
 
     received_bytes: int
@@ -81,7 +81,7 @@ class RequestMemory:
         self,
         limit_bytes: int = DEFAULT_BYTES,
         excess_bytes: int = 0,
-        readers: Callable[[], Iterable[Reader]] = tuple,
+        readers: Callable[[], Iterable[PausableReader]] = tuple,
         pace: Pace = PATIENT,
     ) -> None:
         self.limit_bytes = limit_bytes
@@ -92,18 +92,18 @@ class RequestMemory:
         self.unfinished_bytes = 0  # of these, those of requests that are not whole
         self.paused_total = 0
         self.given_up_total = 0
-        self._line: dict[Reader, None] = {}
-        self._turn: Reader | None = None
+        self._line: dict[PausableReader, None] = {}
+        self._turn: PausableReader | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._given_at = 0.0  # when something was last given back while others waited
-        self._seen: dict[Reader, int] = {}  # bytes received at the last look
+        self._seen: dict[PausableReader, int] = {}  # bytes received at the last look
         self._seen_at = 0.0
 
     @property
     def waiting(self) -> int:
         return len(self._line)
 
-    def has_to_wait(self, reader: Reader) -> bool:
+    def has_to_wait(self, reader: PausableReader) -> bool:
         """Called when too much is taken: whether this connection is to be read no further for now."""
         if reader is self._turn:
             if reader.is_unfinished:
@@ -127,7 +127,7 @@ class RequestMemory:
             self._given_at = asyncio.get_running_loop().time()
             self._pass_on()
 
-    def left(self, reader: Reader) -> None:
+    def left(self, reader: PausableReader) -> None:
         """The connection has ended, and what it held was given back."""
         self._line.pop(reader, None)
         self._seen.pop(reader, None)
@@ -148,7 +148,7 @@ class RequestMemory:
             self._turn = self._first()
             self._turn.read_on()
 
-    def _first(self) -> Reader:
+    def _first(self) -> PausableReader:
         reader = next(iter(self._line))
         del self._line[reader]
         return reader
@@ -181,7 +181,7 @@ class RequestMemory:
     def _give_up_stalled(self, now: float) -> None:
         """Of those that could have sent on all the while. One that was in line may still be on its way."""
         seen, self._seen = self._seen, {}
-        stalled: list[Reader] = []
+        stalled: list[PausableReader] = []
         for reader in self._readers():
             if not reader.is_unfinished or reader in self._line or now - reader.read_on_at < self._pace.stalled_s:
                 continue
@@ -196,7 +196,7 @@ class RequestMemory:
         if largest is not None and largest.under_way_bytes:
             self._give_up([largest], f"nothing was answered for {self._pace.stuck_s:g} s, and it has most under way")
 
-    def _give_up(self, readers: list[Reader], reason: str) -> None:
+    def _give_up(self, readers: list[PausableReader], reason: str) -> None:
         if not readers:
             return
         self.given_up_total += len(readers)

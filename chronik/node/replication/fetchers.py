@@ -19,7 +19,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Clock
 from chronik.core.replica.divergence import Diverging
-from chronik.core.replica.follower import Append, AskAgain, BeginAnew, Cut, Told, position_of, step
+from chronik.core.replica.follower import Append, AskAgain, BeginAnew, LeaderAnswer, Truncation, position_of, step
 from chronik.core.replica.replica import NO_LEADER, Replica
 from chronik.node.net.peers import Peers, Unreachable
 from chronik.node.replication.replicas import Replicas
@@ -341,11 +341,11 @@ class _Stream:
             if request < asked.request or asked[:2] != (replica.log.end_offset, replica.leader_epoch):
                 continue  # it has another leader or another end since, and is named anew with that
             diverging = Diverging(*part.diverging) if part.diverging is not None else None
-            told = Told(part.error, part.log_start_offset, diverging, part.records, part.tombstone_horizon)
+            told = LeaderAnswer(part.error, part.log_start_offset, diverging, part.records, part.tombstone_horizon)
             match step(replica.log, told):
                 case Append():
                     self._append(key, replica, part)
-                case Cut(offset, is_reset):
+                case Truncation(offset, is_reset):
                     cuts.append((replica, offset, is_reset))
                 case BeginAnew(offset):
                     if self._all.replicas.may_begin_anew(replica, part.tombstone_horizon):
@@ -354,7 +354,7 @@ class _Stream:
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
                     start_before = replica.log.start_offset
-                    self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+                    self._all.replicas.apply_leader_watermark(replica, part.high_watermark, part.log_start_offset)
                     if replica.log.start_offset != start_before:
                         self.join_again(replica)  # somebody may wait until records are gone here too
         has_cut = not cuts or self._all.replicas.cut(cuts)
@@ -368,7 +368,7 @@ class _Stream:
         if not self._all.replicas.append_as_follower(replica, part.records, part.tombstone_horizon):
             self._delay(key, LATER_MS)
             return
-        self._all.replicas.told_by_leader(replica, part.high_watermark, part.log_start_offset)
+        self._all.replicas.apply_leader_watermark(replica, part.high_watermark, part.log_start_offset)
         self.join_again(replica)
 
     def join_again(self, replica: Replica) -> None:

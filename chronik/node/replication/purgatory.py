@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Iterable
 
-from chronik.api.context import Reader, Watcher
+from chronik.api.context import WaitingFetch, Watcher
 from chronik.core.errors import Code
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.runtime.deadlines import Deadline, Deadlines
@@ -40,7 +40,7 @@ class Purgatory:
         self._metrics = metrics
         self._for_leader: dict[Replica, deque[SafeWait]] = {}
         self._for_all: dict[Replica, deque[SafeWait]] = {}
-        self._readers: dict[Replica, dict[Reader, None]] = {}
+        self._readers: dict[Replica, dict[WaitingFetch, None]] = {}
         self._watchers: dict[Replica, dict[Watcher, None]] = {}
 
     def when_safe(
@@ -68,7 +68,7 @@ class Purgatory:
         if done is not None:
             done(Code.REQUEST_TIMED_OUT)
 
-    def when_readable(self, replicas: Iterable[Replica], reader: Reader) -> None:
+    def when_readable(self, replicas: Iterable[Replica], reader: WaitingFetch) -> None:
         """Wake the reader each time one of them has more to read, until `stop_reading`."""
         for replica in replicas:
             readers = self._readers.get(replica)
@@ -76,7 +76,7 @@ class Purgatory:
                 readers = self._readers[replica] = {}
             readers[reader] = None
 
-    def stop_reading(self, replicas: Iterable[Replica], reader: Reader) -> None:
+    def stop_reading(self, replicas: Iterable[Replica], reader: WaitingFetch) -> None:
         for replica in replicas:
             readers = self._readers.get(replica)
             if readers is not None:

@@ -142,9 +142,9 @@ class Replicas(PartitionRegistry):
         self.take_offline(replica, where)
         return False
 
-    def told_by_leader(self, replica: Replica, high_watermark: int, start_offset: int) -> None:
+    def apply_leader_watermark(self, replica: Replica, high_watermark: int, start_offset: int) -> None:
         """What a follower's leader says is safe, and where its log starts."""
-        if replica.told_by_leader(high_watermark, start_offset):
+        if replica.apply_leader_watermark(high_watermark, start_offset):
             self.waiting.moved(replica)
 
     def cut(self, cuts: Sequence[tuple[Replica, int, bool]]) -> bool:

@@ -28,7 +28,7 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE, node_id_of
+from chronik.wire.versions import EVERY_API, INSPECT, NODE_SOFTWARE, PRODUCE, node_id_of
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +61,8 @@ class Dispatch:
         header = read_header(frame)
         api = APIS.get(header.api_key)
         if api is None or not api.lowest <= header.version <= api.highest:
-            is_look = header.api_key == LOOK and header.version == 0
-            return self._look(frame, header, peer, answer) if is_look else self._unknown(header, answer)
+            is_inspect = header.api_key == INSPECT and header.version == 0
+            return self._look(frame, header, peer, answer) if is_inspect else self._unknown(header, answer)
         if not (self.serves_clients or peer.is_node or header.api_key == API_VERSIONS):
             if self.lets_clients_wait:
                 self._early.append((frame, peer, answer))
@@ -105,9 +105,9 @@ class Dispatch:
 
     def _look(self, frame: memoryview, header: RequestHeader, peer: Peer, answer: Slot) -> bool:
         """It is answered at any time: while a node starts it is most worth having."""
-        self._metrics.requests[LOOK] += 1
+        self._metrics.requests[INSPECT] += 1
         caller = caller_of(header, peer)
-        module_of(LOOK).start(frame, header, caller, self._context, answer)
+        module_of(INSPECT).start(frame, header, caller, self._context, answer)
         return False
 
     def _unknown(self, header: RequestHeader, answer: Slot) -> bool:

@@ -24,7 +24,7 @@ from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
 from chronik.api.context import Caller, PendingProduce, RemotePartition, RequestContext
-from chronik.api.table import Place, at
+from chronik.api.table import Destination, at
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.partition import Partition
@@ -60,11 +60,11 @@ CONTROLLER_RETRY_MS = 20
 CATCH_UP_MS = 5000
 ASK_MS = 4000  # a node that is named; who asks waits 5 s
 
-CONTROLLER_BOUND = at(Place.CONTROLLER)
-NOWHERE_ELSE = at(Place.ANYWHERE)
+CONTROLLER_BOUND = at(Destination.CONTROLLER)
+NOWHERE_ELSE = at(Destination.ANYWHERE)
 
 
-class Cluster(Protocol):
+class ClusterMetadata(Protocol):
     """What forwarding needs to know of the metadata (node/metadata.py)."""
 
     @property
@@ -95,7 +95,7 @@ class Forwarding:
     def __init__(
         self,
         node_id: int,
-        cluster: Cluster,
+        cluster: ClusterMetadata,
         coordinators: Coordinators,
         peers: Peers,
         deadlines: Deadlines,
@@ -123,7 +123,7 @@ class Forwarding:
         """The image changed; the replicas have been told before."""
         image = self._cluster.image
         is_shared = self._one_address.is_in_use
-        self.taken = at(*Place) - NOWHERE_ELSE if is_shared else CONTROLLER_BOUND
+        self.taken = at(*Destination) - NOWHERE_ELSE if is_shared else CONTROLLER_BOUND
         if len(self._routes):
             # A node that is out will not answer: waiting for it would only make the client wait. The controller does,
             # whatever becomes of its broker; without its answer what it has done would be asked of it once more.

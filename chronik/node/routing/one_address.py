@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from kio.index import load_request_schema, load_response_schema
 
 from chronik.api.context import Caller, RequestContext
-from chronik.api.table import PLACES, Place, module_of
+from chronik.api.table import PLACES, Destination, module_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
@@ -63,10 +63,10 @@ _TOPICS = {
 _MANY_GROUPS_FROM = {"offset_fetch": 8}
 _WAITS_FOR_OTHERS = ("join_group", "sync_group")  # as long as the slowest member takes
 _UNREACHED = {
-    Place.LEADER: Code.NOT_LEADER_OR_FOLLOWER,
-    Place.COORDINATOR: Code.NOT_COORDINATOR,
-    Place.NAMED: Code.BROKER_NOT_AVAILABLE,
-    Place.ALL: Code.COORDINATOR_NOT_AVAILABLE,
+    Destination.LEADER: Code.NOT_LEADER_OR_FOLLOWER,
+    Destination.COORDINATOR: Code.NOT_COORDINATOR,
+    Destination.NAMED: Code.BROKER_NOT_AVAILABLE,
+    Destination.ALL: Code.COORDINATOR_NOT_AVAILABLE,
 }
 
 
@@ -123,7 +123,7 @@ class OneAddress:
         route: Route,
     ) -> Any:
         asked = _Asked(module, header, caller, context, route)
-        if PLACES[header.api_key] is Place.ALL:
+        if PLACES[header.api_key] is Destination.ALL:
             return await self._of_all(asked, request)
         if asked.name == "delete_groups":  # which answers once for a group that is named twice
             request = replace(request, groups_names=tuple(dict.fromkeys(request.groups_names)))
@@ -143,17 +143,17 @@ class OneAddress:
     def _nodes(self, asked: _Asked, request: Any) -> list[int]:
         """For each thing the request names, in its order, the node it belongs to."""
         place = PLACES[asked.header.api_key]
-        if place is Place.LEADER:
+        if place is Destination.LEADER:
             name, partitions, number = _TOPICS[asked.name]
             return [
                 self._leader(getattr(topic, name), getattr(one, number) if number else one)
                 for topic in request.topics
                 for one in getattr(topic, partitions)
             ]
-        if place is Place.COORDINATOR and not _is_list(asked):
+        if place is Destination.COORDINATOR and not _is_list(asked):
             return [self._coordinator(request.group_id)]
         things = getattr(request, _LISTS[asked.name][0])
-        if place is Place.COORDINATOR:
+        if place is Destination.COORDINATOR:
             return [self._coordinator(one if isinstance(one, str) else one.group_id) for one in things]
         return [self._broker(one) for one in things]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -18,14 +18,14 @@ BEING_WRITTEN = ".being-written"
 
 
 def refuse_what_is_there(spark: SparkSession, folder: str) -> None:
-    """Before hours of work, not after. Raises CannotRun."""
+    """Before hours of work, not after. Raises JobCannotRun."""
     files, place = _place(spark, folder)
     if files.exists(place) and (not files.getFileStatus(place).isDirectory() or len(files.listStatus(place))):
-        raise CannotRun(f"there is something in {folder}", "name another folder for --out")
+        raise JobCannotRun(f"there is something in {folder}", "name another folder for --out")
 
 
 def write_tables(spark: SparkSession, tables: Mapping[str, DataFrame], folder: str) -> None:
-    """Each in a folder of its own. Raises CannotRun and Spark's errors."""
+    """Each in a folder of its own. Raises JobCannotRun and Spark's errors."""
     folder = folder.rstrip("/")
     files, place = _place(spark, folder)
     _, beside = _place(spark, folder + BEING_WRITTEN)
@@ -36,7 +36,7 @@ def write_tables(spark: SparkSession, tables: Mapping[str, DataFrame], folder: s
         refuse_what_is_there(spark, folder)
         files.delete(place, False)  # an empty one: else this would go into it
         if not files.rename(beside, place):
-            raise CannotRun(f"{folder}{BEING_WRITTEN} cannot be renamed to {folder}")
+            raise JobCannotRun(f"{folder}{BEING_WRITTEN} cannot be renamed to {folder}")
     finally:
         files.delete(beside, True)
 

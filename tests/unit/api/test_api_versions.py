@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import api_versions
 from chronik.core.errors import Code
-from chronik.wire.versions import APIS, EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
+from chronik.wire.versions import APIS, EVERY_API, INSPECT, NODE_SOFTWARE, PRODUCE
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def asked(version: int, name: str = "my-client", software_version: str = "1.2.3") -> Any:
@@ -54,7 +54,7 @@ def test_the_table_goes_with_the_refusal_of_an_unknown_version() -> None:
 @pytest.mark.parametrize("version", range(5))
 @pytest.mark.parametrize("name", ["librdkafka", "chronik-cli"])
 def test_no_client_is_told_of_requests_that_are_not_kafkas(name: str, version: int) -> None:
-    assert LOOK not in {entry.api_key for entry in asked(version, name).api_keys}
+    assert INSPECT not in {entry.api_key for entry in asked(version, name).api_keys}
 
 
 def test_another_node_is_told_of_them() -> None:

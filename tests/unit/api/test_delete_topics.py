@@ -5,18 +5,18 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import delete_topics
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
-from chronik.wire.unions.delete_topics import Request, Topic
+from chronik.wire.unions.delete_topics import AnyDeleteTopicsRequest, AnyDeleteTopicsTopic
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def test_topics_are_deleted_by_name_as_in_the_old_versions() -> None:
     context = fake_context(topics={"a": 1, "b": 1})
 
-    response = ask(delete_topics, Request(topic_names=("a", "nope")), context, version=5)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topic_names=("a", "nope")), context, version=5)
 
     assert [(one.name, one.error_code) for one in response.responses] == [
         ("a", Code.NONE),
@@ -28,9 +28,14 @@ def test_topics_are_deleted_by_name_as_in_the_old_versions() -> None:
 def test_topics_are_deleted_by_name_or_id_as_in_the_new() -> None:
     context = fake_context(topics={"a": 1, "b": 1})
     a, b = (uuid.UUID(bytes=context.metadata.image.topics[name].id) for name in "ab")
-    wanted = (Topic(name="a"), Topic(topic_id=b), Topic(topic_id=uuid.UUID(int=77)), Topic(name="a", topic_id=a))
+    wanted = (
+        AnyDeleteTopicsTopic(name="a"),
+        AnyDeleteTopicsTopic(topic_id=b),
+        AnyDeleteTopicsTopic(topic_id=uuid.UUID(int=77)),
+        AnyDeleteTopicsTopic(name="a", topic_id=a),
+    )
 
-    response = ask(delete_topics, Request(topics=wanted), context, version=6)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topics=wanted), context, version=6)
 
     assert [(one.name, one.topic_id, one.error_code) for one in response.responses] == [
         ("a", a, Code.NONE),
@@ -45,7 +50,7 @@ def test_topics_are_deleted_by_name_or_id_as_in_the_new() -> None:
 def test_a_node_that_deletes_nothing_says_so_in_a_code_the_version_knows(version: int, code: Code) -> None:
     context = fake_context(topics={"a": 1}, config=NodeConfig(delete_topic_enable=False))
 
-    response = ask(delete_topics, Request(topic_names=("a",)), context, version)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topic_names=("a",)), context, version)
 
     assert [(one.name, one.error_code) for one in response.responses] == [("a", code)]
     assert list(context.metadata.image.topics) == ["a"]
@@ -53,7 +58,9 @@ def test_a_node_that_deletes_nothing_says_so_in_a_code_the_version_knows(version
 
 def test_a_refusal_is_on_every_topic() -> None:
     topic_id = uuid.UUID(int=5)
-    request = Request(topic_names=("a",), topics=(Topic(name="b"), Topic(topic_id=topic_id)))
+    request = AnyDeleteTopicsRequest(
+        topic_names=("a",), topics=(AnyDeleteTopicsTopic(name="b"), AnyDeleteTopicsTopic(topic_id=topic_id))
+    )
 
     response = delete_topics.refuse(request, Code.NOT_CONTROLLER, "no")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
-from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import describe_producers
 from chronik.core.errors import Code
-from chronik.core.log.producers import Producer, Producers, Written
+from chronik.core.log.producers import Producers, ProducerState, WrittenBatch
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def request(*topics: tuple[str, tuple[int, ...]]) -> Any:
@@ -19,11 +19,11 @@ def request(*topics: tuple[str, tuple[int, ...]]) -> Any:
 
 
 def test_producers_are_shown_with_what_they_last_wrote() -> None:
-    producer = Producer(7, epoch=2)
-    producer.batches.append(Written(10, 14, 100, 104, 5000))
+    producer = ProducerState(7, epoch=2)
+    producer.batches.append(WrittenBatch(10, 14, 100, 104, 5000))
     producer.last_timestamp = 5000
     log = FakeLog()
-    log.producers = Producers([producer, Producer(3, epoch=0)])
+    log.producers = Producers([producer, ProducerState(3, epoch=0)])
     context = fake_context()
     replicas_of(context).add("a", 0, log)
 

@@ -12,16 +12,16 @@ from typing import Any, cast
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.unit.api.fake_context import fake_context
 
 from chronik.api import inspect
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.wire.framing import RequestHeader
-from chronik.wire.versions import LOOK
+from chronik.wire.versions import INSPECT
+from tests.unit.api.fake_context import fake_context
 
 CORRELATION_ID = 4711
-HEADER = RequestHeader(LOOK, 0, CORRELATION_ID, "test", 0)
+HEADER = RequestHeader(INSPECT, 0, CORRELATION_ID, "test", 0)
 
 
 class Onlooker:
@@ -94,7 +94,7 @@ def test_a_question_that_is_no_json_object_is_answered_with_what_is_wrong(nonsen
     assert list(answer) == ["error"]
     assert not onlooker.looks
     assert not onlooker.faults
-    assert onlooker.context.metrics.refusals == {(LOOK, Code.INVALID_REQUEST): 1}
+    assert onlooker.context.metrics.refusals == {(INSPECT, Code.INVALID_REQUEST): 1}
 
 
 @given(st.binary(max_size=40) | st.recursive(st.none() | st.integers() | st.text(), st.lists).map(body))

@@ -7,7 +7,6 @@ import uuid
 from typing import Any
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 from chronik.api import metadata
 from chronik.core.config.node import NodeConfig
@@ -19,13 +18,14 @@ from chronik.core.machines.metadata.records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from chronik.wire.unions.metadata import NOT_ASKED, Request, Topic
+from chronik.wire.unions.metadata import NOT_ASKED, AnyMetadataRequest, AnyMetadataTopic
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 NEWEST = 13
 
 
-def by_name(*names: str, **flags: Any) -> Request:
-    return Request(topics=tuple(Topic(name=name) for name in names), **flags)
+def by_name(*names: str, **flags: Any) -> AnyMetadataRequest:
+    return AnyMetadataRequest(topics=tuple(AnyMetadataTopic(name=name) for name in names), **flags)
 
 
 def fence(context: Any, broker_id: int) -> None:
@@ -36,8 +36,8 @@ def fence(context: Any, broker_id: int) -> None:
 def test_null_means_all_topics_and_an_empty_list_none() -> None:
     context = fake_context(topics={"b": 1, "a": 2})
 
-    every = ask(metadata, Request(topics=None), context, NEWEST)
-    none = ask(metadata, Request(topics=()), context, NEWEST)
+    every = ask(metadata, AnyMetadataRequest(topics=None), context, NEWEST)
+    none = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     assert [(topic.name, len(topic.partitions)) for topic in every.topics] == [("a", 2), ("b", 1)]
     assert none.topics == ()
@@ -47,15 +47,15 @@ def test_null_means_all_topics_and_an_empty_list_none() -> None:
 def test_in_version_0_an_empty_list_means_all() -> None:
     context = fake_context(topics={"a": 1})
 
-    assert [topic.name for topic in ask(metadata, Request(topics=()), context, 0).topics] == ["a"]
-    assert ask(metadata, Request(topics=()), context, 1).topics == ()
+    assert [topic.name for topic in ask(metadata, AnyMetadataRequest(topics=()), context, 0).topics] == ["a"]
+    assert ask(metadata, AnyMetadataRequest(topics=()), context, 1).topics == ()
 
 
 def test_all_live_brokers_and_the_cluster_are_named() -> None:
     context = fake_context(brokers=(2, 1, 3))
     fence(context, 3)
 
-    response = ask(metadata, Request(topics=()), context, NEWEST)
+    response = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [
         (1, "host-1", 9092),
@@ -70,7 +70,7 @@ def test_each_node_is_named_with_the_address_it_registered() -> None:
     for broker_id, host, port in ((7, "seven", 19_001), (8, "eight", 19_002)):
         metadata_of(context).tell(RegisterBroker(broker_id, bytes(16), host, port))
 
-    response = ask(metadata, Request(topics=()), context, NEWEST)
+    response = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     found = [(broker.node_id, broker.host, broker.port) for broker in response.brokers]
     assert found == [(7, "seven", 19_001), (8, "eight", 19_002)]
@@ -80,7 +80,7 @@ def test_a_node_that_knows_no_controller_names_itself_whatever_its_number() -> N
     context = dataclasses.replace(fake_context(brokers=(1, 2)), node_id=2)
     metadata_of(context).controller_id = None
 
-    assert ask(metadata, Request(topics=None), context, NEWEST).controller_id == 2
+    assert ask(metadata, AnyMetadataRequest(topics=None), context, NEWEST).controller_id == 2
 
 
 def test_the_leader_of_a_partition_is_not_the_controller() -> None:
@@ -101,7 +101,7 @@ def test_the_true_controller_is_named_if_it_is_a_live_broker_and_else_this_node(
     fence(context, 3)
     metadata_of(context).controller_id = controller_id
 
-    assert ask(metadata, Request(topics=None), context, version=13).controller_id == shown
+    assert ask(metadata, AnyMetadataRequest(topics=None), context, version=13).controller_id == shown
 
 
 def test_a_topic_is_shown_with_its_id_and_the_true_leaders() -> None:
@@ -213,7 +213,12 @@ def test_topics_are_found_by_id_from_version_12() -> None:
     context = fake_context(topics={"a": 1})
     known, unknown = uuid.UUID(bytes=context.metadata.image.topics["a"].id), uuid.UUID(int=99)
 
-    response = ask(metadata, Request(topics=(Topic(topic_id=known), Topic(topic_id=unknown))), context, 12)
+    response = ask(
+        metadata,
+        AnyMetadataRequest(topics=(AnyMetadataTopic(topic_id=known), AnyMetadataTopic(topic_id=unknown))),
+        context,
+        12,
+    )
 
     assert [(topic.name, topic.topic_id, topic.error_code) for topic in response.topics] == [
         ("a", known, Code.NONE),
@@ -224,10 +229,10 @@ def test_topics_are_found_by_id_from_version_12() -> None:
 
 @pytest.mark.parametrize(
     ("topic", "version"),
-    [(Topic(topic_id=uuid.UUID(int=1)), 11), (Topic(), 10), (Topic(), 13)],
+    [(AnyMetadataTopic(topic_id=uuid.UUID(int=1)), 11), (AnyMetadataTopic(), 10), (AnyMetadataTopic(), 13)],
 )
-def test_a_topic_without_a_name_is_refused_where_ids_do_not_count(topic: Topic, version: int) -> None:
-    response = ask(metadata, Request(topics=(topic,)), fake_context(), version)
+def test_a_topic_without_a_name_is_refused_where_ids_do_not_count(topic: AnyMetadataTopic, version: int) -> None:
+    response = ask(metadata, AnyMetadataRequest(topics=(topic,)), fake_context(), version)
 
     assert response.error_code is Code.INVALID_REQUEST
     assert [one.error_code for one in response.topics] == [Code.INVALID_REQUEST]

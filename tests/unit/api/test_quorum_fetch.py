@@ -7,8 +7,6 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, caller
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import quorum_fetch
 from chronik.api.context import RequestContext
@@ -16,11 +14,13 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import Fetch, FetchAnswer, LogPoint
+from chronik.core.raft.messages import Fetch, LogPoint, RaftFetchAnswer
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
 from chronik.wire.framing import read_header
+from tests.unit.api.fake_context import CLUSTER_ID, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeLoop, fake_deadlines
 
@@ -55,8 +55,8 @@ class World:
         for _ in range(2):
             self.write()
 
-    def said(self, fetch: Fetch) -> FetchAnswer:
-        return replace(FetchAnswer(1, 5, 1, fetch.log_end, high_watermark=self.high_watermark), **self.changes)
+    def said(self, fetch: Fetch) -> RaftFetchAnswer:
+        return replace(RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=self.high_watermark), **self.changes)
 
     def write(self) -> None:
         self.quorum.replica.append(bytearray(build([KeyValue(None, b"x")], 0)), -1, 0)
@@ -73,7 +73,7 @@ class World:
         for reader in list(self.quorum.readers):
             reader()
 
-    def heard(self) -> tuple[FetchAnswer, bytes]:
+    def heard(self) -> tuple[RaftFetchAnswer, bytes]:
         (pieces,) = self.answers
         assert pieces is not None
         frame = b"".join(bytes(cast(Any, piece)) for piece in pieces)

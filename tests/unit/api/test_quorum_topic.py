@@ -7,8 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, ask, caller
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import begin_quorum_epoch, end_quorum_epoch, fetch_snapshot, quorum_fetch, vote
 from chronik.core.errors import Code, Refused
@@ -17,6 +15,8 @@ from chronik.core.raft.messages import LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.framing import read_header
+from tests.unit.api.fake_context import CLUSTER_ID, ask, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 POINT = LogPoint(4, 100)
 ASKED: dict[Any, Any] = {
@@ -72,7 +72,7 @@ def test_nor_does_a_fetch_count() -> None:
 
 @pytest.mark.parametrize(("node_id", "sender"), [(3, 3), (9, m.NOBODY)])
 def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender: int) -> None:
-    quorum = FakeQuorum(lambda fetch: m.FetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))
+    quorum = FakeQuorum(lambda fetch: m.RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))
     quorum.replica = SimpleNamespace(log=SimpleNamespace(start_offset=0, end_offset=100))
 
     assert fetched(quorum, node_id, CLUSTER_ID, node_id) is Code.NONE

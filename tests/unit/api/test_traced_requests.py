@@ -8,9 +8,6 @@ import json
 from typing import TypeVar
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.unit.api.fake_context import FakeClock, ask, fake_context
-from tests.unit.api.grouped_context import grouped_context
-from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 
 from chronik.api import fetch, list_offsets, metadata, offset_commit, produce
 from chronik.api.context import Caller, RequestContext
@@ -30,9 +27,12 @@ from chronik.trace.events import (
 )
 from chronik.trace.recorder import UNANSWERED_US, Chunk, Recorder
 from chronik.wire.fetch import FetchPartition, FetchRequest
-from chronik.wire.unions.metadata import Topic as MetadataTopic
-from chronik.wire.unions.offset_commit import Partition as CommitPartition
-from chronik.wire.unions.offset_commit import Topic as CommitTopic
+from chronik.wire.unions.metadata import AnyMetadataTopic as MetadataTopic
+from chronik.wire.unions.offset_commit import AnyOffsetCommitPartition as CommitPartition
+from chronik.wire.unions.offset_commit import AnyOffsetCommitTopic as CommitTopic
+from tests.unit.api.fake_context import FakeClock, ask, fake_context
+from tests.unit.api.grouped_context import grouped_context
+from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NODE_ID
 from tests.unit.wire.hot_requests import fetch_request, produce_request

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.cli.stalls import tell, together
-from chronik.inspect.trace_history import Gathering
+from chronik.inspect.trace_history import TraceHistory
 from chronik.trace.verdicts import Cause, Verdict
 
 
@@ -38,7 +38,7 @@ def test_partitions_that_one_follower_holds_are_told_together() -> None:
 
 
 def test_each_is_told_with_evidence_and_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([stuck(0), stuck(1), hanging("a")], Gathering([]), 6.0)
+    tell([stuck(0), stuck(1), hanging("a")], TraceHistory([]), 6.0)
 
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
@@ -56,17 +56,17 @@ def test_each_is_told_with_evidence_and_advice(capsys: pytest.CaptureFixture[str
 
 
 def test_many_partitions_are_counted_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([stuck(number) for number in range(50)], Gathering([]), 6.0)
+    tell([stuck(number) for number in range(50)], TraceHistory([]), 6.0)
     assert "orders:8 and 41 more" in capsys.readouterr().out
 
 
 def test_that_nothing_stalls_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([], Gathering([]), 6.0)
+    tell([], TraceHistory([]), 6.0)
     assert capsys.readouterr().out == "nothing stalls: 0 nodes, 0 partitions and 0 groups watched for 6 s\n"
 
 
 def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    gathering = Gathering([])
+    gathering = TraceHistory([])
     gathering.untraced = [f"topic-{number}" for number in range(10)]
     gathering.silent = {2: "it hung up"}
     gathering.lost = 1_500
@@ -79,8 +79,8 @@ def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture
     assert "1,500 events came faster than they could be read" in said
 
 
-def known_for(seconds: float | None) -> Gathering:
-    gathering = Gathering([])
+def known_for(seconds: float | None) -> TraceHistory:
+    gathering = TraceHistory([])
     gathering.known_s = seconds
     return gathering
 

@@ -8,14 +8,14 @@ import struct
 from typing import Any
 
 from chronik.client.request import Address
-from chronik.wire.versions import LOOK
+from chronik.wire.versions import INSPECT
 
 NOTHING_TRACED = {"is_all": False, "exceptions": []}
 
 
 def asked_in(request: bytes) -> dict[str, Any]:
     size, api_key, version, _, client_size = struct.unpack_from(">ihhih", request)
-    assert (size, api_key, version) == (len(request) - 4, LOOK, 0)
+    assert (size, api_key, version) == (len(request) - 4, INSPECT, 0)
     (length,) = struct.unpack_from(">i", request, 14 + client_size)
     text = request[18 + client_size :]
     assert length == len(text)

@@ -8,12 +8,12 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from chronik.client.admin import EARLIEST, LATEST, Cluster
+from chronik.client.admin import EARLIEST, LATEST, ClusterAdmin
 
 UNANSWERED = -1001  # librdkafka's number for an offset that it does not have
 
 
-class Asked(Cluster):
+class Asked(ClusterAdmin):
     """A cluster whose list-offsets answer is given: an offset or an error for each partition of topic t."""
 
     def __init__(self, *told: int | KafkaException) -> None:

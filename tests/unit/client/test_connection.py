@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.client.connection import Connection, Unreachable
+from chronik.client.connection import ClientConnection, ConnectionFailed
 from chronik.client.options import ClientOptions
 from chronik.pipeline.topics.options import cluster_options
 from tests.clients.support import needs
@@ -63,7 +63,7 @@ def test_a_name_and_a_password_are_said_before_anything_else() -> None:
         return {17: struct.pack(">hi", 0, 0), 36: struct.pack(">hhi", 0, -1, 0), 18: NOTHING_SPOKEN}[key]
 
     with someone(answer) as address:
-        Connection(address, options(username="ann", password="s3cret")).close()
+        ClientConnection(address, options(username="ann", password="s3cret")).close()
 
     assert said == [(17, b"\x00\x05PLAIN"), (36, b"\x00\x00\x00\x0b\x00ann\x00s3cret"), (18, b"")]
 
@@ -73,17 +73,17 @@ def test_a_wrong_password_is_told_without_the_password() -> None:
 
     with (
         someone(lambda key, _: answers[key]) as address,
-        pytest.raises(Unreachable, match="does not let 'ann' in: SASL_AUTHENTICATION_FAILED") as refused,
+        pytest.raises(ConnectionFailed, match="does not let 'ann' in: SASL_AUTHENTICATION_FAILED") as refused,
     ):
-        Connection(address, options(username="ann", password="s3cret"))
+        ClientConnection(address, options(username="ann", password="s3cret"))
 
     assert "s3cret" not in str(refused.value)
 
 
 def test_a_request_that_the_other_side_does_not_speak_is_named() -> None:
     with someone(lambda key, _: NOTHING_SPOKEN) as address:
-        connection = Connection(address, options())
-        with pytest.raises(Unreachable, match="speaks no version of fetch that is known here"):
+        connection = ClientConnection(address, options())
+        with pytest.raises(ConnectionFailed, match="speaks no version of fetch that is known here"):
             connection.version_of(1)
         connection.close()
 
@@ -91,17 +91,17 @@ def test_a_request_that_the_other_side_does_not_speak_is_named() -> None:
 def test_what_is_no_kafka_is_told_from_one() -> None:
     with (
         someone(lambda key, _: b"HTTP") as address,
-        pytest.raises(Unreachable, match="answered what cannot be read"),
+        pytest.raises(ConnectionFailed, match="answered what cannot be read"),
     ):
-        Connection(address, options())
+        ClientConnection(address, options())
 
 
 def test_nobody_there_is_said_with_the_address() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = listener.getsockname()[:2]
 
-    with pytest.raises(Unreachable, match=f"127.0.0.1:{address[1]}: Connection refused"):
-        Connection(address, options())
+    with pytest.raises(ConnectionFailed, match=f"127.0.0.1:{address[1]}: Connection refused"):
+        ClientConnection(address, options())
 
 
 def test_what_only_tests_need_is_not_imported_into_tasks() -> None:
@@ -177,7 +177,9 @@ def test_an_encrypted_connection_shows_its_certificate_and_is_asked_for_its_name
     }
 
     with someone(answer, tls_of(node, lets_in=mine)) as (host, port):
-        connection = Connection((host, port), cluster_options({"kafka.bootstrap.servers": f"{host}:{port}", **pem}))
+        connection = ClientConnection(
+            (host, port), cluster_options({"kafka.bootstrap.servers": f"{host}:{port}", **pem})
+        )
         connection.close()
 
     assert said == [17, 36, 18]
@@ -188,9 +190,11 @@ def test_a_certificate_that_nobody_known_vouches_for_is_refused(node: tuple[str,
 
     with (
         someone(lambda key, _: NOTHING_SPOKEN, tls_of(node)) as (host, port),
-        pytest.raises(Unreachable, match=f"^{host}:{port}: its certificate is not trusted: self.signed certificate"),
+        pytest.raises(
+            ConnectionFailed, match=f"^{host}:{port}: its certificate is not trusted: self.signed certificate"
+        ),
     ):
-        Connection((host, port), options(security_protocol="SSL", ca_file=other))
+        ClientConnection((host, port), options(security_protocol="SSL", ca_file=other))
 
 
 def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
@@ -199,6 +203,8 @@ def test_certificates_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     for name, why in (("missing", "No such file"), ("empty", "")):
         with (
             socket.create_server(("127.0.0.1", 0)) as listener,
-            pytest.raises(Unreachable, match=f"{tmp_path / name}, for an encrypted connection, cannot be read: {why}"),
+            pytest.raises(
+                ConnectionFailed, match=f"{tmp_path / name}, for an encrypted connection, cannot be read: {why}"
+            ),
         ):
-            Connection(listener.getsockname()[:2], options(security_protocol="SSL", ca_file=str(tmp_path / name)))
+            ClientConnection(listener.getsockname()[:2], options(security_protocol="SSL", ca_file=str(tmp_path / name)))

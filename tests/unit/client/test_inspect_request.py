@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import LookRefused, NotChronik, look, look_everywhere
+from chronik.client.inspect_request import InspectRefused, NotChronik, inspect_everywhere, look
 from chronik.client.request import Address, NoAnswer
-from chronik.trace.looks import ClusterLook, EventsLook, NodeSeen, StateLook, Totals, Traces
+from chronik.trace.inspections import ClusterStateView, EventsView, NodeSeen, StateView, Totals, Traces
 from tests.unit.client.answering import Answer, answering
 from tests.unit.client.looked_at import NOTHING_TRACED, Nodes, asked_in, framed, free_address
 
@@ -34,7 +34,7 @@ def test_a_look_brings_its_arguments_and_the_answer_back() -> None:
 
 def test_what_a_node_refuses_is_said_in_its_words() -> None:
     refusing: Answer = lambda request: framed(request, {"error": "there is no view"})  # noqa: E731
-    with answering(refusing) as address, pytest.raises(LookRefused, match="there is no view"):
+    with answering(refusing) as address, pytest.raises(InspectRefused, match="there is no view"):
         look(address, "nonsense")
 
 
@@ -112,7 +112,7 @@ def test_every_node_is_asked_by_way_of_the_one_that_is_known() -> None:
     """The others have addresses that nobody here can reach, as behind a tunnel."""
     nodes = Nodes({each: free_address() for each in (1, 2, 3)}, {each: {"node": each} for each in (1, 2, 3)})
     with answering(nodes) as address:
-        found = look_everywhere([address], "state", topics=["orders"])
+        found = inspect_everywhere([address], "state", topics=["orders"])
 
     assert found == {1: {"node": 1}, 2: {"node": 2}, 3: {"node": 3}}
     assert found.silent == {}
@@ -122,7 +122,7 @@ def test_every_node_is_asked_by_way_of_the_one_that_is_known() -> None:
 def test_a_node_that_cannot_be_reached_is_named_with_the_reason() -> None:
     nodes = Nodes({each: free_address() for each in (1, 2)}, {1: {"node": 1}})
     with answering(nodes) as address:
-        found = look_everywhere([address], "state")
+        found = inspect_everywhere([address], "state")
 
     assert list(found) == [1]
     assert "it hung up" in found.silent[2]
@@ -133,7 +133,7 @@ def test_a_node_that_only_others_cannot_reach_is_asked_itself() -> None:
         answering(lambda request: framed(request, {"node": 2})) as second,
         answering(Nodes({1: free_address(), 2: second}, {1: {"node": 1}})) as first,
     ):
-        found = look_everywhere([first], "state")
+        found = inspect_everywhere([first], "state")
 
     assert found == {1: {"node": 1}, 2: {"node": 2}}
     assert found.silent == {}
@@ -153,7 +153,7 @@ def test_a_node_that_hangs_and_takes_no_part_any_more_is_not_waited_for_as_long_
         answering(None) as second,
         answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}}, fenced=(2,))) as first,
     ):
-        found = look_everywhere([first], "state", timeout_s=30.0)
+        found = inspect_everywhere([first], "state", timeout_s=30.0)
 
     assert found == {1: {"node": 1}}
     assert "does not answer in 1 s" in found.silent[2]
@@ -164,33 +164,33 @@ def test_a_node_that_does_not_answer_by_way_of_another_is_asked_itself_meanwhile
         answering(lambda request: framed(request, {"node": 2})) as second,
         answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}, 2: {"node": 2, "late": True}})) as first,
     ):
-        found = look_everywhere([first], "state", timeout_s=30.0)
+        found = inspect_everywhere([first], "state", timeout_s=30.0)
 
     assert found == {1: {"node": 1}, 2: {"node": 2}}
 
 
 def test_the_next_address_is_tried_when_nobody_is_at_the_first() -> None:
     with answering(Nodes({1: free_address()}, {1: {"node": 1}})) as address:
-        assert look_everywhere([free_address(), address], "state") == {1: {"node": 1}}
+        assert inspect_everywhere([free_address(), address], "state") == {1: {"node": 1}}
 
 
 def test_no_node_at_all_is_no_answer() -> None:
     with pytest.raises(NoAnswer):
-        look_everywhere([free_address()], "state")
+        inspect_everywhere([free_address()], "state")
     with pytest.raises(NoAnswer):
-        look_everywhere([], "state")
+        inspect_everywhere([], "state")
 
 
 def test_another_kafka_is_told_apart_from_nobody() -> None:
     with answering(lambda request: b"") as address, pytest.raises(NotChronik):
-        look_everywhere([address], "state")
+        inspect_everywhere([address], "state")
 
 
 def test_the_cluster_is_told_by_the_first_that_answers() -> None:
     with answering(Nodes({1: ("here", 1), 2: ("there", 2)}, {})) as address:
         seen = inspect_request.cluster([address])
 
-    assert seen == ClusterLook(
+    assert seen == ClusterStateView(
         1, 1, "9", "c", True, 1, (NodeSeen(1, "here", 1, True), NodeSeen(2, "there", 2, True)), Traces(False, ())
     )
 
@@ -203,7 +203,7 @@ def test_states_are_typed() -> None:
     with answering(Nodes({1: free_address()}, {1: state})) as address:
         found = inspect_request.states([address], topics=["orders"])
 
-    assert found == {1: StateLook(1, 5, "9", True, Traces(False, ()), (), (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))}
+    assert found == {1: StateView(1, 5, "9", True, Traces(False, ()), (), (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))}
 
 
 def test_events_are_asked_for_with_each_nodes_own_cursor() -> None:
@@ -212,7 +212,7 @@ def test_events_are_asked_for_with_each_nodes_own_cursor() -> None:
     with answering(nodes) as address:
         found = inspect_request.events([address], cursors={2: 40}, kinds=["refused"])
 
-    assert found[2] == EventsLook(2, 5, Traces(False, ()), (), 9, 0)
+    assert found[2] == EventsView(2, 5, Traces(False, ()), (), 9, 0)
     asked = sorted(nodes.asked, key=lambda each: int(each["node"]))
     assert [each["cursor"] for each in asked] == [0, 40]
     assert {str(each["kinds"]) for each in asked} == {"['refused']"}

@@ -10,7 +10,7 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.config.topic import TopicConfig
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.log.epochs import Epochs
-from chronik.core.log.producers import Producer, Producers
+from chronik.core.log.producers import Producers, ProducerState
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.metadata.image import MetadataImage
@@ -32,7 +32,7 @@ class FakeLog:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.epochs = Epochs()
-        self.producers = Producers(Producer(producer_id) for producer_id in range(producer_count))
+        self.producers = Producers(ProducerState(producer_id) for producer_id in range(producer_count))
         self._size_bytes = size_bytes
 
     def size_bytes(self) -> int:

@@ -14,7 +14,7 @@ from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.metadata.image import Broker, Partition, Topic
 from chronik.http import inspect_views
 from chronik.trace.events import AnyEvent, EventsLost, GroupLeft, PartitionSeen, RefusedEvent, WatermarkMoved
-from chronik.trace.looks import ClusterLook, CopySeen, EventsLook, NodeSeen, StateLook, Traces, UnopenedSeen
+from chronik.trace.inspections import ClusterStateView, CopySeen, EventsView, NodeSeen, StateView, Traces, UnopenedSeen
 from chronik.trace.recorder import Recorder
 from tests.unit.http.fake_node import CLUSTER_ID, FakeNode
 
@@ -56,7 +56,7 @@ def test_arguments_of_the_wrong_kind_are_refused_by_name(view: str, arguments: d
 
 
 def test_arguments_that_this_version_does_not_know_are_passed_over() -> None:
-    assert look(FakeNode(), StateLook, "state", colour="green").node == 7
+    assert look(FakeNode(), StateView, "state", colour="green").node == 7
 
 
 # --- who is there
@@ -68,7 +68,7 @@ def test_a_node_names_all_nodes_it_knows_where_clients_find_them() -> None:
     node.image.brokers[7] = Broker(7, 0, bytes(16), "here", 1907, None, is_fenced=False)
     node.metadata.controller_id = 9
 
-    seen = look(node, ClusterLook, "cluster")
+    seen = look(node, ClusterStateView, "cluster")
 
     assert (seen.node, seen.cluster_id, seen.controller, seen.is_ready) == (7, CLUSTER_ID, 9, True)
     assert seen.nodes == (
@@ -82,7 +82,7 @@ def test_a_node_that_is_still_starting_names_itself_and_those_of_its_config() ->
     node.config = dataclasses.replace(node.config, controller_quorum_voters="7@a:1,8@b:2")
     node.is_ready = False
 
-    seen = look(node, ClusterLook, "cluster")
+    seen = look(node, ClusterStateView, "cluster")
 
     assert not seen.is_ready
     assert seen.controller == -1
@@ -99,7 +99,7 @@ def test_a_partition_is_told_with_its_gap_and_its_followers() -> None:
     node = FakeNode()
     node.replicas.add("orders", 0, start=10, watermark=90, end=100)
 
-    (seen,) = look(node, StateLook, "state").partitions
+    (seen,) = look(node, StateView, "state").partitions
 
     assert (seen.log_start, seen.last_stable_offset, seen.watermark, seen.next_offset) == (10, 90, 90, 100)
     assert [each.node for each in seen.followers] == [2]
@@ -111,7 +111,7 @@ def test_every_copy_is_told_also_those_that_are_led_elsewhere_or_cannot_be_read(
     node.replicas.add("orders", 1, watermark=5, end=5).take_offline("disk")
     node.replicas.failed["bills", 0] = "bad magic"
 
-    seen = look(node, StateLook, "state")
+    seen = look(node, StateView, "state")
 
     assert seen.partitions == ()
     followed, offline, failed = seen.copies
@@ -127,13 +127,13 @@ def test_partitions_that_nobody_asked_for_yet_and_those_that_nobody_leads_are_to
     node.image.topics["orders"] = Topic("orders", bytes(16), [led_here, led_here, led_by_nobody, elsewhere])
     node.replicas.add("orders", 0)
 
-    seen = look(node, StateLook, "state")
+    seen = look(node, StateView, "state")
 
     assert seen.unopened == (
         UnopenedSeen("orders", 1, 7, 3, (7, 9), (7,)),
         UnopenedSeen("orders", 2, -1, 4, (9,), (9,)),
     )
-    assert look(node, StateLook, "state", topics=["bills"]).unopened == ()
+    assert look(node, StateView, "state", topics=["bills"]).unopened == ()
 
 
 def test_only_the_topics_that_are_asked_for_are_told() -> None:
@@ -142,19 +142,19 @@ def test_only_the_topics_that_are_asked_for_are_told() -> None:
     node.replicas.add("bills", 0, end=5)
     node.replicas.failed["orders", 1] = "gone"
 
-    seen = look(node, StateLook, "state", topics=["bills"])
+    seen = look(node, StateView, "state", topics=["bills"])
 
     assert {each.topic for each in seen.copies} == {"bills"}
     assert {each.topic for each in seen.partitions} == {"bills"}
     assert seen.totals.led == 2
-    assert look(node, StateLook, "state", topics=[]).copies == ()
+    assert look(node, StateView, "state", topics=[]).copies == ()
 
 
 def test_groups_that_are_coordinated_here_are_told() -> None:
     node = FakeNode()
     node.machines[0].groups["billing"] = ClassicGroup("billing")
 
-    assert [each.group for each in look(node, StateLook, "state").groups] == ["billing"]
+    assert [each.group for each in look(node, StateView, "state").groups] == ["billing"]
 
 
 def test_a_look_at_many_partitions_lets_others_have_their_turn() -> None:
@@ -191,7 +191,7 @@ def traced(*events: AnyEvent) -> FakeNode:
 
 
 def test_a_node_that_traces_nothing_says_so() -> None:
-    seen = look(FakeNode(), EventsLook, "events")
+    seen = look(FakeNode(), EventsView, "events")
 
     assert seen.events == ()
     assert (seen.cursor, seen.lost, seen.is_more) == (0, 0, False)
@@ -202,7 +202,7 @@ def test_what_is_traced_is_told() -> None:
     node = traced(moved("orders", 1))
     node.trace.switch(is_all=True, exceptions=frozenset(["b", "a"]))
 
-    seen = look(node, ClusterLook, "cluster").traces
+    seen = look(node, ClusterStateView, "cluster").traces
 
     assert seen == Traces(True, ("a", "b"), added=node.trace.added, kept=node.trace.kept)
     assert seen.is_on
@@ -210,14 +210,14 @@ def test_what_is_traced_is_told() -> None:
 
 def test_who_looks_again_is_told_what_came_since() -> None:
     node = traced(moved("orders", 1), moved("orders", 2))
-    first = look(node, EventsLook, "events")
+    first = look(node, EventsView, "events")
     node.trace.add(moved("orders", 3))
 
-    second = look(node, EventsLook, "events", cursor=first.cursor)
+    second = look(node, EventsView, "events", cursor=first.cursor)
 
     assert first.events == (moved("orders", 1), moved("orders", 2))
     assert second.events == (moved("orders", 3),)
-    assert look(node, EventsLook, "events", cursor=second.cursor).events == ()
+    assert look(node, EventsView, "events", cursor=second.cursor).events == ()
 
 
 def test_more_than_fits_comes_in_parts_and_nothing_twice() -> None:
@@ -227,7 +227,7 @@ def test_more_than_fits_comes_in_parts_and_nothing_twice() -> None:
     cursor, is_more = 0, True
 
     while is_more:
-        seen = look(node, EventsLook, "events", cursor=cursor, limit=4, topics=["orders"])
+        seen = look(node, EventsView, "events", cursor=cursor, limit=4, topics=["orders"])
         found += seen.events
         cursor, is_more = seen.cursor, seen.is_more
         assert len(seen.events) <= 4
@@ -239,7 +239,7 @@ def test_more_than_fits_comes_in_parts_and_nothing_twice() -> None:
 def test_events_that_were_let_go_are_counted() -> None:
     node = traced(*(moved("orders", number) for number in range(1, 251)))
 
-    seen = look(node, EventsLook, "events", cursor=50)
+    seen = look(node, EventsView, "events", cursor=50)
 
     assert seen.lost == 100
     assert len(seen.events) == 100
@@ -273,7 +273,7 @@ def test_the_newest_are_found_though_the_oldest_are_let_go_meanwhile() -> None:
     for number in range(1, 3_001):
         node.trace.add(left if number == 2_950 else moved("orders", number))
 
-    async def look_while_more_comes() -> EventsLook:
+    async def look_while_more_comes() -> EventsView:
         looking = asyncio.create_task(inspect_views.events(node.as_node, {"last": 10, "kinds": ["group_left"]}))
         while not looking.done():
             await asyncio.sleep(0)
@@ -287,7 +287,7 @@ def test_the_newest_are_found_though_the_oldest_are_let_go_meanwhile() -> None:
 def test_a_cursor_of_an_earlier_process_begins_anew() -> None:
     node = traced(moved("orders", 1))
 
-    seen = look(node, EventsLook, "events", cursor=9_999)
+    seen = look(node, EventsView, "events", cursor=9_999)
 
     assert seen.events == (moved("orders", 1),)
     assert seen.cursor == 1
@@ -297,21 +297,21 @@ def test_events_of_groups_come_whatever_the_topic() -> None:
     left = GroupLeft(1, 7, "billing", "m", "c", "h", "left")
     node = traced(moved("orders", 1), left, moved("bills", 1))
 
-    assert look(node, EventsLook, "events", topics=["bills"]).events == (left, moved("bills", 1))
+    assert look(node, EventsView, "events", topics=["bills"]).events == (left, moved("bills", 1))
 
 
 def test_only_the_kinds_that_are_asked_for_are_told() -> None:
     left = GroupLeft(1, 7, "billing", "m", "c", "h", "left")
     node = traced(moved("orders", 1), left)
 
-    assert look(node, EventsLook, "events", kinds=["group_left"]).events == (left,)
+    assert look(node, EventsView, "events", kinds=["group_left"]).events == (left,)
 
 
 @pytest.mark.parametrize(("last", "watermarks"), [(0, []), (2, [8, 9]), (50, list(range(1, 10)))])
 def test_the_last_few_can_be_asked_for(last: int, watermarks: list[int]) -> None:
     node = traced(*(moved("orders", number) for number in range(1, 10)), moved("bills", 1))
 
-    seen = look(node, EventsLook, "events", last=last, topics=["orders"])
+    seen = look(node, EventsView, "events", last=last, topics=["orders"])
 
     assert [event.watermark for event in seen.events if isinstance(event, WatermarkMoved)] == watermarks
     assert seen.cursor == 10

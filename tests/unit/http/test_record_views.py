@@ -12,7 +12,7 @@ from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
 from chronik.http import record_views
 from chronik.node.node import Node
-from chronik.trace.looks import FindLook, FoundRecord, Place, RecordLook
+from chronik.trace.inspections import FindView, FoundRecord, RecordPlace, RecordView
 from tests.unit.node.fakes import NODE_ID, NOW_MS, House
 
 ACKS_ALL = -1
@@ -47,11 +47,11 @@ def append(house: House, replica: Replica, *values: bytes, **fields: int) -> Non
     house.replicas.append(replica, batch_of(*values, **fields), ACKS_ALL)
 
 
-async def look(house: House, offset: int, topic: str = "orders", partition: int = 0) -> RecordLook:
+async def look(house: House, offset: int, topic: str = "orders", partition: int = 0) -> RecordView:
     return await record_views.record(node_of(house), topic, partition, offset)
 
 
-async def find(house: House, producer_id: int, sequence: int, from_offset: int = 0) -> FindLook:
+async def find(house: House, producer_id: int, sequence: int, from_offset: int = 0) -> FindView:
     return await record_views.find(node_of(house), "orders", 0, producer_id, sequence, from_offset)
 
 
@@ -65,7 +65,7 @@ async def test_a_record_is_told_with_its_batch_and_where_that_stands(house: Hous
 
     seen = await look(house, 2)
 
-    assert seen.place is Place.HERE
+    assert seen.place is RecordPlace.HERE
     assert (seen.is_leader, seen.leader, seen.replicas, seen.in_sync) == (True, NODE_ID, (NODE_ID,), (NODE_ID,))
     assert (seen.log_start, seen.watermark, seen.next_offset, seen.safe_end) == (0, 3, 3, 3)
     assert seen.is_synced
@@ -84,7 +84,7 @@ async def test_a_record_that_is_not_synced_yet_is_not_called_synced(house: House
 
     seen = await look(house, 0)
 
-    assert (seen.place, seen.is_synced, seen.watermark) == (Place.HERE, False, 0)
+    assert (seen.place, seen.is_synced, seen.watermark) == (RecordPlace.HERE, False, 0)
     await house.settle()
     assert (await look(house, 0)).is_synced
 
@@ -94,8 +94,8 @@ async def test_an_offset_that_no_record_has_yet_is_beyond_the_end(house: House) 
     house.create("orders")
     append(house, house.replicas.leader("orders", 0), b"a")
 
-    assert (await look(house, 1)).place is Place.BEYOND_END
-    assert (await look(house, 0)).place is Place.HERE
+    assert (await look(house, 1)).place is RecordPlace.BEYOND_END
+    assert (await look(house, 0)).place is RecordPlace.HERE
     await house.settle()
 
 
@@ -116,10 +116,10 @@ async def test_what_somebody_had_deleted_is_told_apart_from_what_retention_let_g
 
     asked_for, expired = await look(house, 0), await look(house, 0, topic="kept")
 
-    assert (asked_for.place, expired.place) == (Place.DELETED, Place.DELETED)
+    assert (asked_for.place, expired.place) == (RecordPlace.DELETED, RecordPlace.DELETED)
     assert "DeleteRecords" in (asked_for.reason or "")
     assert "retention.ms=1000" in (expired.reason or "")
-    assert (await look(house, 1)).place is Place.HERE
+    assert (await look(house, 1)).place is RecordPlace.HERE
 
 
 @in_house
@@ -135,8 +135,8 @@ async def test_a_record_that_a_later_one_of_its_key_replaced_is_compacted_away(h
 
     first, last = await look(house, 0), await look(house, 11)
 
-    assert (first.place, first.batch) == (Place.COMPACTED, None)
-    assert last.place is Place.HERE
+    assert (first.place, first.batch) == (RecordPlace.COMPACTED, None)
+    assert last.place is RecordPlace.HERE
 
 
 @in_house
@@ -154,7 +154,7 @@ async def test_a_batch_that_compaction_made_thinner_says_so(house: House) -> Non
 
     seen = await look(house, 0)
 
-    assert seen.place is Place.HERE
+    assert seen.place is RecordPlace.HERE
     assert seen.batch is not None
     assert (seen.batch.record_count, seen.batch.is_thinned) == (1, True)
 
@@ -163,8 +163,8 @@ async def test_a_batch_that_compaction_made_thinner_says_so(house: House) -> Non
 async def test_a_partition_that_is_not_there_is_said_to_be_none(house: House) -> None:
     house.create("orders")
 
-    assert (await look(house, 0, topic="others")).place is Place.NO_SUCH_PARTITION
-    assert (await look(house, 0, partition=1)).place is Place.NO_SUCH_PARTITION
+    assert (await look(house, 0, topic="others")).place is RecordPlace.NO_SUCH_PARTITION
+    assert (await look(house, 0, partition=1)).place is RecordPlace.NO_SUCH_PARTITION
 
 
 @in_house
@@ -177,7 +177,7 @@ async def test_a_copy_that_is_offline_says_why(house: House) -> None:
 
     seen = await look(house, 0)
 
-    assert (seen.place, seen.reason) == (Place.UNREADABLE, "the disk is broken")
+    assert (seen.place, seen.reason) == (RecordPlace.UNREADABLE, "the disk is broken")
 
 
 @in_house

@@ -6,7 +6,7 @@ from chronik.core.machines.metadata.records import PartitionRecord, TopicRecord
 from chronik.core.replica.replica import Replica
 from chronik.http.totals import LAGGING_MS, behind, is_lagging, totals
 from chronik.trace.events import FollowerSeen
-from chronik.trace.looks import Totals
+from chronik.trace.inspections import Totals
 from tests.unit.http.fake_node import FakeNode
 
 NOW_MS = 10_000

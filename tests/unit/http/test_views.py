@@ -11,7 +11,7 @@ from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.metadata.brokers import register_broker
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.records import PartitionRecord, TopicRecord
-from chronik.core.machines.metadata.sessions import ControllerConfig, Sessions
+from chronik.core.machines.metadata.sessions import BrokerSessions, ControllerConfig
 from chronik.http import views
 from chronik.trace.reading import PartitionReading
 from chronik.wire.versions import FETCH, PRODUCE
@@ -163,7 +163,7 @@ def test_a_node_knows_its_place_in_the_cluster() -> None:
     node.metadata.is_controller, node.quorum.epoch = True, 3
     for broker_id in (7, 8):
         facts, _ = register_broker(
-            node.image, Sessions(), ControllerConfig(own_id=7), RegisterBroker(broker_id, bytes(16), "h", 1), 0
+            node.image, BrokerSessions(), ControllerConfig(own_id=7), RegisterBroker(broker_id, bytes(16), "h", 1), 0
         )
         for fact in facts:
             if fact.durable:

@@ -8,19 +8,28 @@ from typing import Any, NamedTuple, cast
 import pytest
 from confluent_kafka import KafkaError
 
-from chronik.client.admin import Cluster, Partition, PartitionState, TopicState
+from chronik.client.admin import ClusterAdmin, Partition, PartitionState, TopicState
 from chronik.client.errors import ChronikError
 from chronik.client.request import NoAnswer
-from chronik.inspect.find_record import At, Found, by_key, holders, look_through, until_read
+from chronik.inspect.find_record import At, SearchResult, by_key, holders, look_through, until_read
 from chronik.inspect.gather_record import members_reading
 from chronik.inspect.reporting import SilentReporter
 from chronik.trace.events import GroupSeen, MemberSeen
-from chronik.trace.looks import CopySeen, FindLook, FoundRecord, Place, StateLook, Totals, Traces, UnopenedSeen
+from chronik.trace.inspections import (
+    CopySeen,
+    FindView,
+    FoundRecord,
+    RecordPlace,
+    StateView,
+    Totals,
+    Traces,
+    UnopenedSeen,
+)
 
 TOPIC = "orders"
 
 
-class Leaders(Cluster):
+class Leaders(ClusterAdmin):
     """Of these partitions a leader tells the offsets; all of them are empty."""
 
     def __init__(self, *numbers: int) -> None:
@@ -39,18 +48,20 @@ def topic(*leaders: int | None) -> TopicState:
     return TopicState(TOPIC, "id", False, [PartitionState(n, leader, [1], [1]) for n, leader in enumerate(leaders)])
 
 
-def state(node: int, copies: Iterable[CopySeen] = (), **fields: Any) -> StateLook:
+def state(node: int, copies: Iterable[CopySeen] = (), **fields: Any) -> StateView:
     told: dict[str, Any] = {"partitions": (), "groups": (), "totals": Totals(0, 0, 0, 0, 0, 0, 0, 0)} | fields
-    return StateLook(node, 0, "1", True, Traces(False, ()), copies=tuple(copies), **told)
+    return StateView(node, 0, "1", True, Traces(False, ()), copies=tuple(copies), **told)
 
 
 def copy(partition: int, is_leader: bool, offline: str | None = None, name: str = TOPIC) -> CopySeen:
     return CopySeen(name, partition, is_leader, 1, 0, 0, 5, 5, 5, 5, 100, offline)
 
 
-def find_look(node: int, partition: int, *offsets: int, place: Place = Place.HERE, go_on_from: int = -1) -> FindLook:
+def find_look(
+    node: int, partition: int, *offsets: int, place: RecordPlace = RecordPlace.HERE, go_on_from: int = -1
+) -> FindView:
     found = tuple(FoundRecord(offset, 0) for offset in offsets)
-    return FindLook(node, 0, TOPIC, partition, place, found, go_on_from)
+    return FindView(node, 0, TOPIC, partition, place, found, go_on_from)
 
 
 class Code(NamedTuple):
@@ -118,7 +129,7 @@ def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for()
 
 
 def test_what_is_found_is_given_and_each_reason_why_others_are_not_looked_at() -> None:
-    found = Found([At(0, 3)], {2: "no leader answers", 1: "it is slow", 4: "no leader answers"})
+    found = SearchResult([At(0, 3)], {2: "no leader answers", 1: "it is slow", 4: "no leader answers"})
 
     found.refuse_nothing(TOPIC, "the key k")
 
@@ -137,14 +148,14 @@ def test_who_has_a_copy_is_whoever_leads_or_follows_also_where_the_log_is_not_op
 
 
 def test_a_partition_that_nobody_has_who_answers_is_said_to_be_unread() -> None:
-    def look(node: int, partition: int, from_offset: int) -> FindLook:
+    def look(node: int, partition: int, from_offset: int) -> FindView:
         match partition:
             case 0:
                 return find_look(node, 0, 10, go_on_from=50) if from_offset == 0 else find_look(node, 0, 60)
             case 2:
                 raise NoAnswer("node 2 is gone")
             case 3:
-                return find_look(node, 3, place=Place.UNREADABLE)
+                return find_look(node, 3, place=RecordPlace.UNREADABLE)
             case _:
                 return find_look(node, partition, *([7] if partition == 5 else []))
 

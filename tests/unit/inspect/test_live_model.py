@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.inspect.live_model import HISTORY_SAMPLES, History, Row, shown, sparkline
-from chronik.trace.looks import UnopenedSeen
+from chronik.inspect.live_model import HISTORY_SAMPLES, RateHistory, Row, shown, sparkline
+from chronik.trace.inspections import UnopenedSeen
 from tests.unit.inspect.watched import copy, follower, group, led, snapshot, state
 
 
 def only_row(*states: object, at_s: float = 0.0) -> Row:
-    (row,) = History().take(snapshot(at_s, *states)).rows  # type: ignore[arg-type]
+    (row,) = RateHistory().take(snapshot(at_s, *states)).rows  # type: ignore[arg-type]
     return row
 
 
@@ -31,7 +31,7 @@ def test_of_two_that_claim_to_lead_the_later_election_is_right() -> None:
 
 
 def test_a_partition_whose_leader_is_silent_is_shown_from_the_best_copy() -> None:
-    view = History().take(
+    view = RateHistory().take(
         snapshot(
             0.0,
             state(2, copies=[copy(leader=1, next_offset=95)]),
@@ -118,7 +118,7 @@ def test_a_partition_alone_lags_nothing() -> None:
 
 
 def test_rates_need_two_snapshots_and_go_by_the_watchers_clock() -> None:
-    history = History()
+    history = RateHistory()
 
     first = history.take(snapshot(10.0, state(1, [led(watermark=100)])))
     second = history.take(snapshot(12.0, state(1, [led(watermark=300)])))
@@ -128,7 +128,7 @@ def test_rates_need_two_snapshots_and_go_by_the_watchers_clock() -> None:
 
 
 def test_the_rate_is_the_mean_of_the_newest_samples() -> None:
-    history = History()
+    history = RateHistory()
 
     for at_s, end in enumerate((0, 1000, 1300, 1600, 1900)):
         view = history.take(snapshot(float(at_s), state(1, [led(watermark=end)])))
@@ -138,7 +138,7 @@ def test_the_rate_is_the_mean_of_the_newest_samples() -> None:
 
 
 def test_a_new_leader_that_knows_less_did_not_produce_backwards() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led(watermark=100, next_offset=120)])))
     view = history.take(snapshot(1.0, state(2, [led(leader=2, epoch=6, watermark=100)])))
@@ -147,7 +147,7 @@ def test_a_new_leader_that_knows_less_did_not_produce_backwards() -> None:
 
 
 def test_while_nobody_leads_nothing_is_added_to_the_history() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led(watermark=100)])))
     silent = history.take(snapshot(1.0, state(2, copies=[copy(next_offset=90)])))
@@ -158,7 +158,7 @@ def test_while_nobody_leads_nothing_is_added_to_the_history() -> None:
 
 
 def test_what_consumers_take_is_what_their_groups_commit() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led()], groups=[group("a", [("orders", 0, 10)])])))
     both = [group("a", [("orders", 0, 30)]), group("b", [("orders", 0, 1_000_000)])]
@@ -168,7 +168,7 @@ def test_what_consumers_take_is_what_their_groups_commit() -> None:
 
 
 def test_an_offset_set_back_is_nothing_taken() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led()], groups=[group("a", [("orders", 0, 50)])])))
     view = history.take(snapshot(1.0, state(1, [led()], groups=[group("a", [("orders", 0, 0)])])))
@@ -177,7 +177,7 @@ def test_an_offset_set_back_is_nothing_taken() -> None:
 
 
 def test_where_it_is_traced_what_was_given_counts_and_not_the_commits() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led()], groups=[group("a", [("orders", 0, 10)])])))
     traced = state(1, [led(is_traced=True)], groups=[group("a", [("orders", 0, 90)])])
@@ -187,7 +187,7 @@ def test_where_it_is_traced_what_was_given_counts_and_not_the_commits() -> None:
 
 
 def test_where_it_is_traced_and_nobody_reads_nothing_goes_out() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led(is_traced=True)])))
     view = history.take(snapshot(1.0, state(1, [led(is_traced=True)])))
@@ -196,7 +196,7 @@ def test_where_it_is_traced_and_nobody_reads_nothing_goes_out() -> None:
 
 
 def test_where_nobody_reads_nothing_is_known_of_the_way_out() -> None:
-    history = History()
+    history = RateHistory()
 
     history.take(snapshot(0.0, state(1, [led()])))
 
@@ -207,14 +207,14 @@ def test_a_group_lags_by_what_it_has_not_committed_below_the_watermark() -> None
     committed = [("orders", 0, 60), ("orders", 1, 100), ("gone", 0, 5)]
     partitions = [led(watermark=100, next_offset=120), led(partition=1, watermark=100)]
 
-    view = History().take(snapshot(0.0, state(1, partitions, groups=[group("billing", committed, members=2)])))
+    view = RateHistory().take(snapshot(0.0, state(1, partitions, groups=[group("billing", committed, members=2)])))
 
     (seen,) = view.groups
     assert (seen.group, seen.members, seen.lag, seen.lags) == ("billing", 2, 40, (40,))
 
 
 def test_a_group_that_committed_nothing_has_no_lag() -> None:
-    (seen,) = History().take(snapshot(0.0, state(1, [led()], groups=[group()]))).groups
+    (seen,) = RateHistory().take(snapshot(0.0, state(1, [led()], groups=[group()]))).groups
 
     assert (seen.lag, seen.lags) == (None, ())
 
@@ -226,26 +226,26 @@ def test_totals_are_of_all_partitions() -> None:
         led(partition=2, in_sync=(1, 2), followers=[follower(2), follower(3, is_in_sync=False)]),
     ]
 
-    totals = History().take(snapshot(0.0, state(1, partitions))).totals
+    totals = RateHistory().take(snapshot(0.0, state(1, partitions))).totals
 
     assert (totals.partitions, totals.lagging, totals.under_replicated, totals.leaderless) == (3, 1, 1, 0)
     assert (totals.gap_largest, totals.gap_largest_at) == (7, "orders:0")
 
 
 def test_without_a_gap_none_is_the_largest() -> None:
-    totals = History().take(snapshot(0.0, state(1, [led()]))).totals
+    totals = RateHistory().take(snapshot(0.0, state(1, [led()]))).totals
 
     assert (totals.gap_largest, totals.gap_largest_at) == (0, None)
 
 
 def test_an_empty_cluster_is_empty() -> None:
-    view = History().take(snapshot(0.0, state(1)))
+    view = RateHistory().take(snapshot(0.0, state(1)))
 
     assert (view.rows, view.groups, view.totals.partitions, view.totals.in_per_s) == ((), (), 0, None)
 
 
 def test_a_deleted_topic_is_forgotten() -> None:
-    history = History()
+    history = RateHistory()
     history.take(snapshot(0.0, state(1, [led(watermark=100)])))
     history.take(snapshot(1.0, state(1)))
 
@@ -255,7 +255,7 @@ def test_a_deleted_topic_is_forgotten() -> None:
 
 
 def test_histories_do_not_grow_for_ever() -> None:
-    history = History()
+    history = RateHistory()
 
     for at_s in range(HISTORY_SAMPLES + 20):
         view = history.take(snapshot(float(at_s), state(1, [led()], groups=[group("a", [("orders", 0, 1)])])))
@@ -269,7 +269,7 @@ def names(rows: object) -> list[str]:
 
 def test_a_filter_takes_rows_that_have_all_its_words_in_their_name() -> None:
     partitions = [led("orders", 0), led("orders", 1), led("payments", 1)]
-    rows = History().take(snapshot(0.0, state(1, partitions))).rows
+    rows = RateHistory().take(snapshot(0.0, state(1, partitions))).rows
 
     assert names(shown(rows, words="ORD")) == ["orders:0", "orders:1"]
     assert names(shown(rows, words="ord :1")) == ["orders:1"]
@@ -278,7 +278,7 @@ def test_a_filter_takes_rows_that_have_all_its_words_in_their_name() -> None:
 
 def test_internal_topics_are_hidden_until_asked_for_or_in_trouble() -> None:
     broken = led("__trouble", in_sync=(1,), followers=[follower(2, is_in_sync=False)])
-    rows = History().take(snapshot(0.0, state(1, [led("orders"), led("__offsets"), broken]))).rows
+    rows = RateHistory().take(snapshot(0.0, state(1, [led("orders"), led("__offsets"), broken]))).rows
 
     assert names(shown(rows)) == ["__trouble:0", "orders:0"]
     assert names(shown(rows, is_internal=True)) == ["__offsets:0", "__trouble:0", "orders:0"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chronik.client.inspect_request import Looks
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address
 from chronik.inspect.live_source import Given
 from chronik.trace.events import AnyEvent, FetchAnswered
-from chronik.trace.looks import EventsLook, StateLook, Traces
+from chronik.trace.inspections import EventsView, StateView, Traces
 from tests.unit.inspect.watched import NOW_US, state
 
 
@@ -18,8 +18,10 @@ class Nodes:
     def __init__(self, *told: Sequence[AnyEvent]) -> None:
         self._left = list(told)
 
-    def states(self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None) -> Looks[StateLook]:
-        return Looks({1: state(1)}, {})
+    def states(
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+    ) -> Inspections[StateView]:
+        return Inspections({1: state(1)}, {})
 
     def events(
         self,
@@ -27,8 +29,8 @@ class Nodes:
         timeout_s: float,
         topics: Sequence[str] | None,
         cursors: Mapping[int, int] | None,
-    ) -> Looks[EventsLook]:
-        return Looks({1: EventsLook(1, NOW_US, Traces(True, ()), tuple(self._left.pop(0)), 1, 0)}, {})
+    ) -> Inspections[EventsView]:
+        return Inspections({1: EventsView(1, NOW_US, Traces(True, ()), tuple(self._left.pop(0)), 1, 0)}, {})
 
 
 def fetched(partition: int, offset: int, to_offset: int) -> FetchAnswered:

@@ -6,18 +6,18 @@ import queue
 from collections.abc import Callable
 
 from chronik.client.request import NoAnswer
-from chronik.inspect.live_model import Snapshot, View
+from chronik.inspect.live_model import ClusterSnapshot, LiveView
 from chronik.inspect.poller import Away, Broken, Eye, Seen
 from tests.unit.inspect.watched import led, snapshot, state
 
 WAIT_S = 30.0
 
 
-def looks(*outcomes: Snapshot | Exception) -> Callable[[], Snapshot]:
+def looks(*outcomes: ClusterSnapshot | Exception) -> Callable[[], ClusterSnapshot]:
     """Gives one after the other, the last for ever."""
     left = list(outcomes)
 
-    def look() -> Snapshot:
+    def look() -> ClusterSnapshot:
         outcome = left.pop(0) if len(left) > 1 else left[0]
         if isinstance(outcome, Exception):
             raise outcome
@@ -32,12 +32,12 @@ def test_a_cluster_that_goes_away_is_told_and_watched_again_when_it_is_back() ->
 
     first, away, still_away, back = (eye.see() for _ in range(4))
 
-    assert isinstance(first, View)
+    assert isinstance(first, LiveView)
     assert isinstance(away, Away)
     assert (str(away.problem), away.since_s) == ("it hung up", 0.0)
     assert isinstance(still_away, Away)
     assert still_away.since_s > 0.0
-    assert isinstance(back, View)
+    assert isinstance(back, LiveView)
     assert back.rows[0].in_per_s == 10.0
 
 
@@ -49,7 +49,7 @@ def test_it_looks_on_a_thread_of_its_own_until_it_is_closed() -> None:
 
     kinds = [type(told.get(timeout=WAIT_S)) for _ in range(3)]
     eye.close()
-    assert kinds == [View, Away, View]
+    assert kinds == [LiveView, Away, LiveView]
 
 
 def test_a_fault_of_ours_ends_the_watching_and_is_told() -> None:
@@ -64,7 +64,7 @@ def test_a_fault_of_ours_ends_the_watching_and_is_told() -> None:
 
 
 def test_who_is_slow_to_answer_does_not_keep_the_eye_from_being_closed() -> None:
-    answer: queue.Queue[Snapshot] = queue.Queue()
+    answer: queue.Queue[ClusterSnapshot] = queue.Queue()
     eye = Eye(lambda: answer.get(timeout=WAIT_S), 0.0)
     told: queue.Queue[Seen] = queue.Queue()
     eye.open(told.put)
@@ -72,4 +72,4 @@ def test_who_is_slow_to_answer_does_not_keep_the_eye_from_being_closed() -> None
     eye.close()  # while it waits
     answer.put(snapshot(0.0, state(1)))
 
-    assert isinstance(told.get(timeout=WAIT_S), View)
+    assert isinstance(told.get(timeout=WAIT_S), LiveView)

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 from chronik.client.errors import ChronikError
 from chronik.client.request import NoAnswer
 from chronik.inspect.gather_record import remember
-from chronik.inspect.read_record import Reading, reading_of
+from chronik.inspect.read_record import RecordReading, reading_of
 
 OFFSET = 42
 
@@ -49,7 +49,7 @@ class Consumer:
         return self._messages.pop(0) if self._messages else None
 
 
-def read(*messages: Message) -> Reading:
+def read(*messages: Message) -> RecordReading:
     return reading_of(Consumer(*messages), "orders", 0, OFFSET, timeout_s=0.01)
 
 
@@ -62,11 +62,11 @@ def test_a_record_at_the_offset_is_the_record() -> None:
 
 @pytest.mark.parametrize("later", [Message(OFFSET + 2), Message(OFFSET + 1, KafkaError._PARTITION_EOF)])
 def test_a_later_record_or_a_later_end_shows_that_none_is_there(later: Message) -> None:
-    assert read(later) == Reading(is_passed_over=True)
+    assert read(later) == RecordReading(is_passed_over=True)
 
 
 def test_nothing_in_time_is_no_knowledge() -> None:
-    assert read() == Reading(problem="nothing came in 0.01 s")
+    assert read() == RecordReading(problem="nothing came in 0.01 s")
 
 
 def test_an_error_is_no_knowledge_and_is_named() -> None:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.client.errors import ChronikError
-from chronik.inspect.record_format import Layout, Record, as_json_line, shown
+from chronik.inspect.record_format import Layout, ShownRecord, as_json_line, shown
 
-RECORD = Record("orders", 2, 17, 1_700_000_000_123, b"k1", b"hello", [("trace", b"abc"), ("none", None)])
+RECORD = ShownRecord("orders", 2, 17, 1_700_000_000_123, b"k1", b"hello", [("trace", b"abc"), ("none", None)])
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from chronik.client.inspect_request import Looks
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address
-from chronik.inspect.trace_history import Gathering
+from chronik.inspect.trace_history import TraceHistory
 from chronik.trace.events import AnyEvent, EventsLost, PartitionSeen, TraceBegan
-from chronik.trace.looks import EventsLook, StateLook, Totals, Traces
+from chronik.trace.inspections import EventsView, StateView, Totals, Traces
 
 START_US = 1_763_265_600_000_000
 SECOND_US = 1_000_000
@@ -45,7 +45,7 @@ class FakeNodes:
         timeout_s: float,
         topics: Sequence[str] | None,
         cursors: Mapping[int, int] | None,
-    ) -> Looks[EventsLook]:
+    ) -> Inspections[EventsView]:
         self.asked.append(dict(cursors or {}))
         answers = {}
         for number, node in self._speaking():
@@ -55,14 +55,16 @@ class FakeNodes:
             end = cursor + len(events)
             now_us = self.now_us + node.clock_off_us
             traces = Traces(True, (), added=node.let_go + len(node.ring), kept=len(node.ring))
-            answers[number] = EventsLook(
+            answers[number] = EventsView(
                 number, now_us, traces, events, end, node.lost, end < len(node.ring), node.began_us
             )
-        return Looks(answers, self._silent())
+        return Inspections(answers, self._silent())
 
-    def states(self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None) -> Looks[StateLook]:
+    def states(
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+    ) -> Inspections[StateView]:
         answers = {
-            number: StateLook(
+            number: StateView(
                 number,
                 self.now_us + node.clock_off_us,
                 "1",
@@ -75,7 +77,7 @@ class FakeNodes:
             )
             for number, node in self._speaking()
         }
-        return Looks(answers, self._silent())
+        return Inspections(answers, self._silent())
 
     def _speaking(self) -> list[tuple[int, FakeNode]]:
         return [(number, node) for number, node in self.nodes.items() if not node.is_silent]
@@ -93,8 +95,8 @@ def sight(node: int, second: float, topic: str = "orders", *, is_traced: bool = 
     return PartitionSeen(at_us, node, topic, 0, 1, 0, 5, 5, 5, 5, (1,), 1, (), 500, is_traced)
 
 
-def gathering(nodes: FakeNodes, window_s: float = 120.0, events_max: int = 1_000) -> Gathering:
-    return Gathering(ADDRESSES, None, window_s, events_max, nodes)
+def gathering(nodes: FakeNodes, window_s: float = 120.0, events_max: int = 1_000) -> TraceHistory:
+    return TraceHistory(ADDRESSES, None, window_s, events_max, nodes)
 
 
 def test_events_of_all_nodes_come_in_the_order_of_their_times_with_the_state_last() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from chronik.inspect.trace_reach import NEVER, Remembered, blind_until
 from chronik.trace.events import AnyEvent, EventsLost, ProduceAppended, TraceBegan, WatermarkMoved
-from chronik.trace.looks import EventsLook, Traces
+from chronik.trace.inspections import EventsView, Traces
 
 TOPIC, PARTITION, OFFSET = "orders", 1, 42
 WRITTEN_US = 100
@@ -23,13 +23,13 @@ def moved(node: int, before: int = 40) -> WatermarkMoved:
     return WatermarkMoved(WRITTEN_US + 10, node, TOPIC, PARTITION, before, 45, 45, is_leader=node == 1)
 
 
-def seen(node: int, *events: AnyEvent, let_go: int = 0, is_traced: bool = True, **fields: Any) -> EventsLook:
+def seen(node: int, *events: AnyEvent, let_go: int = 0, is_traced: bool = True, **fields: Any) -> EventsView:
     traces = Traces(is_traced, (), added=len(events) + let_go, kept=len(events))
     told: dict[str, Any] = {"cursor": 1, "lost": 0, "began_us": 5} | fields
-    return EventsLook(node, NOW_US, traces, events, **told)
+    return EventsView(node, NOW_US, traces, events, **told)
 
 
-def remembered(*looks: EventsLook, silent: dict[int, str] | None = None, oldest: Any = ()) -> Remembered:
+def remembered(*looks: EventsView, silent: dict[int, str] | None = None, oldest: Any = ()) -> Remembered:
     memory = Remembered(TOPIC)
     memory.take({look.node: look for look in looks}, silent or {})
     memory.end({look.node: look for look in oldest})

@@ -8,7 +8,7 @@ import msgspec
 
 from chronik.inspect.watermarks import monitor, offsets_row
 from chronik.trace.events import FollowerSeen, PartitionSeen
-from chronik.trace.looks import StateLook, Totals, Traces
+from chronik.trace.inspections import StateView, Totals, Traces
 from tests.unit.client.answering import answering
 from tests.unit.client.looked_at import Nodes, free_address
 
@@ -18,7 +18,7 @@ def seen(node: int, partition: int, leader_epoch: int, *followers: FollowerSeen)
 
 
 def state(node: int, *partitions: PartitionSeen) -> Any:
-    look = StateLook(node, 1, "9", True, Traces(False, ()), partitions, (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))
+    look = StateView(node, 1, "9", True, Traces(False, ()), partitions, (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))
     return msgspec.json.decode(msgspec.json.encode(look))
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chronik.inspect.live_model import Snapshot
+from chronik.inspect.live_model import ClusterSnapshot
 from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook, Totals, Traces, UnopenedSeen
+from chronik.trace.inspections import CopySeen, StateView, Totals, Traces, UnopenedSeen
 
 NOW_US = 1_700_000_000_000_000
 NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0)
@@ -68,11 +68,11 @@ def state(
     groups: Sequence[GroupSeen] = (),
     is_tracing: bool = False,
     unopened: Sequence[UnopenedSeen] = (),
-) -> StateLook:
+) -> StateView:
     traces = Traces(is_tracing, ())
     seen = (tuple(partitions), tuple(copies), tuple(groups))
-    return StateLook(node, NOW_US, "1.0", True, traces, *seen, NO_TOTALS, tuple(unopened))
+    return StateView(node, NOW_US, "1.0", True, traces, *seen, NO_TOTALS, tuple(unopened))
 
 
-def snapshot(at_s: float, *states: StateLook, silent: dict[int, str] | None = None, **given: object) -> Snapshot:
-    return Snapshot(at_s, {each.node: each for each in states}, silent or {}, **given)  # type: ignore[arg-type]
+def snapshot(at_s: float, *states: StateView, silent: dict[int, str] | None = None, **given: object) -> ClusterSnapshot:
+    return ClusterSnapshot(at_s, {each.node: each for each in states}, silent or {}, **given)  # type: ignore[arg-type]

@@ -7,8 +7,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
-from tests.unit.api.house_context import Asked
-
 from chronik.api import fetch
 from chronik.api.context import Caller, RequestContext
 from chronik.core.config.node import NodeConfig
@@ -39,6 +37,7 @@ from chronik.wire import follower_fetch as follower_wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader, read_header
 from chronik.wire.versions import FETCH
+from tests.unit.api.house_context import Asked
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, FakeChance
@@ -320,7 +319,7 @@ def follower_asks(
     follower_id: int,
     *partitions: FetchPartition,
     session: tuple[int, int] = (0, -1),
-) -> follower_wire.Fetched:
+) -> follower_wire.FollowerFetched:
     """A follower's fetch that does not wait, and the answer."""
     request = FetchRequest(follower_id, 0, 1, 10**7, 0, *session, list(partitions), [], replica_epoch=10 + follower_id)
     frame = follower_wire.encode(9, "test", request)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.api.fake_context import fake_context
-
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
@@ -34,8 +32,9 @@ from chronik.sim.clock import SimClock
 from chronik.sim.files import SimDisk
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, WireMood, Wires
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 from chronik.trace.metrics import Metrics
+from tests.unit.api.fake_context import fake_context
 from tests.unit.node.peer_world import PORT, pass_time
 
 CLUSTER_ID = "a-test-cluster"
@@ -202,7 +201,7 @@ class QuorumWorld:
     def __init__(self, loop: SimLoop, count: int, voters: int, seed: int) -> None:
         self.loop = loop
         self.seed = seed
-        self.wires = Wires(loop, SimChance(seed, "wires"), Story(loop.time))
+        self.wires = Wires(loop, SimChance(seed, "wires"), WorldStory(loop.time))
         self.addresses = {node_id: (f"node{node_id}", PORT) for node_id in range(1, count + 1)}
         self.voters = ",".join(f"{node_id}@node{node_id}:{PORT}" for node_id in range(1, voters + 1))
         self.members = {node_id: Member(self, node_id) for node_id in range(1, count + 1)}

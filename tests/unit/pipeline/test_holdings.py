@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from chronik.client.connection import Unreachable
+from chronik.client.connection import ConnectionFailed
 from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
-from chronik.pipeline.topics.client import Cluster, Failed, TopicSeen
+from chronik.pipeline.topics.client import Failed, TopicClient, TopicSeen
 from chronik.pipeline.topics.holdings import Commit, commits_of, groups_of
 
 HERE, THERE = ("here", 1), ("there", 2)
 
 
-class Settling(Cluster):
+class Settling(TopicClient):
     """It gives these answers, one after the other, and then the last one again and again."""
 
     def __init__(self, *answers: Any, timeout_ms: int = 60_000) -> None:
@@ -59,7 +59,7 @@ def test_a_group_whose_coordinator_moves_or_loads_is_asked_for_again() -> None:
         coordinator(),
         committed(Code.NOT_COORDINATOR),
         coordinator(),
-        Unreachable("here:1 hung up"),
+        ConnectionFailed("here:1 hung up"),
         coordinator(),
         committed(Code.COORDINATOR_LOAD_IN_PROGRESS),
         coordinator(),

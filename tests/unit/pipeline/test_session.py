@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.pipeline.session import NotReady, java_version
+from chronik.pipeline.session import SparkNotReady, java_version
 
 
 def java_that_says(folder: Path, words: str) -> Path:
@@ -20,7 +20,9 @@ def java_that_says(folder: Path, words: str) -> Path:
 def test_no_java_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    with pytest.raises(NotReady, match=r"there is no Java in JAVA_HOME.*Spark needs Java 17 or newer: .apt install"):
+    with pytest.raises(
+        SparkNotReady, match=r"there is no Java in JAVA_HOME.*Spark needs Java 17 or newer: .apt install"
+    ):
         java_version()
 
 
@@ -41,5 +43,5 @@ def test_a_java_that_will_not_do_is_told(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_that_says(tmp_path, words)))
 
-    with pytest.raises(NotReady, match=said):
+    with pytest.raises(SparkNotReady, match=said):
         java_version()

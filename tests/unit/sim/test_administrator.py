@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.sim import administrator
 from chronik.sim.administrator import Administrator
 from chronik.sim.chance import SimChance
-from chronik.sim.client import Client
+from chronik.sim.client import SimClient
 from chronik.sim.run import run_world
 from chronik.sim.world import World
 
@@ -32,7 +32,7 @@ def test_every_kind_of_order_is_carried_out() -> None:
     assert any("world      is whole again" in line for line in outcome.story)
 
 
-def _eager(client: Client) -> Client:
+def _eager(client: SimClient) -> SimClient:
     if isinstance(client, Administrator):
         client.kinds, client.pace_s = dict.fromkeys(administrator.KINDS, 1), 0.05
     return client

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, cast
 
-from chronik.trace.looks import CopySeen
+from chronik.trace.inspections import CopySeen
 from chronik.verify.clients.protocol import ConsumerFailed, Receiving
-from chronik.verify.ledger import Place, Record
+from chronik.verify.ledger import LedgerPlace, ReceivedRecord
 from chronik.verify.messages import Messages
 from chronik.verify.search import Scene, ends_of, search
 
@@ -33,7 +33,7 @@ class FakeReader:
 
     version = "0"
 
-    def __init__(self, polls: Iterable[list[Record]], is_failing: bool = False) -> None:
+    def __init__(self, polls: Iterable[list[ReceivedRecord]], is_failing: bool = False) -> None:
         self._polls = list(polls)
         self._is_failing = is_failing
         self.order: Receiving | None = None
@@ -46,7 +46,7 @@ class FakeReader:
         self.order = order
         return self
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         if self._polls:
             return self._polls.pop(0)
         if self._is_failing:
@@ -57,8 +57,8 @@ class FakeReader:
         self.is_closed = True
 
 
-def record(number: int, partition: int, offset: int) -> Record:
-    return Record(MESSAGES.value(number), partition, offset)
+def record(number: int, partition: int, offset: int) -> ReceivedRecord:
+    return ReceivedRecord(MESSAGES.value(number), partition, offset)
 
 
 def looked_for(reader: FakeReader, ends: dict[int, int], wanted: list[int]) -> Any:
@@ -70,7 +70,7 @@ def test_it_finds_what_is_in_the_log_and_reads_to_the_end() -> None:
 
     found = looked_for(reader, {0: 2, 1: 11}, [2, 3, 4])
 
-    assert found.places == {2: Place(0, 1), 3: Place(1, 10)}
+    assert found.places == {2: LedgerPlace(0, 1), 3: LedgerPlace(1, 10)}
     assert found.is_read_whole(0)
     assert found.is_read_whole(1)
     assert found.served is None
@@ -97,14 +97,14 @@ def test_it_gives_up_when_nothing_comes_and_says_how_far_it_got() -> None:
 def test_a_reader_that_fails_leaves_what_it_found() -> None:
     reader = FakeReader([[record(1, 0, 0)]], is_failing=True)
 
-    assert looked_for(reader, {0: 5, 1: 10}, [1]).places == {1: Place(0, 0)}
+    assert looked_for(reader, {0: 5, 1: 10}, [1]).places == {1: LedgerPlace(0, 0)}
     assert reader.is_closed
 
 
 def test_of_a_message_that_is_there_twice_the_first_place_counts() -> None:
     found = looked_for(FakeReader([[record(1, 0, 0), record(1, 0, 1)]]), {0: 2, 1: 10}, [1])
 
-    assert found.places == {1: Place(0, 0)}
+    assert found.places == {1: LedgerPlace(0, 0)}
 
 
 def copy(partition: int, is_leader: bool, next_offset: int = 9, topic: str = "t") -> CopySeen:

@@ -46,7 +46,7 @@ from chronik.core.machines.groups.facts import (
     TimerSet,
 )
 from chronik.core.machines.groups.limits import check_lengths
-from chronik.core.machines.groups.offsets import Offsets
+from chronik.core.machines.groups.offsets import CommittedOffsets
 from chronik.core.machines.groups.timers import TimerKey, TimerKind, Timers
 from chronik.core.machines.machine import Decision, LogRecord, Reply
 
@@ -61,7 +61,7 @@ class GroupsMachine:
         self.partition = partition
         self.config = config
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
-        self.offsets = Offsets()
+        self.offsets = CommittedOffsets()
         self.timers = Timers()
         self.timers.set(_LOADED, 0)
 

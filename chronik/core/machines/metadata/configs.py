@@ -17,9 +17,9 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     DONE,
     AlterConfigs,
+    ChangeOutcome,
     ConfigChange,
     ConfigOperation,
-    Outcome,
     ResourceType,
 )
 from chronik.core.machines.metadata.elections import allowed_elections
@@ -44,18 +44,18 @@ THROTTLES = frozenset(
 )
 
 
-def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
+def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
     """Records for the resources whose change is right, and how it went with each."""
     times_named = Counter((change.resource_type, change.resource_name) for change in command.changes)
     records: list[Any] = []
-    results: list[Outcome] = []
+    results: list[ChangeOutcome] = []
     for change in command.changes:
         try:
             if times_named[change.resource_type, change.resource_name] > 1:
                 raise Refused(Code.INVALID_REQUEST, "Each resource must appear at most once.")
             records += _altered(image, change, command.replace_all)
         except Refused as refused:
-            results.append(Outcome(refused.code, refused.message))
+            results.append(ChangeOutcome(refused.code, refused.message))
         else:
             results.append(DONE)
     if command.validate_only:

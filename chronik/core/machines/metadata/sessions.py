@@ -67,7 +67,7 @@ class BalanceLookedAt:
     looked_ms: int
 
 
-class Sessions:
+class BrokerSessions:
     """The last word of each broker, and when leaders were last balanced."""
 
     def __init__(self) -> None:

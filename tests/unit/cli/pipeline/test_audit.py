@@ -12,11 +12,11 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 
 from chronik.cli.pipeline.audit import audit, tell, verdict
 from chronik.client.errors import ChronikError
-from chronik.pipeline.jobs.audit import COUNTS, MORE_COUNTS, Outcome
+from chronik.pipeline.jobs.audit import COUNTS, MORE_COUNTS, AuditOutcome
 from chronik.pipeline.schemas import REASONS
 
 NOTHING = dict.fromkeys((*COUNTS, *MORE_COUNTS), 0)
-FINE = Outcome(
+FINE = AuditOutcome(
     totals={**NOTHING, "expected": 5_000, "found": 5_000},
     explained_by=dict.fromkeys(REASONS, 0),
     sequences=dict.fromkeys(COUNTS[:5], 0),

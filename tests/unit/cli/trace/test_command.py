@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from chronik.cli.trace.command import Follower, app
+from chronik.cli.trace.command import EventFollower, app
 from chronik.cli.trace.lines import KINDS
 from chronik.client.errors import ChronikError
 from chronik.client.request import Address
@@ -38,12 +38,12 @@ def two_nodes(**answers: Any) -> Nodes:
     return Nodes({1: free_address(), 2: free_address()}, {1: answers.get("first"), 2: answers.get("second")})
 
 
-def follower(address: Address, told: list[int], topics: list[str] | None = None) -> Follower:
+def follower(address: Address, told: list[int], topics: list[str] | None = None) -> EventFollower:
     def tell(event: AnyEvent) -> None:
         assert isinstance(event, WatermarkMoved)
         told.append(event.at_us)
 
-    return Follower([address], "there", topics, list(KINDS), tell)
+    return EventFollower([address], "there", topics, list(KINDS), tell)
 
 
 # --- following

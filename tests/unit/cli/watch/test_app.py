@@ -15,7 +15,7 @@ from textual.widgets import Input, Static
 from chronik.cli.watch.app import WatchApp
 from chronik.cli.watch.screens import KeySheet, PartitionSheet, StallSheet
 from chronik.client.request import NoAnswer
-from chronik.inspect.live_model import History, Snapshot, View
+from chronik.inspect.live_model import ClusterSnapshot, LiveView, RateHistory
 from chronik.inspect.poller import Away, Broken, Eye
 from chronik.trace.verdicts import Cause, Verdict
 from tests.unit.inspect.watched import NOW_US, copy, follower, group, led, snapshot, state
@@ -34,10 +34,10 @@ LAGGING = led("orders", 1, in_sync=(1, 2), followers=[follower(2), follower(3, l
 PARTITIONS = [led("orders", 0, watermark=100, next_offset=130), LAGGING, led("payments", 0, watermark=70_000)]
 
 
-def view_of(*partitions: object, verdicts: tuple[Verdict, ...] = ()) -> View:
+def view_of(*partitions: object, verdicts: tuple[Verdict, ...] = ()) -> LiveView:
     groups = [group("billing", [("orders", 0, 40)])]
     told = state(1, partitions or PARTITIONS, groups=groups)  # type: ignore[arg-type]
-    return History().take(snapshot(0.0, told, state(2), verdicts=verdicts))
+    return RateHistory().take(snapshot(0.0, told, state(2), verdicts=verdicts))
 
 
 class Terminal:
@@ -61,7 +61,7 @@ class Terminal:
             await self._pilot.pause()
         pytest.fail(f"the screen is\n{self.page()}")
 
-    def tell(self, seen: View | Away | Broken) -> None:
+    def tell(self, seen: LiveView | Away | Broken) -> None:
         self.app.take(WatchApp.Told(seen))
 
     def names(self) -> list[str]:
@@ -80,7 +80,7 @@ class Terminal:
 Steps = Callable[[Terminal], Awaitable[None]]
 
 
-def use(view: View, steps: Steps, size: tuple[int, int] = (120, 40)) -> WatchApp:
+def use(view: LiveView, steps: Steps, size: tuple[int, int] = (120, 40)) -> WatchApp:
     app = WatchApp("127.0.0.1:9092", view)
 
     async def run() -> None:
@@ -114,7 +114,7 @@ def test_a_silent_node_is_named_and_a_partition_without_leader_is_marked() -> No
         await terminal.until(lambda: "node 1 is silent: it hung up" in terminal.lines()[-2])
         await terminal.until(lambda: any("orders" in line and " 1? " in line for line in terminal.lines()))
 
-    use(History().take(snapshot(0.0, state(2, copies=[copy()]), silent={1: "it hung up"})), steps)
+    use(RateHistory().take(snapshot(0.0, state(2, copies=[copy()]), silent={1: "it hung up"})), steps)
 
 
 def test_what_is_told_later_is_shown() -> None:
@@ -344,7 +344,7 @@ def test_an_empty_cluster_is_said_to_be_empty() -> None:
         await terminal.until(lambda: "no groups" in terminal.page())
         await terminal.press("down", "enter", "end", "r", "right", "tab", "down")
 
-    use(History().take(snapshot(0.0, state(1))), steps)
+    use(RateHistory().take(snapshot(0.0, state(1))), steps)
 
 
 def test_a_fault_of_ours_closes_the_view_and_is_handed_on() -> None:
@@ -364,7 +364,7 @@ def test_q_and_control_c_quit(keys: list[str]) -> None:
 
 
 def test_it_shows_what_the_eye_sees_while_it_is_open() -> None:
-    answers: queue.Queue[Snapshot] = queue.Queue()
+    answers: queue.Queue[ClusterSnapshot] = queue.Queue()
     answers.put(snapshot(1.0, state(1, [led("fresh", 0)])))
     app = WatchApp("127.0.0.1:9092", view_of(), Eye(lambda: answers.get(timeout=30), 0.0))
 

@@ -20,12 +20,12 @@ from chronik.cli.watch.columns import (
     rate,
     widths_of,
 )
-from chronik.inspect.live_model import History, Row
+from chronik.inspect.live_model import RateHistory, Row
 from tests.unit.inspect.watched import copy, follower, group, led, snapshot, state
 
 
 def rows_of(*partitions: object) -> tuple[Row, ...]:
-    return History().take(snapshot(0.0, state(1, partitions))).rows  # type: ignore[arg-type]
+    return RateHistory().take(snapshot(0.0, state(1, partitions))).rows  # type: ignore[arg-type]
 
 
 def cell(key: str, row: Row) -> str:
@@ -53,7 +53,7 @@ def test_a_lag_that_lasts_is_coloured_and_a_moments_lag_is_not() -> None:
 
 @pytest.mark.parametrize(("leader", "expected"), [(1, "1?"), (-1, "none")])
 def test_a_leader_that_does_not_answer_is_not_shown_as_one_that_does(leader: int, expected: str) -> None:
-    (row,) = History().take(snapshot(0.0, state(2, copies=[copy(leader=leader)]))).rows
+    (row,) = RateHistory().take(snapshot(0.0, state(2, copies=[copy(leader=leader)]))).rows
 
     assert cell("leader", row) == expected
     assert (cell("in_sync", row), cell("gap", row), cell("watermark", row)) == ("?", "-", "90")
@@ -93,7 +93,7 @@ def test_internal_topics_come_after_those_of_users() -> None:
 
 
 def test_what_is_not_known_comes_last_in_both_directions() -> None:
-    view = History().take(snapshot(0.0, state(1, [led("b")], copies=[copy("a", leader=2)])))
+    view = RateHistory().take(snapshot(0.0, state(1, [led("b")], copies=[copy("a", leader=2)])))
 
     assert names(ordered(view.rows, Sort("gap"))) == ["b:0", "a:0"]
     assert names(ordered(view.rows, Sort("gap", is_reversed=True))) == ["b:0", "a:0"]
@@ -150,7 +150,7 @@ def test_the_header_shows_what_it_is_sorted_by() -> None:
 
 def test_groups_have_their_state_members_and_lag_in_one_line_each() -> None:
     groups = (
-        History().take(
+        RateHistory().take(
             snapshot(0.0, state(1, [led()], groups=[group("billing", [("orders", 0, 40)]), group("x" * 99)]))
         )
     ).groups

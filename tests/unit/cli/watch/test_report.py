@@ -9,22 +9,22 @@ import pytest
 from rich.console import Console
 
 from chronik.cli.watch.report import as_json, print_view
-from chronik.inspect.live_model import History, View
+from chronik.inspect.live_model import LiveView, RateHistory
 from chronik.trace.verdicts import Cause, Verdict
 from tests.unit.inspect.watched import NOW_US, copy, follower, group, led, snapshot, state
 
 STALL = Verdict(Cause.FETCH_HANGS, "orders:0 waits", ("asked at 5",), "restart node 2", NOW_US, "orders", 0)
 
 
-def seen(*verdicts: Verdict) -> View:
+def seen(*verdicts: Verdict) -> LiveView:
     slow = [follower(2), follower(3, lag_records=40, lag_ms=2000, is_in_sync=False)]
     partitions = [led("orders", 0, watermark=100, next_offset=130, in_sync=(1, 2), followers=slow), led("__internal")]
     one = state(1, partitions, groups=[group("billing", [("orders", 0, 40)])])
     two = state(2, copies=[copy("orders", 1, leader=3)])
-    return History().take(snapshot(0.0, one, two, silent={3: "it hung up"}, verdicts=verdicts))
+    return RateHistory().take(snapshot(0.0, one, two, silent={3: "it hung up"}, verdicts=verdicts))
 
 
-def on_paper(view: View, width: int) -> list[str]:
+def on_paper(view: LiveView, width: int) -> list[str]:
     paper = io.StringIO()
     print_view(view, Console(file=paper, width=width))
     return [line.rstrip() for line in paper.getvalue().splitlines()]
@@ -49,7 +49,7 @@ def test_what_is_printed_fits_the_terminal(width: int) -> None:
 
 
 def test_an_empty_cluster_is_printed_too() -> None:
-    assert on_paper(History().take(snapshot(0.0, state(1))), 120) == [
+    assert on_paper(RateHistory().take(snapshot(0.0, state(1))), 120) == [
         "node 1",
         "0 partitions  0 lagging  largest gap 0",
         "",

@@ -8,16 +8,16 @@ import pytest
 from rich.console import Console, RenderableType
 
 from chronik.cli.watch.words import details_text, duration, nodes_line, stall_line, stalls_page, totals_line
-from chronik.inspect.live_model import History, View
-from chronik.trace.looks import UnopenedSeen
+from chronik.inspect.live_model import LiveView, RateHistory
+from chronik.trace.inspections import UnopenedSeen
 from chronik.trace.verdicts import Cause, Verdict
 from tests.unit.inspect.watched import NOW_US, copy, follower, group, led, snapshot, state
 
 STALL = Verdict(Cause.FETCH_HANGS, "orders:0 " + "is not answered " * 30, ("it waits",), "look", NOW_US)
 
 
-def view_of(*states: object, **more: object) -> View:
-    return History().take(snapshot(0.0, *states, **more))  # type: ignore[arg-type]
+def view_of(*states: object, **more: object) -> LiveView:
+    return RateHistory().take(snapshot(0.0, *states, **more))  # type: ignore[arg-type]
 
 
 def printed(what: RenderableType, width: int = 60) -> str:

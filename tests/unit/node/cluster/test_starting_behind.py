@@ -15,7 +15,7 @@ from chronik.sim.host import Host
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import WireMood, Wires
 from chronik.sim.plans import PORT, host_name
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.peer_world import pass_time
 
@@ -30,7 +30,7 @@ class Three:
     """Three hosts with a node each."""
 
     def __init__(self, loop: SimLoop) -> None:
-        story = Story(loop.time)
+        story = WorldStory(loop.time)
         self.loop = loop
         self.wires = Wires(loop, SimChance(1, "wires"), story)
         settings = {

@@ -20,7 +20,7 @@ SOUND = FetchPartition(TOPIC_ID, 0, 0, 10**6, 0, -1, 0)
 
 def asks(
     node: CopyNode, part: FetchPartition, *, replica_id: int = 3, broker_epoch: int = 13, node_id: int = 3
-) -> wire.Fetched:
+) -> wire.FollowerFetched:
     """A fetch of one partition in the name of a replica, from the connection of a node (-1: of a client)."""
     request = FetchRequest(replica_id, 0, 1, 10**7, 0, 0, -1, [part], [], replica_epoch=broker_epoch)
     frame = wire.encode(9, "test", request)

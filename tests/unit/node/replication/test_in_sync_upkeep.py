@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions
 from chronik.core.replica.in_sync import InSyncSet
 from chronik.node.replication.in_sync_upkeep import AGAIN_MS, LOOK_MS_MAX, InSyncUpkeep
@@ -34,14 +34,16 @@ class Controller:
             answer = self.answers.pop(0)
             if isinstance(answer, Refused):
                 raise answer
-            return tuple(AlteredPartition(Outcome(answer)) for _ in command.changes)
+            return tuple(AlteredPartition(ChangeOutcome(answer)) for _ in command.changes)
         answers: list[AlteredPartition] = []
         for change in command.changes:
             members = tuple(member for member, _ in change.in_sync)
             if self.tells:
                 self._copies.change(isr=members, partition=change.partition)
             epoch = change.partition_epoch + 1
-            answers.append(AlteredPartition(Outcome(), command.broker_id, change.leader_epoch, members, False, epoch))
+            answers.append(
+                AlteredPartition(ChangeOutcome(), command.broker_id, change.leader_epoch, members, False, epoch)
+            )
         return tuple(answers)
 
     @property

@@ -13,7 +13,6 @@ from typing import Any, cast
 import pytest
 from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
-from tests.unit.api.fake_context import fake_context, groups_of, metadata_of
 
 from chronik.core.errors import Code, Refused
 from chronik.node.net.connection import Peer, Slot
@@ -21,7 +20,8 @@ from chronik.node.routing.dispatch import Dispatch, caller_of
 from chronik.trace.metrics import Metrics
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader
-from chronik.wire.versions import API_VERSIONS, APIS, LOOK, NODE_SOFTWARE
+from chronik.wire.versions import API_VERSIONS, APIS, INSPECT, NODE_SOFTWARE
+from tests.unit.api.fake_context import fake_context, groups_of, metadata_of
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
 METADATA, HEARTBEAT, INIT_PRODUCER_ID, PRODUCE, FETCH = 3, 12, 22, 0, 1
@@ -313,7 +313,7 @@ async def test_every_request_with_hostile_bytes_is_answered_or_ends_the_connecti
 
 
 def look_frame(version: int = 0) -> bytes:
-    return struct.pack(">hhihi", LOOK, version, CORRELATION_ID, -1, 16) + b'{"view":"state"}'
+    return struct.pack(">hhihi", INSPECT, version, CORRELATION_ID, -1, 16) + b'{"view":"state"}'
 
 
 @run
@@ -331,7 +331,7 @@ async def test_a_look_is_answered_at_any_time_even_while_the_node_starts(context
 
     assert slot.buffers is not None
     assert b"".join(map(bytes, slot.buffers)) == struct.pack(">iii", 18, CORRELATION_ID, 10) + b'{"node":1}'
-    assert (context.metrics.requests[LOOK], context.metrics.faults) == (1, 0)
+    assert (context.metrics.requests[INSPECT], context.metrics.faults) == (1, 0)
 
 
 @run

@@ -8,13 +8,13 @@ from typing import Any
 
 from chronik.node.net.connection import Peer, Slot
 from chronik.node.net.peers import Unreachable
-from chronik.wire.versions import LOOK
+from chronik.wire.versions import INSPECT
 from tests.unit.node.town import CORRELATION_ID, THIRD, Town, in_town
 
 
 def look_at(town: Town, node_id: int, peer: Peer | None = None) -> Slot:
     text = json.dumps({"view": "state", "node": node_id}).encode()
-    return town.start(struct.pack(">hhihi", LOOK, 0, CORRELATION_ID, -1, len(text)) + text, peer)
+    return town.start(struct.pack(">hhihi", INSPECT, 0, CORRELATION_ID, -1, len(text)) + text, peer)
 
 
 def told_in(slot: Slot) -> Any:
@@ -38,7 +38,7 @@ async def test_a_look_goes_to_the_node_it_names_and_the_answer_comes_back(town: 
     sent.reply(struct.pack(">iii", 18, CORRELATION_ID, 10) + b'{"node":3}')
     await town.settle()
 
-    assert sent.header.api_key == LOOK
+    assert sent.header.api_key == INSPECT
     assert told_in(slot) == {"node": 3}
 
 

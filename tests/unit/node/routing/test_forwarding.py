@@ -14,7 +14,7 @@ from chronik.node.net.connection import Peer
 from chronik.node.net.peers import NotSent, Unreachable
 from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
 from chronik.wire import produce as wire
-from chronik.wire.leaders import Leader
+from chronik.wire.leaders import CurrentLeader
 from chronik.wire.produce import PartitionAnswer
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.sent_on import (
@@ -183,7 +183,7 @@ def test_a_link_that_breaks_is_a_leader_to_look_for_again_and_it_is_named(versio
 @in_town()
 async def test_a_leader_that_knows_of_a_later_one_is_believed(town: Town) -> None:
     slot = send(town, orders(1))
-    told = PartitionAnswer(1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None, Leader(THIRD, 9))
+    told = PartitionAnswer(1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None, CurrentLeader(THIRD, 9))
     parsed = wire.parse(town.peers.sent[0].frame, town.peers.sent[0].header.body, 12)
     town.peers.sent[0].reply(wire.encode(12, CORRELATION_ID, [(parsed.topics[0][0], [told])]))
     await town.settle()

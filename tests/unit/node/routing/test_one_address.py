@@ -315,9 +315,9 @@ def test_committed_offsets_are_asked_for_by_group_in_old_and_new_versions(versio
     async def test(town: Town) -> None:
         town.coordinate("a", SECOND)
         module = module_of(KEYS["offset_fetch"])
-        from chronik.wire.unions.offset_fetch import Group, Request
+        from chronik.wire.unions.offset_fetch import AnyOffsetFetchRequest, Group
 
-        request = Request(group_id="a", topics=None, groups=(Group(group_id="a"),))
+        request = AnyOffsetFetchRequest(group_id="a", topics=None, groups=(Group(group_id="a"),))
         slot = ask(town, "offset_fetch", request, version)
         await town.settle()
         (sent,) = town.peers.sent

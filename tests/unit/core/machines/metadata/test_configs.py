@@ -10,11 +10,11 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
     AlterConfigs,
+    ChangeOutcome,
     ConfigChange,
     ConfigOperation,
     CreateTopics,
     NewTopic,
-    Outcome,
     ResourceType,
 )
 from chronik.core.machines.metadata.image import MetadataImage
@@ -42,9 +42,9 @@ def alter(
     of: tuple[int, str] = (TOPIC, "t"),
     replace_all: bool = False,
     validate_only: bool = False,
-) -> Outcome:
+) -> ChangeOutcome:
     [outcome] = asked.ask(AlterConfigs((ConfigChange(*of, operations),), replace_all, validate_only))
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, ChangeOutcome)
     return outcome
 
 

@@ -38,7 +38,7 @@ class NodeSeen(msgspec.Struct, frozen=True, gc=False):
     is_alive: bool  # it takes part, as the controller says
 
 
-class ClusterLook(msgspec.Struct, frozen=True, gc=False):
+class ClusterStateView(msgspec.Struct, frozen=True, gc=False):
     """View `cluster`: who is there. The cheapest look there is."""
 
     node: int
@@ -92,7 +92,7 @@ class Totals(msgspec.Struct, frozen=True, gc=False):
     lag_ms_largest: int
 
 
-class StateLook(msgspec.Struct, frozen=True, gc=False):
+class StateView(msgspec.Struct, frozen=True, gc=False):
     """View `state`: how things stand on one node, traced or not. `topics` limits everything but groups and totals."""
 
     node: int
@@ -107,7 +107,7 @@ class StateLook(msgspec.Struct, frozen=True, gc=False):
     unopened: tuple[UnopenedSeen, ...] = ()  # neither among `partitions` nor among `copies`
 
 
-class EventsLook(msgspec.Struct, frozen=True, gc=False):
+class EventsView(msgspec.Struct, frozen=True, gc=False):
     """View `events`: what one node has traced since `cursor` (0: all that it still has). Where `is_more`, ask again."""
 
     node: int
@@ -125,7 +125,7 @@ class EventsLook(msgspec.Struct, frozen=True, gc=False):
 RECORD, FIND = "record", "find"
 
 
-class Place(StrEnum):
+class RecordPlace(StrEnum):
     """Where a record is on one node, or why it is not there."""
 
     HERE = "here"
@@ -164,7 +164,7 @@ class BatchSeen(msgspec.Struct, frozen=True, gc=False):
         return self.record_count < self.to_offset - self.base_offset
 
 
-class RecordLook(msgspec.Struct, frozen=True, gc=False):
+class RecordView(msgspec.Struct, frozen=True, gc=False):
     """View `record`: what one node's copy has at an offset. Offsets are -1 where there is no copy to ask."""
 
     node: int
@@ -172,7 +172,7 @@ class RecordLook(msgspec.Struct, frozen=True, gc=False):
     topic: str
     partition: int
     offset: int
-    place: Place
+    place: RecordPlace
     reason: str | None = None  # more about the place, if there is more
     is_leader: bool = False
     leader: int = -1
@@ -188,7 +188,7 @@ class RecordLook(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_synced(self) -> bool:
-        return self.place is Place.HERE and self.offset < self.safe_end
+        return self.place is RecordPlace.HERE and self.offset < self.safe_end
 
 
 class FoundRecord(msgspec.Struct, frozen=True, gc=False):
@@ -198,13 +198,13 @@ class FoundRecord(msgspec.Struct, frozen=True, gc=False):
     producer_epoch: int
 
 
-class FindLook(msgspec.Struct, frozen=True, gc=False):
+class FindView(msgspec.Struct, frozen=True, gc=False):
     """View `find`: where a producer's sequence number is, of the part of the log that was looked at."""
 
     node: int
     now_us: int
     topic: str
     partition: int
-    place: Place  # HERE, or why there was nothing to look at
+    place: RecordPlace  # HERE, or why there was nothing to look at
     found: tuple[FoundRecord, ...] = ()
     go_on_from: int = -1  # there is more of the log to look at from here on; -1: that was all
