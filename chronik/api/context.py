@@ -93,7 +93,7 @@ class GroupsDesk(Protocol):
 
 
 class LongWorkDesk(Protocol):
-    """What takes longer than others can wait (node/long_work.py)."""
+    """What takes longer than others can wait (node/runtime/long_work.py)."""
 
     def wait_for_rest(self, begun: Unfinished[T]) -> Awaitable[T]:
         """What comes out of it in the end. Raises Refused (REQUEST_TIMED_OUT: too many wait for theirs), and what it
@@ -162,7 +162,7 @@ class Watcher(Protocol):
 
 
 class WaitingDesk(Protocol):
-    """Answers that are not due yet (node/waiting.py)."""
+    """Answers that are not due yet (node/replication/purgatory.py)."""
 
     def when_safe(
         self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
@@ -224,7 +224,7 @@ class PendingProduce(Protocol):
 
 
 class ForwardingDesk(Protocol):
-    """The way to other nodes (node/forwarding.py)."""
+    """The way to other nodes (node/routing/forwarding.py)."""
 
     def produce(self, produce: PendingProduce, parts: list[RemotePartition]) -> None:
         """Send each partition's batch to its leader; the request is told what became of each."""
@@ -234,7 +234,7 @@ class ForwardingDesk(Protocol):
 
 
 class QuorumDesk(Protocol):
-    """This node's part in the quorum (node/quorum.py)."""
+    """This node's part in the quorum (node/cluster/quorum.py)."""
 
     @property
     def replica(self) -> Replica: ...

@@ -4,8 +4,9 @@ Each partition's batch is appended at once and in the order of the request; the 
 safe as `acks` asks: 1, synced here; all, on every in-sync replica; 0, no answer at all. One partition's refusal is
 its own.
 
-A partition that another node leads is sent on to that one (node/forwarding), and its answer put in its place. Whoever
-is refused because a leader has changed is told who it is, from version 10 on (KIP-951).
+A batch for a partition that another node leads is sent on to that node (node/routing/forwarding), and its answer put in
+its place. A batch that is refused because the leader changed gets the new leader with the answer, from version 10 on
+(KIP-951).
 
 A compacted topic wants a key in every record, so its batches are looked through first. Where that takes long, others
 are served meanwhile, and only the requests of the same connection wait.

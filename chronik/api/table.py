@@ -31,7 +31,7 @@ class Destination(Enum):
 
 
 # Produce is sent on wherever it was meant to go, and so is what belongs to the controller. The other places count
-# only where clients cannot find them by themselves: all nodes have one address (node/one_address.py).
+# only where clients cannot find them by themselves: all nodes have one address (node/routing/one_address.py).
 _NAMES = {
     Destination.ANYWHERE: (
         "api_versions",

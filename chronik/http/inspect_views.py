@@ -1,7 +1,7 @@
-"""The views of a look: what a node tells of itself when it is asked over the Kafka port, or over HTTP.
+"""The views of the inspect request: what a node says of itself over the Kafka port, or over HTTP.
 
-A view is a function of the node and the arguments of the look, and gives one of the answers in trace/inspections.py. It looks
-and touches nothing. One that goes through many partitions lets others have their turn now and then.
+A view is a function of the node and the request's arguments, and returns one of the answers in trace/inspections.py. It
+changes nothing. One that goes through many partitions yields to the event loop now and then.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from chronik.node.node import Node
 
 # Under load a follower is always a fetch behind: that is no lag. And an idle partition is looked at once a second
-# (node/in_sync_upkeep.py), so for a moment a follower may seem to be late by that much.
+# (node/replication/in_sync_upkeep.py), so for a moment a follower may seem to be late by that much.
 LAGGING_MS = 2_000
 
 

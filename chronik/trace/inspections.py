@@ -1,7 +1,7 @@
 """What a node answers to a look: how things stand on it, and what it has traced.
 
 A look is asked over the Kafka port with a request of our own (decision 0017). These are the answers, as JSON: fields
-are added with a default, never renamed. Every node answers for itself alone; shell/looking.py asks them all.
+are added with a default, never renamed. Every node answers for itself alone; client/inspect_request.py asks them all.
 """
 
 from __future__ import annotations

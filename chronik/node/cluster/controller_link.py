@@ -34,7 +34,7 @@ OF_NODES = (RegisterBroker, BrokerHeartbeat, AlterPartitions, AllocateProducerId
 
 
 class LocalMetadata(Protocol):
-    """This node's part in the cluster's metadata (node/metadata.py)."""
+    """This node's part in the cluster's metadata (node/cluster/metadata.py)."""
 
     on_applied: list[Callable[[list[Any]], None]]
 

@@ -8,7 +8,7 @@ from chronik.core.raft.messages import LogPoint
 
 
 class QuorumFollower(Protocol):
-    """The metadata of this node (node/metadata.py)."""
+    """The metadata of this node (node/cluster/metadata.py)."""
 
     def committed(self, end_offset: int) -> None:
         """Everything below is safe."""

@@ -65,7 +65,7 @@ NOWHERE_ELSE = at(Destination.ANYWHERE)
 
 
 class ClusterMetadata(Protocol):
-    """What forwarding needs to know of the metadata (node/metadata.py)."""
+    """What forwarding needs to know of the metadata (node/cluster/metadata.py)."""
 
     @property
     def image(self) -> MetadataImage: ...
