@@ -70,7 +70,7 @@ BAD: list[tuple[Check, str]] = [
 ]
 
 GOOD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 500),
+    (checks.long_file, "x = 1\n" * 650),
     (checks.long_function, long_body(60)),
     (checks.missing_docstring, '"""What it is."""\n'),
     (checks.missing_docstring, ""),
