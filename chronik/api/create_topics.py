@@ -49,7 +49,8 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
 
 
 def _is_internal(request: Any) -> bool:
-    """A node needs one of our own topics and leaves to us what it is like. So it is made for whoever asks that way."""
+    """A node needs one of our own topics and leaves to us what it is like. So it is made for every node that asks that
+    way."""
     if request.validate_only or len(request.topics) != 1:
         return False
     [topic] = request.topics

@@ -48,7 +48,7 @@ class Part(NamedTuple):
     replica: Replica | None
     slice: Slice | None
     preferred: int = -1  # the replica to read from instead
-    reason: str | None = None  # for the code, if whoever refused gave one
+    reason: str | None = None  # for the code, if there was one
 
 
 class Plan(NamedTuple):
@@ -165,7 +165,7 @@ class _Fetch:
             self._attempt()
         except Exception:
             self.leave()
-            self._answer(None)  # a fault: whoever woke us logs it, and the client must not wait for ever
+            self._answer(None)  # a fault: the caller logs it, and the client must not wait for ever
             raise
 
     def _attempt(self) -> None:

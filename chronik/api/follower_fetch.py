@@ -197,7 +197,7 @@ class FollowerSession:
     def _look(self, *, is_first: bool = False) -> None:
         """Answer if there is anything to tell; else wait, if that has not begun yet."""
         parked = self._parked
-        assert parked is not None  # only then there is somebody to answer
+        assert parked is not None  # only then is there a request to answer
         try:
             parts = self._plan(parked.request)
         except Exception:

@@ -46,7 +46,7 @@ async def _wait_for_answer(
         _refuse(header, context, answer, refusal)
     except Exception:
         answer(_framed(header, _error("the node failed to answer: its log says how")))
-        raise  # whoever watches this work logs and counts it
+        raise  # the task's owner logs and counts it
 
 
 def _refuse(header: RequestHeader, context: RequestContext, answer: Answer, refusal: Refused) -> None:

@@ -2,7 +2,7 @@
 
 A follower's fetch says how far its log is on disk; the leader answers with records, or where the logs part, or which
 snapshot to fetch instead. When there is nothing to say it waits, and is stepped again when the log grows, the watermark
-moves or somebody else leads.
+moves or another node leads.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ EXAMPLE = example(
     "chronik produce orders --count 100000 --size 1000 --acks 1",
 )
 EXIT_NOT_ACKNOWLEDGED = 1
-# Fewer say how fast somebody types, or how long it takes to connect.
+# Fewer say how fast a person types, or how long it takes to connect.
 MESSAGES_FOR_A_SPEED = 1000
 
 

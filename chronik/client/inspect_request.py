@@ -99,7 +99,7 @@ def _ask(address: Address, arguments: dict[str, Any], timeout_s: float) -> bytes
             try:
                 connection.sendall(frame)
                 head = receive(connection, 3 * _LENGTH.size, deadline)
-            except ConnectionError as problem:  # as everybody does with a request he does not know
+            except ConnectionError as problem:  # as every Kafka does with a request it does not know
                 raise _hung_up(address, timeout_s) from problem
             size, correlation_id, length = struct.unpack(">iii", head)
             if correlation_id != CORRELATION_ID or not 0 <= length == size - 2 * _LENGTH.size <= ANSWER_BYTES_MAX:

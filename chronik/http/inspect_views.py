@@ -150,7 +150,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateView:
 
 
 def _unopened(node: Node, known: Container[tuple[str, int]], wanted: Container[str] | None) -> Iterator[UnopenedSeen]:
-    """What is led here stays closed until somebody asks for it; what nobody leads may be nowhere open."""
+    """What is led here stays closed until a request asks for it; what has no leader may be open nowhere."""
     for topic in node.image.topics.values():
         if wanted is not None and topic.name not in wanted:
             continue

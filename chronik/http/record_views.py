@@ -75,14 +75,14 @@ def _with_ends(look: RecordView, replica: Replica, batch: BatchSeen | None) -> R
 
 
 def _copy(node: Node, topic: str, partition: int) -> tuple[RecordPlace, str | None, Replica | None]:
-    """This node's copy, whoever leads, or why there is none."""
+    """This node's replica, leader or not, or why there is none."""
     if node.image.partition(topic, partition) is None:
         return RecordPlace.NO_SUCH_PARTITION, None, None
     for replica in node.replicas.held():
         if (replica.topic, replica.partition) == (topic, partition):
             return RecordPlace.HERE, None, replica
     try:
-        return RecordPlace.HERE, None, node.replicas.readable(topic, partition)  # opened when somebody asks for it
+        return RecordPlace.HERE, None, node.replicas.readable(topic, partition)  # opened at the first request for it
     except Refused as refusal:
         failed = node.replicas.offline().get((topic, partition))
         return (
@@ -119,9 +119,9 @@ def _why_deleted(log: Log) -> str:
     is_within_segment = log.size_bytes() > 0 if first is None else first.position > 0 or _is_within_batch(first, log)
     config = log.config
     if is_within_segment:
-        return f"somebody had all below offset {log.start_offset} deleted (DeleteRecords)"
+        return f"a DeleteRecords request removed all below offset {log.start_offset}"
     if config.retention_ms < 0 and config.retention_bytes < 0:
-        return f"somebody had all below offset {log.start_offset} deleted: the topic keeps everything otherwise"
+        return f"a DeleteRecords request removed all below offset {log.start_offset}: retention is off in this topic"
     return f"by retention (retention.ms={config.retention_ms}, retention.bytes={config.retention_bytes})"
 
 

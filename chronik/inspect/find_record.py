@@ -159,7 +159,7 @@ def holders(seen: Iterable[StateView], topic: str) -> tuple[dict[int, int], dict
         for copy in look.copies:
             if copy.topic == topic and copy.offline is None:
                 (leaders if copy.is_leader else others)[copy.partition] = look.node
-        for closed in look.unopened:  # it is opened when somebody asks for it
+        for closed in look.unopened:  # it is opened at the first request for it
             if closed.topic == topic and closed.leader == look.node:
                 leaders[closed.partition] = look.node
     return leaders, others

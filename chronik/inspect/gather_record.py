@@ -83,7 +83,7 @@ class Gatherer:
             is_traced=is_traced,
             committed=self._committed(self._states, partition),
             members=members_reading(self._states.values(), self.topic),
-            # Who tells of the record and not of what he did: of him the story would not know that he is silent.
+            # Nodes that returned the record but no events: mark their trace as incomplete.
             blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
         )
 

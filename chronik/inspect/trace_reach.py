@@ -114,8 +114,8 @@ def blind_until(
 
 
 def _is_watched(event: AnyEvent | Mark, partition: int, offset: int, written_us: int) -> bool:
-    """That shows that its node was traced before it could give the record to anybody: nobody gives what is not below
-    his watermark."""
+    """Whether it shows that its node was traced before it could serve the record: no node serves what is not below its
+    watermark."""
     if isinstance(event, WatermarkMoved) and event.partition == partition and event.before <= offset < event.watermark:
         return True
     return event.at_us <= written_us

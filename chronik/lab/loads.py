@@ -1,4 +1,4 @@
-"""What clients do to a cluster in the lab: somebody writes at a steady pace, somebody reads in a group; each in a
+"""What clients do to a cluster in the lab: one writes at a steady pace, one reads in a group; each in a
 thread of its own, with real clients. Some have bad habits, and those are the fault.
 """
 

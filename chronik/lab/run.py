@@ -106,7 +106,7 @@ class LabRun:
     def close(self) -> None:
         try:
             self._load.stop()
-        finally:  # also when somebody is in a hurry: nodes are in sessions of their own, and would run on
+        finally:  # also after a second Ctrl-C: nodes are in sessions of their own, and would run on
             for node in self.cluster.nodes.values():
                 processes.send(node, signal.SIGTERM)
         for each in self._launched.values():

@@ -96,7 +96,7 @@ def _pieces(text: str) -> Iterator[str]:
 
 
 def _is_complete(piece: str) -> bool:
-    """An array or a long string may go on in the next line; whoever reads TOML knows best where it ends."""
+    """An array or a long string may go on in the next line; the TOML parser knows where it ends."""
     try:
         tomllib.loads(piece)
     except tomllib.TOMLDecodeError:

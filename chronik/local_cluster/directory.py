@@ -101,7 +101,7 @@ class ClusterNode:
         return None
 
     def _possible_settings(self) -> Iterator[Mapping[str, str]]:
-        """Those that it was launched with; or somebody has started it by hand, and then it has those of its file."""
+        """Those that it was launched with; or it was started by hand, and then it has those of its file."""
         noted = self._noted_settings()
         if noted:
             yield noted

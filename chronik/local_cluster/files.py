@@ -78,7 +78,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def _look_alike(path: Path, model: Path) -> None:
-    """The same rights; and the same owner, so that what root changes can still be read by whoever it belongs to."""
+    """The same rights; and the same owner, so that what root changes can still be read by its owner."""
     shutil.copymode(model, path)
     owner = model.stat()
     with contextlib.suppress(PermissionError):  # only root may give files away

@@ -96,7 +96,7 @@ def launch(
     is_kept_when_late: bool = False,
     timeout_s: float = READY_TIMEOUT_S,
 ) -> dict[int, Launched]:
-    """All at once; when one ends by itself, or somebody interrupts, they are ended again, and so they are when the
+    """All at once; when one ends by itself, or Ctrl-C comes, they are ended again, and so they are when the
     cluster is not ready in time, unless they are to be kept. `modules` are for nodes that are not to be run as
     `chronik serve` does. Raises ChronikError, KeyboardInterrupt."""
     launched: dict[int, Launched] = {}

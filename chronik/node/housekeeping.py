@@ -134,7 +134,7 @@ class Housekeeping:
             await self._compact(replica)
 
     async def _compact(self, replica: Replica) -> None:
-        """In small steps, so that nobody waits for it; whoever reads meanwhile gets the old files or asks again."""
+        """In small steps, so that no request waits for it; a fetch meanwhile gets the old files or comes again."""
         before = replica.log.size_bytes()
         needed_from = replica.tombstones_needed_from(
             self._clock.monotonic_ms(), self._node.image.node_config.replica_lag_time_max_ms

@@ -47,7 +47,7 @@ class MachineHost:
         self._time = time
         self._applied = applied
         self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
-        self._safe_within_ms = safe_within_ms  # or whoever waits is told REQUEST_TIMED_OUT
+        self._safe_within_ms = safe_within_ms  # else the answer is REQUEST_TIMED_OUT
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
         self._deadline: Deadline | None = None
@@ -174,7 +174,7 @@ class MachineHost:
                 self._set_deadline()
 
     def close(self, code: Code = Code.NOT_COORDINATOR) -> None:
-        """Stop: whoever still waits is told that this is no longer the place to ask."""
+        """Stop: waiting commands are answered that this is no longer the place to ask."""
         self._is_closed = True
         if self._deadline is not None:
             self._waiting.cancel(self._deadline)

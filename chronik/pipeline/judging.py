@@ -1,8 +1,8 @@
 """What stalled in a stored trace: the rules of the live stall finder, asked again and again along the trace's own time.
 
 Pure: events in, stalls out. A *moment* is a time at which the rules are asked, each whole `every_us` since 1970, so
-that whoever judges a part of a trace asks at the same moments. As live, they are given the last `WINDOW_MS` before it.
-A *stall* is one and the same verdict at moments that follow one another.
+that every job that judges a part of a trace asks at the same moments. As live, they are given the last `WINDOW_MS`
+before it. A *stall* is one and the same verdict at moments that follow one another.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Interrupts:
     def listen(self) -> None:
         for number in ENDING:
             is_nohup = number == signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN
-            if not is_nohup:  # whoever says `nohup` wants it to outlive the terminal
+            if not is_nohup:  # with `nohup` it is to outlive the terminal
                 signal.signal(number, self._heard)
 
     @contextlib.contextmanager

@@ -107,7 +107,7 @@ class House:
         config = self._config
         chance = RealChance()
         try:
-            # All that can be refused before anything is written: whoever waits for others here may be told to stop.
+            # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.cluster_id)
             self._config = config = await join_checks.with_voters(config, self._files)
             await join_checks.refuse_twin(config)

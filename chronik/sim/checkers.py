@@ -270,7 +270,7 @@ class Judge:
     # --- groups
 
     def committed(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
-        """A commit was acknowledged: what somebody else, or this one at another epoch, gave up is refused by now."""
+        """A commit was acknowledged: what another member, or this one at another epoch, gave up is refused by now."""
         key = group, name
         if not any(given_up <= offset for _, given_up in self._given_up.get(key, ())):
             offset = max(self._commits.get(key, -1), offset)

@@ -18,7 +18,7 @@ from chronik.sim.plans import PORT, host_name
 from chronik.sim.story import WorldStory
 
 START_AGAIN_S = 1.0
-STOP_S = 20.0  # whoever has not stopped by then is killed
+STOP_S = 20.0  # a node that has not stopped by then is killed
 
 
 class Host:

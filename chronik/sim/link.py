@@ -109,7 +109,7 @@ class SimLink(asyncio.Protocol):
         for asked in self._asked:
             if not asked.answer.done():
                 asked.answer.set_exception(ConnectionError("the connection ended"))
-                asked.answer.exception()  # whoever still wants it is told; nobody else needs to be
+                asked.answer.exception()  # a caller that still wants it sees it; no other needs to
         self._asked.clear()
 
     def abort(self) -> None:

@@ -31,5 +31,5 @@ def run_many(
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     gc.freeze()  # what was imported never goes: it is not looked through after each world

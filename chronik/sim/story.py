@@ -42,7 +42,7 @@ class WorldStory:
         self._hash.update(event)
 
     def break_promise(self, what: str) -> Violation:
-        """Returns the exception for whoever found it; the run ends in any case."""
+        """Returns the exception for the caller; the run ends in any case."""
         if self.broken is None:
             self.tell("judge", f"BROKEN: {what}")
             self.broken = what

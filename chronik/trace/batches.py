@@ -5,8 +5,8 @@ that turn of the loop ends, all that were noted are brought into the form in whi
 when a batch is answered: what is safe is answered in the order of offsets, many at a time, so it is noted how far a
 partition was safe and when (`released`), and how many batches each of these moments answered is worked out when the
 recorder writes down what there is. What is safe as soon as it is appended is answered when its turn ends, with all
-others of that turn. Only who is refused after all is noted by himself, and the retry of what was safe long ago. Batches
-of a connection to a partition are told together: a *run* is one event.
+others of that turn. Only a batch that is refused after all is noted by itself, and the retry of what was safe long ago.
+Batches of a connection to a partition are told together: a *run* is one event.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ Answer: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 
 
 class Release(NamedTuple):
-    """A partition was safe further than before, and whoever waited for that was answered."""
+    """A partition was safe further than before, and the batches that waited for that were answered."""
 
     at_ns: int
     watermark: int
@@ -125,9 +125,9 @@ class PendingBatches:
         self._left = 0  # batches that waited for an answer when the others were told of
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, BatchClient, int]] = Counter()  # and the offset where the batch begins
-        self._hung_up_ns: dict[int, int] = {}  # connections that ended while somebody waited there, and when
+        self._hung_up_ns: dict[int, int] = {}  # connections that ended while a response was due there, and when
         self._releases: dict[Replica, list[Release]] = {}
-        self.awaited: dict[Replica, None] = {}  # partitions that somebody waits for: their releases are to be told
+        self.awaited: dict[Replica, None] = {}  # partitions with responses due: their releases are events
         self._noted: list[Noted] = []  # in this turn of the loop
 
     @property
@@ -153,7 +153,7 @@ class PendingBatches:
             self._soon(self._turn_ends)
 
     def _turn_ends(self) -> None:
-        """The answers of this turn of the loop leave now; whoever else waits for one is told later."""
+        """The answers of this turn of the loop leave now; other pending batches follow later."""
         noted, self._noted = self._noted, []
         at_once: dict[Replica, None] = {}
         run, reached = None, 0  # mostly the next batch is of the same run, and nothing becomes safe in here
@@ -201,7 +201,7 @@ class PendingBatches:
         self._refused[replica, client, base_offset] += 1
 
     def hung_up(self, connection_id: int) -> None:
-        """Who waits there is not answered, though his batches may become safe."""
+        """The connection closed: its pending batches may still commit but get no response."""
         self._hung_up_ns.setdefault(connection_id, self.now_ns())
 
     def tell(self, unanswered_us: int = 0) -> None:
@@ -262,7 +262,7 @@ class PendingBatches:
                 self.awaited[run.replica] = None
 
     def _take_refused(self, run: Run) -> list[Note]:
-        """Out of the run: whoever is refused is not answered."""
+        """Out of the run: a refused batch is not answered."""
         waiting, batches, answers = run.waiting, run.batches, run.answers
         refused: list[Note] = []
         run.waiting, run.batches, run.answers = [], [], []

@@ -129,7 +129,7 @@ class RecordPlace(StrEnum):
     """Where a record is on one node, or why it is not there."""
 
     HERE = "here"
-    DELETED = "deleted"  # before the log start: retention, or somebody who asked for it
+    DELETED = "deleted"  # before the log start: retention, or DeleteRecords
     COMPACTED = "compacted"  # a later record of the same key replaced it
     NO_RECORD = "no record"  # another Kafka passes over this offset, and does not tell why
     BEYOND_END = "beyond the end"  # no record has had this offset here yet

@@ -1,7 +1,7 @@
 """Events as they are written down: one JSON object a line, and the batches of a connection to a partition in one line.
 
 Who reads is given single events, whatever the version of the schema that wrote them (`from_lines`). The kinds of line
-that stand for several events are only here; docs/trace.md has them for who reads the topic by himself.
+that stand for several events are only here; docs/trace.md has them for other readers of the topic.
 """
 
 from __future__ import annotations

@@ -344,7 +344,7 @@ def _blind_since(
     offset: int,
     written: ProduceAppended | None,
 ) -> list[int]:
-    """Nodes that may have given it to somebody and not be known to: of what they did since it was written, something
+    """Nodes that may have served it without being known to: of what they did since it was written, something
     is missing."""
     if leading is None or written is None or offset >= leading.watermark:
         return []

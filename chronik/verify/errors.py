@@ -1,4 +1,4 @@
-"""What ends a run before its end: bad input, a cluster that cannot be used, or somebody who wants it to end."""
+"""What ends a run before its end: bad input, a cluster that cannot be used, or a user who ends it."""
 
 from __future__ import annotations
 
@@ -13,4 +13,4 @@ class RunCannotStart(Exception):
 
 
 class Stopped(Exception):
-    """Somebody does not want to wait for the end of the run."""
+    """The user does not want to wait for the end of the run."""

@@ -52,6 +52,16 @@ class Source:
                 yield node
 
 
+# Programs, packets and nodes are 'it'; what is meant by 'whoever' and 'somebody' has a name.
+PRONOUNS = re.compile(r"\b(he|his|him|himself|whoever|somebody)\b", re.IGNORECASE)
+
+
+def pronoun_for_a_program(source: Source) -> Iterator[str]:
+    for number, line in enumerate(source.text.splitlines(), 1):
+        if found := PRONOUNS.search(line):
+            yield f"{source.path}:{number}: '{found[1]}': name the program, client or node"
+
+
 def long_file(source: Source) -> Iterator[str]:
     lines = source.text.count("\n")
     if lines > FILE_LINES_MAX:

@@ -18,7 +18,9 @@ def long_body(lines: int) -> str:
 
 
 BAD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 501),
+    (checks.long_file, "x = 1\n" * 651),
+    (checks.pronoun_for_a_program, "# Whoever waits is told"),
+    (checks.pronoun_for_a_program, "# the client and his batch"),
     (checks.long_function, long_body(61)),
     (checks.long_function, "class A:\n" + "\n".join("    " + line for line in long_body(61).splitlines())),
     (checks.missing_docstring, "x = 1\n"),
@@ -71,6 +73,7 @@ BAD: list[tuple[Check, str]] = [
 
 GOOD: list[tuple[Check, str]] = [
     (checks.long_file, "x = 1\n" * 650),
+    (checks.pronoun_for_a_program, "# a client and its batch; nobody else"),
     (checks.long_function, long_body(60)),
     (checks.missing_docstring, '"""What it is."""\n'),
     (checks.missing_docstring, ""),

@@ -204,7 +204,7 @@ def _let_go(cluster: ClusterDirectory, node: ClusterNode) -> None:
 def plan_without(
     number: int, replicas: Mapping[Partition, Sequence[int]], others: Iterable[int]
 ) -> dict[Partition, list[int]]:
-    """Where the partitions of a node go: to whoever holds least, or to none where all others hold it already."""
+    """Where the partitions of a node go: to the node that holds least, or to none where all others hold it already."""
     holdings = Counter(dict.fromkeys(others, 0))
     for nodes in replicas.values():
         holdings.update(each for each in nodes if each in holdings)

@@ -63,7 +63,7 @@ def start(
     begin = time.monotonic()
     plan = ClusterPlan(nodes, port, parse_pairs("--set", set_ or []), advertise)
     interrupts = Interrupts()
-    interrupts.listen()  # from before the first node is started: whoever ends this does not want nodes left over
+    interrupts.listen()  # from before the first node is started: ending this must leave no nodes over
     with held(data_dir):
         cluster = _made_or_found(data_dir, plan)
         launched = processes.launch(cluster, cluster.nodes.values(), interrupts)
@@ -164,7 +164,7 @@ def _as_it_is_now(cluster: ClusterDirectory) -> ClusterDirectory:
 
 
 def _is_alive(node: ClusterNode, ours: Launched | None) -> bool:
-    """One that has ended may have been started again by somebody else."""
+    """One that has ended may have been started again by hand."""
     return (ours is not None and ours.ended() is None) or node.pid() is not None
 
 

@@ -125,5 +125,5 @@ def _tell(outcome: IngestOutcome, as_json: bool) -> None:
 
 
 def _shown(path: str) -> str:
-    """As a user would write it from where he is."""
+    """As a user would write it from the current directory."""
     return str(Path(path).relative_to(Path.cwd())) if Path(path).is_relative_to(Path.cwd()) else path

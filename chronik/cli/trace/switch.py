@@ -107,7 +107,7 @@ def _look_until(
 
 
 def _alter(addresses: Sequence[Address], kind: int, name: str, value: str | None) -> None:
-    """Set it, or (None) take back what was set. Whoever is asked brings it to the controller."""
+    """Set it, or (None) take back what was set. Any node brings it to the controller."""
     from kio.schema.incremental_alter_configs.v1.request import (
         AlterableConfig,
         AlterConfigsResource,

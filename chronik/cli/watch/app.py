@@ -215,7 +215,7 @@ class WatchApp(App[None]):
         nodes.update(words.nodes_line(self.view))
 
     def _stall_line(self, width: int) -> Text:
-        if self._away is not None:  # what stalled when somebody answered is not what stalls now
+        if self._away is not None:  # what stalled at the last answer is not what stalls now
             return Text(f"▲ {self._away.problem}", BAD)
         return words.stall_line(self.view, width)
 

@@ -111,7 +111,7 @@ class Raft(NodeState):
         return self._take()
 
     def leader_gone(self, now_ms: int) -> Ready:
-        """Whoever runs this node knows that the leader's process has ended: there is no need to miss it first.
+        """The host of this node knows that the leader's process has ended: there is no need to miss it first.
 
         Nobody is harmed if that is not so: those who still hear the leader do not help to unseat it (KIP-996).
         """
@@ -123,7 +123,7 @@ class Raft(NodeState):
         return self._take()
 
     def resign(self, now_ms: int) -> Ready:
-        """Give up leading, in good order: whoever has most of the log is told to stand at once."""
+        """Give up leading, in good order: the voter with most of the log is asked to stand at once."""
         self._now_ms = now_ms
         if isinstance(self.role, Leader):
             self._resign(self.role)
@@ -234,7 +234,7 @@ class Raft(NodeState):
         self._send(vote.sender, m.VoteAnswer(self.node_id, self.epoch, self.leader, is_granted, vote.is_pre_vote))
 
     def _would_vote(self, vote: m.Vote) -> bool:
-        """A node that is no voter votes as well: whoever asks may know of a later change of voters (KIP-853)."""
+        """A node that is no voter votes as well: the candidate may know of a later change of voters (KIP-853)."""
         if vote.log_end < self._log_end:
             return False  # only for a log that has everything ours has (Raft, 5.4.1)
         if self.is_new and vote.log_end.end_offset > 0:

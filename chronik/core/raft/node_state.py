@@ -43,8 +43,8 @@ class NodeState:
         if self.election.is_new and self._log.end_offset == 0:
             # A cluster that begins has no leader to wait for; should there be one, the pre-vote says so.
             return Unattached(self._now_ms + self._chance.below(max(self._timeouts.election_ms // 4, 1)))
-        # Whoever led before the restart does not go on in that epoch: it may have lost records that were not synced,
-        # and would write others in their place.
+        # A node that led before the restart does not go on in that epoch: it may have lost records that were not
+        # synced, and would write others in their place.
         return Unattached(self._election_at_ms())
 
     @property

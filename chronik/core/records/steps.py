@@ -1,7 +1,7 @@
 """Long work in short steps: how the core takes a large batch apart without holding up the event loop.
 
 A function that may take long is a generator. Between two steps it yields: None when others may run now, or a `Work`,
-a piece that needs nothing but the bytes it was given, so that it can be done on a thread. Whoever drives it lets
+a piece that needs nothing but the bytes it was given, so that it can be done on a thread. Its driver lets
 others run, and has the `Work` done elsewhere (node/replication/replicas.py); or does neither, with `finish`.
 """
 

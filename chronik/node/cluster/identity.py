@@ -25,7 +25,7 @@ FORMAT = 1  # of the data directory; a newer one is not touched
 
 
 class CannotStart(Exception):
-    """Nothing that trying again would change: whoever started this node has to do something first."""
+    """Nothing that trying again would change: the operator has to do something first."""
 
 
 class WrongDirectory(CannotStart):

@@ -301,7 +301,7 @@ class Quorum:
         return answers
 
     def _set_office(self) -> None:
-        """The replica is led by whom the quorum elected; whoever lost the office is told before anything is cut."""
+        """The replica is led by whom the quorum elected; a node that resigned is notified before anything is cut."""
         raft = self.raft
         self.replica.set_office(raft.epoch, self.node_id if raft.is_leader else _other(raft.leader, self.node_id))
         if self._was_leader and not raft.is_leader:
@@ -420,7 +420,7 @@ class Quorum:
             self._act_quietly(self.raft.leader_gone)
 
     def _fetch(self) -> None:
-        """Ask for more, if there is somebody to ask and nothing is under way."""
+        """Ask for more, if there is a node to ask and nothing is under way."""
         if not self._is_running or self._fetch_pause is not None:
             return
         if self.installation.is_half_done:  # nothing can be said of the log before that is done

@@ -130,7 +130,7 @@ class Coordinators:
         self._read()
 
     def leadership_lost(self, replica: Replica) -> None:
-        """It leads no longer, or its log is lost: whoever waits for an answer hears that this is the wrong place."""
+        """It leads no longer, or its log is lost: waiting requests are answered that this is the wrong node."""
         host = self._hosts.get(replica.partition)
         if host is not None and host.replica is replica:
             del self._hosts[replica.partition]

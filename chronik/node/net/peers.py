@@ -1,9 +1,9 @@
 """Links to other nodes: requests out, answers in, in the order of the requests.
 
 A link connects when it is first used. When it is lost, everything under way on it fails at once with `Unreachable`, and
-the next request connects again, after a pause that grows while that does not work: whoever asks again and again is
-held back here and need not wait himself. A request that is not answered in time ends the connection, because nobody
-could tell what an answer that comes later belongs to.
+the next request connects again, after a pause that grows while that does not work: a caller that asks again and again
+is held back here and need not wait by itself. A request that is not answered in time ends the connection, because
+nobody could tell what an answer that comes later belongs to.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class _Asked:
         self.version = version
         self.message = message
         self.pieces = pieces
-        self.own_id: int | None = None  # the asker's correlation id, if he asks with a frame
+        self.own_id: int | None = None  # the caller's correlation id, if it sends a whole frame
         self.wire_id = 0  # the link's
         self.deadline: Deadline | None = None
 

@@ -145,7 +145,7 @@ class Checkpoints:
         return self._stored_starts.get(key, 0)
 
     async def _wait_for_replace(self, name: str, content: bytes, is_newest: Callable[[], bool]) -> None:
-        """Whoever is cancelled here waits for the file: only one at a time may be on its way."""
+        """A task that is cancelled here waits for the file: only one at a time may be on its way."""
         writing = asyncio.ensure_future(self._files.replace_later(name, content, is_newest))
         try:
             await asyncio.shield(writing)

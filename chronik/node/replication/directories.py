@@ -71,7 +71,7 @@ class Directories:
         self._files.rename(directory, aside)
 
     def move_damaged_aside(self, name: TopicPartition, topic_id: bytes) -> None:
-        """A copy that others have whole is kept for whoever wants to look at it, and begun anew. If there is none, a
+        """A copy that others have whole is kept for inspection, and begun anew. If there is none, a
         crash came between the move and the checkpoints: only what these say is wrong then."""
         directory = str(name)
         aside = renamed(directory, f".{encode_id(topic_id)}{DAMAGED_SUFFIX}")

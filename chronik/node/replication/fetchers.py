@@ -105,7 +105,7 @@ class Fetchers:
             stream.join_again(replica)
 
     def role_changed(self, replica: Replica) -> None:
-        """It leads or follows anew, is offline or gone: fetch from whoever leads now, if anybody."""
+        """It leads or follows anew, is offline or gone: fetch from its present leader, if there is one."""
         if not self._is_started or replica.topic == METADATA_TOPIC:  # that one is the quorum's
             return
         before = self._stream_of.pop(replica, None)
@@ -356,7 +356,7 @@ class _Stream:
                     start_before = replica.log.start_offset
                     self._all.replicas.apply_leader_watermark(replica, part.high_watermark, part.log_start_offset)
                     if replica.log.start_offset != start_before:
-                        self.join_again(replica)  # somebody may wait until records are gone here too
+                        self.join_again(replica)  # a DeleteRecords may wait until records are gone here too
         has_cut = not cuts or self._all.replicas.cut(cuts)
         for replica, _, _ in cuts:
             if has_cut:

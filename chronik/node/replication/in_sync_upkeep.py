@@ -35,7 +35,7 @@ from chronik.trace.metrics import Metrics
 log = logging.getLogger(__name__)
 
 LOOKS_PER_LAG = 4
-LOOK_MS_MAX = 1_000  # how long a partition with somebody about to join waits for the next look
+LOOK_MS_MAX = 1_000  # how long a partition with a replica about to join waits for the next look
 AGAIN_MS = 200
 SLICE = 500  # partitions looked at before others get their turn
 NOT_TAKEN = (Code.INELIGIBLE_REPLICA, Code.OPERATION_NOT_ATTEMPTED)
@@ -270,7 +270,7 @@ class InSyncUpkeep:
         return is_done
 
     def _not_answered(self, replica: Replica, change: InSyncChange) -> None:
-        """Perhaps it was done and only the answer is lost: both sets count until somebody says which holds, and the
+        """Perhaps it was done and only the answer is lost: both sets count until it is known which holds, and the
         same is asked again."""
         if replica.offline is None:
             self._unanswered[replica] = change
@@ -285,7 +285,7 @@ class InSyncUpkeep:
             log.info("%s-%d: in sync are %s", replica.topic, replica.partition, list(answer.in_sync))
             before = in_sync.in_sync
             if replica.partition_epoch < answer.partition_epoch and not set(before) <= set(answer.in_sync):
-                # Somebody goes. `wanted` stands until the metadata says so, with the settings that came before it: a
+                # A replica leaves. `wanted` stands until the metadata says so, with the settings that came before it: a
                 # smaller set held against an older `min.insync.replicas` would promise what nobody else has.
                 return True
             if replica.in_sync_decided(answer.in_sync, answer.partition_epoch):

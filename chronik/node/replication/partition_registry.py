@@ -226,7 +226,7 @@ class PartitionRegistry:
         return sorted(found, key=lambda name: not is_internal(name.topic))
 
     def ensure_open(self, name: TopicPartition) -> None:
-        """Open it if that has not been done; what is wrong with it is kept and answered to whoever asks for it."""
+        """Open it if that has not been done; what is wrong with it is kept, and is the answer to requests for it."""
         with contextlib.suppress(Refused):
             self.leader(name.topic, name.partition)
 
@@ -370,7 +370,7 @@ class PartitionRegistry:
         return (topic, partition) in self._damaged
 
     def _others_have(self, placed: Partition) -> bool:
-        """Whether nobody counts on this node's copy, and somebody else leads."""
+        """Whether the cluster does not count on this node's copy, and another node leads."""
         is_led = placed.leader not in (self._node_id, NO_LEADER)
         return is_led and self._node_id not in placed.in_sync and self._node_id not in placed.eligible
 

@@ -1,7 +1,8 @@
 """Answers that are not due yet: producers until their batch is safe, consumers until there is something to read.
 
-Nobody has a task or a timer of his own. A producer stands in a line behind its partition, in the order of appending; a
-consumer leaves its name at each partition it reads. When a watermark moves, the line moves and the names are called.
+No response has a task or a timer of its own. A producer stands in a line behind its partition, in the order of
+appending; a consumer leaves its name at each partition it reads. When a watermark moves, the line moves and the names
+are called.
 """
 
 from __future__ import annotations
@@ -125,7 +126,7 @@ class Purgatory:
             self.appended(replica)
 
     def lost(self, replica: Replica, code: Code) -> None:
-        """The replica is no longer served here: nobody can be told that his batch is safe."""
+        """The replica is no longer served here: no producer can be told that its batch is safe."""
         for lines in (self._for_leader, self._for_all):
             for wait in lines.pop(replica, ()):
                 self._finish(wait, code)

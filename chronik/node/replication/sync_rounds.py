@@ -112,7 +112,7 @@ class GroupCommit:
         that it is on disk."""
         try:
             await self._store_recovery_points()
-        except OSError as problem:  # the disk is full, say: all is synced, and whoever waits for it goes on waiting
+        except OSError as problem:  # the disk is full, say: all is synced, and the responses go on waiting
             for replica, _, _ in rolled:
                 self._put_off(replica, problem)
             return
@@ -159,7 +159,7 @@ class GroupCommit:
 
 
 class SyncRounds:
-    """The rounds of a node: those that somebody waits for, and those of the trace."""
+    """The rounds of a node: those that a response waits for, and those of the trace."""
 
     def __init__(
         self,

@@ -63,7 +63,7 @@ class Acks0Sequencer:
         return overtaken
 
     def let_go(self) -> list[tuple[PendingProduce, RemotePartition]]:
-        """All that wait, in their order; whoever takes them tries each again."""
+        """All that wait, in their order; the caller tries each again."""
         waiting = [(one.produce, one.part) for one in self._refused]
         waiting += self._held
         self._refused = []

@@ -3,7 +3,7 @@
 Three kinds. Batches for partitions that are led elsewhere go to their leaders. What changes the cluster goes to the
 controller. And where all nodes have one address, so that a client cannot choose, everything goes where it belongs
 (`one_address`). A request that comes from a node is never sent on: two nodes that each take the other for the leader
-would send it to and fro. It is refused, and whoever sent it on looks again.
+would send it to and fro. It is refused, and the node that sent it on looks again.
 
 While a partition has no leader, or its leader has just died, a batch waits for a moment until the metadata names
 another: an election takes less time than a client's refusal, its new look at the metadata and its second try, and
@@ -425,7 +425,7 @@ class Forwarding:
         context: RequestContext,
         route: Route,
     ) -> Any:
-        """Whoever that is now or will be in a moment. A controller that is lost half-way is asked again elsewhere, as
+        """To the present controller, or the next one. A controller that is lost half-way is asked again elsewhere, as
         Kafka does: a client may then be told that its topic exists already."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CONTROLLER_WAIT_MS / 1000

@@ -40,7 +40,7 @@ class DiagnoseSettings:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The tables, as DataFrames; they are worked out when somebody reads them."""
+    """The tables, as DataFrames; they are evaluated when they are read."""
 
     totals: DataFrame
     stalls: DataFrame

@@ -65,7 +65,7 @@ def run(
         bar.show(step="starting Spark")
         bar.spark = open_spark()
         findings = with_trace(bar.spark, settings.trace, findings, bar)
-        bar.spark = None  # whoever opened it may close it now
+        bar.spark = None  # the caller that opened it may close it now
     bar.show(step="drawing the page")
     _write(settings.out, page(findings))
     verdict = verdict_of(findings.audit, findings.runs, findings.stalls, findings.totals)

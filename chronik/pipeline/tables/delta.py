@@ -84,7 +84,7 @@ class DeltaTable:
             raise JobCannotRun(f"{self.path}: {problem}") from problem
 
     def clean(self, writer: str) -> None:
-        """Batches above the last are not in the table. Those below stay: somebody may read an old version of it."""
+        """Batches above the last are not in the table. Those below stay: a reader may use an old version of it."""
         last = self.last_batch(writer)
         for folder in self.path.iterdir():
             number = batch_of(folder.name, writer)

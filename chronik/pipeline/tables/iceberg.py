@@ -119,7 +119,7 @@ class IcebergTable:
                 try:
                     add_batch(self._table() or self._create(schema), staged, schema)
                     break
-                except CommitFailedException:  # somebody was faster; it may have been another writer
+                except CommitFailedException:  # another commit was faster, perhaps of another writer
                     if not left:
                         raise
             self._expire()
@@ -159,7 +159,7 @@ class IcebergTable:
         snapshots = table.snapshots()
         if len(snapshots) >= 2 * self._snapshots_kept:
             oldest = datetime.fromtimestamp(snapshots[-self._snapshots_kept].timestamp_ms / 1000, UTC)
-            with suppress(CommitFailedException):  # somebody else commits now; there will be another time
+            with suppress(CommitFailedException):  # another commit is under way; there will be another time
                 table.maintenance.expire_snapshots().older_than(oldest).commit()
 
     def _catalog(self) -> Any:

@@ -2,7 +2,7 @@
 
 Spark writes a batch's files into a folder of their own, where no reader of the table looks (`stage`). Then one small
 write makes all of them part of the table (`commit`), together with who wrote which batch. A batch that is done again,
-because whoever did it died before he could note that it was done, is recognised by that.
+because the job died before it could note that it was done, is recognised by that.
 """
 
 from __future__ import annotations

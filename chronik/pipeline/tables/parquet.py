@@ -1,9 +1,9 @@
-"""Plain Parquet that every reader sees right: a folder of files, without a log that he would have to know.
+"""Plain Parquet that every reader sees right: a folder of files, without a log that it would have to know.
 
 The files of a batch are written under `_staging`, which readers pass over for its first character. Then a note says
-which files go where; when it is there the batch counts as written, and the files are moved. Whoever finds the note of a
-batch that is not moved to its end moves the rest. So no record is ever there twice; for a moment a reader may see a
-part of a batch.
+which files go where; when it is there the batch counts as written, and the files are moved. A job that finds the note
+of a batch that is not moved to its end moves the rest. So no record is ever there twice; for a moment a reader may see
+a part of a batch.
 """
 
 from __future__ import annotations

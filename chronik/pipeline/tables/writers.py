@@ -1,6 +1,7 @@
 """Who fills a table: a note beside Spark's checkpoint, so that a restart is the same writer.
 
-It also says which topics are his: of those that the table has from another, all records would be there twice.
+It also says which topics belong to the writer: of those that the table has from another, all records would be there
+twice.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Writer:
                 f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
                 "to fill the table anew, remove both",
             )
-        if "topics" not in noted:  # of an older version, which did not keep them: all that are there may be his
+        if "topics" not in noted:  # of an older version, which did not keep them: all there may be its own
             noted["topics"] = {} if last < 0 else dict.fromkeys(table.topics(), last)
         self._noted = noted
         self._write()
@@ -58,7 +59,8 @@ class Writer:
             )
 
     def claim(self, topics: Collection[str], batch: int) -> None:
-        """To be called before the commit: a topic is his from the batch on that is in the table. Raises as `check`."""
+        """To be called before the commit: a topic is the writer's from the batch on that is in the table. Raises as
+        `check`."""
         self.check(topics)
         if new := self._new(topics):
             self._noted["topics"] |= dict.fromkeys(new, batch)
@@ -80,7 +82,8 @@ class Writer:
         self._write()
 
     def _new(self, topics: Collection[str]) -> set[str]:
-        """Those that are not his. Whoever died between claim and commit has none of its records in the table."""
+        """Those that are not the writer's. A writer that died between claim and commit has none of its records in the
+        table."""
         last = self._last()
         return {each for each in topics if self._noted["topics"].get(each, last + 1) > last}
 

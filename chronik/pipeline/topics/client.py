@@ -396,7 +396,7 @@ class TopicClient:
                     raise Failed(f"{partition}: {Code(each.error_code).name}" + (f": {words}" if words else ""))
         return problem
 
-    # --- who leads, and how to reach him
+    # --- leaders, and how to reach them
 
     def check_id(self, topic: str, expected: uuid.UUID | None) -> TopicSeen:
         """The topic as it is now. Raises OtherTopic if it is not the one with this id, NoSuchTopic if it is gone."""

@@ -103,7 +103,7 @@ def is_given_up_late(fetch: FetchDropped, limits: Limits) -> bool:
 
 
 def _given_up(fetches: list[Fetch], history: EventHistory, limits: Limits) -> list[FetchDropped]:
-    """Fetches in a row, up to the last, on which the client gave up too late for it to be his fault."""
+    """Fetches in a row, up to the last, on which the client gave up too late for it to be the client's fault."""
     ends = [fetch for fetch in fetches if not isinstance(fetch, FetchWaits)]
     late = [
         fetch

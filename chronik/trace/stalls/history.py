@@ -31,7 +31,7 @@ Fetch: TypeAlias = FetchWaits | FetchAnswered | FetchDropped
 
 
 class TracedClient(NamedTuple):
-    """Who asks, as far as he says: several may call themselves the same."""
+    """A client by what it says of itself: several may use the same name."""
 
     client_id: str
     host: str
@@ -48,10 +48,10 @@ class PartitionPast:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.seen: list[PartitionSeen] = []  # of whoever led at the time
+        self.seen: list[PartitionSeen] = []  # by the leader of that time
         self.moved: list[WatermarkMoved] = []  # told by the leader
         self.appended: ProduceAppended | None = None  # the last
-        # Of producers, whoever they are, since one that asked for acks=all was last told that all is well.
+        # Of all producers, since one that asked for acks=all was last told that all is well.
         self.refusals: list[RefusedEvent] = []
 
     @property

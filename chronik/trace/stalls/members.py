@@ -1,7 +1,7 @@
 """What members of groups do with the partitions that are theirs to read: which they ask for, and which not.
 
 A fetch does not say for which group it is, so members are known again by their client id; hosts may differ, where nodes
-pass fetches on. Somebody else of that name who asks is taken for the member: better no verdict than a wrong one.
+pass fetches on. Another client of that name is taken for the member: better no verdict than a wrong one.
 
 That a partition is not asked for says little: a consumer that still has records does not ask for more, and some clients
 ask for nothing as long as they have records of any partition. How long is too long is for the rules to say.

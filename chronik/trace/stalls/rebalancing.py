@@ -118,7 +118,7 @@ def _generations(past: GroupPast, history: EventHistory, limits: Limits) -> dict
 
 
 def _came_and_went(seen: list[GroupSeen]) -> tuple[int, int]:
-    """How often somebody did: several together are one time."""
+    """How often that happened: several together are one time."""
     came = went = 0
     for before, after in pairwise(seen):
         earlier = {member.member_id for member in before.members}

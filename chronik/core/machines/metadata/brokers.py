@@ -1,7 +1,7 @@
 """Brokers come, report, and go: registration, heartbeats, fencing, controlled shutdown (KIP-631, KIP-841).
 
 A broker registers with the id of its incarnation and is given an epoch, with which it signs what it asks for
-afterwards; whoever uses an older one is an earlier process with the same number. It registers fenced: it leads nothing
+afterwards; one that uses an older one is an earlier process with the same number. It registers fenced: it leads nothing
 and clients do not hear of it until it has followed the metadata up to its own registration.
 """
 

@@ -156,7 +156,7 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
         will_be = _check_topic(image, wanted)
         had_gaps = image.topic_config(change.resource_name).may_have_gaps
         if not will_be.chronik_gaps and (had_gaps or needs_gaps_mark(image, will_be, wanted)):
-            wanted[GAPS] = "true"  # what compaction took out stays out: whoever reads its logs must know
+            wanted[GAPS] = "true"  # what compaction took out stays out: readers of its logs must know
     else:
         _check_broker(image, change.resource_name, wanted, named)
     changed = [key for key in sorted({**present, **wanted}) if present.get(key) != wanted.get(key)]

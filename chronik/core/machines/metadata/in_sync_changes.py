@@ -64,7 +64,7 @@ def _partition(image: MetadataImage, wanted: InSyncChange, altered: Partition | 
 def _check(image: MetadataImage, broker_id: int, partition: Partition, wanted: InSyncChange) -> None:
     """Raises Refused when a leader may not have this set."""
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        # It knows more than we do: somebody else is the controller now.
+        # It knows more than we do: another node is the controller now.
         raise Refused(Code.NOT_CONTROLLER, "The leader or partition epoch is newer than any known here.")
     if wanted.leader_epoch < partition.leader_epoch:
         raise Refused(Code.FENCED_LEADER_EPOCH, f"The leader epoch is {partition.leader_epoch} now.")

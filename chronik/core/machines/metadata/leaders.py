@@ -86,7 +86,7 @@ class PartitionChange:
         self._complete_move()
         elected = self._elected()
         if elected.leader != NO_LEADER and elected.in_sync != self.in_sync:
-            # Whoever was elected alone may be all that is to stay.
+            # A replica that was elected alone may be all that is to stay.
             self.in_sync = elected.in_sync
             self._complete_move()
             elected = elected._replace(eligible=_only(elected.eligible, self.replicas))
