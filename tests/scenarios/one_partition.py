@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.unit.api.house_context import WAITING, Asked, HouseContext
 
 from chronik.api import fetch, list_offsets, produce
 from chronik.api.context import Caller
@@ -16,6 +15,7 @@ from chronik.core.ports import File
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.wire.fetch import FetchPartition, FetchRequest
+from tests.unit.api.house_context import WAITING, Asked, HouseContext
 from tests.unit.core.fakes import MemoryFile, MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request, produce_request

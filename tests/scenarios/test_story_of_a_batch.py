@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from tests.unit.api.house_context import Asked
-
 from chronik.api import fetch, produce
 from chronik.api.context import Caller
 from chronik.trace.events import (
@@ -21,6 +19,7 @@ from chronik.trace.events import (
 )
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
+from tests.unit.api.house_context import Asked
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.copies import TOPIC, Copies, CopyNode, pass_time, with_copies
 from tests.unit.wire.hot_requests import fetch_request, produce_request

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
-from tests.unit.api.house_context import WAITING, HouseContext, run
 
 from chronik.core.types import TopicPartition
 from chronik.node.housekeeping import Housekeeping
@@ -16,6 +15,7 @@ from chronik.node.net.connection import Connections
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.routing.dispatch import Dispatch
 from tests.scenarios.one_partition import WatchedFiles, first_partition, get, replica_of, send
+from tests.unit.api.house_context import WAITING, HouseContext, run
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import FakeTransport
 from tests.unit.wire.hot_requests import produce_request

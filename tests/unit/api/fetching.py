@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.unit.api.house_context import Asked, HouseContext
-
 from chronik.api import fetch
 from chronik.wire.fetch import FetchPartition, FetchRequest
+from tests.unit.api.house_context import Asked, HouseContext
 from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request
 

@@ -6,11 +6,11 @@ import datetime
 
 from kio.schema.add_raft_voter.v1.request import AddRaftVoterRequest, Listener
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
-from tests.unit.api.fake_context import CLUSTER_ID, ask
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import add_raft_voter, remove_raft_voter
 from chronik.core.errors import Code, Refused
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 
 def to_add(cluster_id: str | None = CLUSTER_ID, *, is_waited_for: bool = True) -> AddRaftVoterRequest:

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api.table import module_of
 from chronik.core.errors import Code
@@ -21,6 +20,7 @@ from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.lift import convert
 from chronik.wire.reader import default_of, shape_of
 from chronik.wire.versions import APIS
+from tests.unit.api.fake_context import ask, fake_context
 
 NAMES = (
     "create_topics",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import allocate_producer_ids
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def allocated(context: RequestContext, epoch: int) -> tuple[int, int, int]:

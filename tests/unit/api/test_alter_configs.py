@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import alter_configs
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context
 
 TOPIC, BROKER = 2, 4
 

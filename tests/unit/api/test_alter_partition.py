@@ -6,12 +6,12 @@ import uuid
 from typing import Any
 
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import alter_partition
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 TOPIC = uuid.UUID(int=99)
 NO_TOPIC = uuid.UUID(int=98)

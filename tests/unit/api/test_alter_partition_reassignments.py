@@ -9,11 +9,11 @@ from kio.schema.alter_partition_reassignments.v1.request import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import alter_partition_reassignments
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 Wanted = dict[str, dict[int, tuple[int, ...] | None]]
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, ask
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import begin_quorum_epoch
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import BeginEpoch, BeginEpochAnswer
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 ASKED = BeginEpoch(2, 7)
 

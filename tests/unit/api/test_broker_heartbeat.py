@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import broker_heartbeat
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import RegisterBroker
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def registered() -> tuple[RequestContext, int]:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest, Listener
-from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 from chronik.api import broker_registration
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import RegisterBroker
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 INCARNATION = uuid.UUID(int=7)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import consumer_group_describe
 from chronik.api.consumer_group_heartbeat import TopicShapes
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import TOPICS, consumer_beat
 
 

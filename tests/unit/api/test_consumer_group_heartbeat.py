@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.consumer_group_heartbeat.v1.request import ConsumerGroupHeartbeatRequest, TopicPartitions
-from tests.unit.api.fake_context import ask, fake_context, groups_of
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import consumer_group_heartbeat, topic_ids
 from chronik.api.consumer_group_heartbeat import TopicShapes
 from chronik.api.durations import duration
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from tests.unit.api.fake_context import ask, fake_context, groups_of
+from tests.unit.api.grouped_context import grouped_context
 
 
 def request(**changes: Any) -> ConsumerGroupHeartbeatRequest:

@@ -10,10 +10,10 @@ from kio.schema.create_partitions.v3.request import (
     CreatePartitionsRequest,
     CreatePartitionsTopic,
 )
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import create_partitions
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def request(*topics: tuple[str, int, tuple[tuple[int, ...], ...] | None], validate_only: bool = False) -> Any:

@@ -11,12 +11,12 @@ from kio.schema.create_topics.v7.request import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import create_topics, topic_ids
 from chronik.core.config.definitions import Source
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code, Refused
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def wanted(name: str, count: int = 1, factor: int = 1, assignments: tuple[Any, ...] = (), **configs: str) -> Any:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import delete_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit
 
 

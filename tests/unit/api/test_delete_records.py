@@ -6,11 +6,11 @@ import datetime
 from typing import Any
 
 from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
-from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import delete_records
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def deleted(log: FakeLog, offset: int, topic: str = "a") -> tuple[Code, int]:

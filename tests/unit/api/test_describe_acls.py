@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import describe_acls
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def test_without_an_authorizer_security_is_disabled() -> None:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
-from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
 
 from chronik.api import describe_cluster
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.records import BrokerEndpoint, RegisterBrokerRecord
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
 
 
 def request(endpoint_type: int = 1, *, fenced: bool = False, operations: bool = False) -> Any:

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import describe_configs
 from chronik.core.config.definitions import ConfigType, Source
@@ -14,6 +13,7 @@ from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 TOPIC, BROKER = 2, 4
 

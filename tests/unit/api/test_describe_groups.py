@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 from chronik.api import describe_groups
 from chronik.core.errors import Code, Refused
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 
 def request(*groups: str, operations: bool = False) -> DescribeGroupsRequest:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kio.schema.describe_log_dirs.v5.request import DescribableLogDirTopic, DescribeLogDirsRequest
-from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import describe_log_dirs
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def test_every_partition_is_shown_with_its_size_and_the_disk_with_its_own() -> None:

@@ -6,13 +6,13 @@ from dataclasses import replace
 
 import pytest
 from kio.schema.types import TopicName
-from tests.unit.api.fake_context import ask
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import describe_quorum
 from chronik.api.describe_quorum import REQUEST_OF_ALL, high_watermark_of
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.view import QuorumView, ReplicaView
+from tests.unit.api.fake_context import ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 VIEW = QuorumView(
     2, 5, 90, (ReplicaView(2, 100, 1_000, 1_000), ReplicaView(9, 80, 900, -1)), (ReplicaView(4, 100, 990, 990),)

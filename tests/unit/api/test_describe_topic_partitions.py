@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from kio.schema.describe_topic_partitions.v0.request import Cursor, DescribeTopicPartitionsRequest, TopicRequest
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import describe_topic_partitions
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.records import NO_LEADER, PartitionChangeRecord
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def request(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> Any:

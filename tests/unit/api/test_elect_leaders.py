@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import elect_leaders
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 FAR = 10**9
 

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 
 from chronik.api import fetch
 from chronik.api.context import Caller
@@ -19,6 +18,7 @@ from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
 from tests.unit.api.fetching import MAX_BYTES, code_of, get, partitions_of, put, records_of
+from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 from tests.unit.wire.hot_requests import fetch_request
 
 EVERY_VERSION = range(4, 19)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
-
 from chronik.core.errors import Code
 from tests.unit.api.fetching import code_of, get, partitions_of, put, records_of
+from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 
 
 def session_of(asked: Asked) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, ask
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import fetch_snapshot
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, LogPoint
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 POINT = LogPoint(3, 100)
 ASKED = FetchSnapshot(3, 5, POINT, 4, 1000)

@@ -7,8 +7,6 @@ from typing import Any
 
 import pytest
 from kio.index import load_request_schema
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api.durations import duration
 from chronik.api.table import module_of
@@ -17,6 +15,8 @@ from chronik.core.machines.groups.commands import OffsetToCommit
 from chronik.wire.codec import decode_request
 from chronik.wire.lift import convert
 from chronik.wire.versions import APIS
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.api.test_admin_versions import codes_in, filled, read_back, written
 from tests.unit.core.machines.groups.host import commit, consumer_beat, leave
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 from chronik.api import heartbeat
 from chronik.core.errors import Code, Refused
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 
 def request(**changes: Any) -> HeartbeatRequest:

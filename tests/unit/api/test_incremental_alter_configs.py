@@ -9,10 +9,10 @@ from kio.schema.incremental_alter_configs.v1.request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import incremental_alter_configs
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context
 
 TOPIC, BROKER = 2, 4
 SET, DELETE, APPEND, SUBTRACT = range(4)

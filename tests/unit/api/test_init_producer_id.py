@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
-from tests.unit.api.fake_context import ask, caller, fake_context, metadata_of
 
 from chronik.api import init_producer_id
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import AllocateProducerIds
+from tests.unit.api.fake_context import ask, caller, fake_context, metadata_of
 
 
 def request(transactional_id: str | None = None, producer_id: int = -1, epoch: int = -1) -> Any:

@@ -6,13 +6,13 @@ import uuid
 from typing import Any
 
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
-from tests.unit.api.fake_context import ask, groups_of
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import join_group
 from chronik.api.durations import duration
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import Join
+from tests.unit.api.fake_context import ask, groups_of
+from tests.unit.api.grouped_context import grouped_context
 
 
 def request(**changes: Any) -> JoinGroupRequest:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
-from tests.unit.api.fake_context import ask, fake_context
 
 from chronik.api import list_config_resources
 from chronik.api.list_config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def listed(*kinds: int, version: int = 1) -> tuple[Code, list[tuple[int, str]]]:

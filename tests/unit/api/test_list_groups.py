@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.list_groups.v5.request import ListGroupsRequest
-from tests.unit.api.fake_context import ask, groups_of
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import list_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
+from tests.unit.api.fake_context import ask, groups_of
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit
 
 

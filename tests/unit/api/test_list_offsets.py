@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import list_offsets
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code, Corrupt
 from chronik.core.log.times import TimedOffset
 from chronik.core.records.steps import Steps
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 NEWEST = 11
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)

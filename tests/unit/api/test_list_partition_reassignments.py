@@ -8,12 +8,12 @@ from kio.schema.list_partition_reassignments.v0.request import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
 )
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import list_partition_reassignments
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import AlterReassignments, Reassignment
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def moving() -> RequestContext:

@@ -11,12 +11,12 @@ from kio.schema.offset_delete.v0.request import (
     OffsetDeleteRequestPartition,
     OffsetDeleteRequestTopic,
 )
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import offset_delete
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit, fetch
 
 

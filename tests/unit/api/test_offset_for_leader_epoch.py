@@ -10,11 +10,11 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopic,
 )
-from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 from chronik.api import offset_for_leader_epoch
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def request(epoch: int, current: int = -1, partition: int = 0) -> Any:

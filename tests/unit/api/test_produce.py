@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 
 from chronik.api import produce
 from chronik.api.context import HeldUp
@@ -22,6 +21,7 @@ from chronik.core.records.steps import RECORDS_A_STEP
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.node.runtime.long_work import WAITING_MAX
 from chronik.wire.errors import Malformed
+from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 from tests.unit.core.log.logs import NOW_MS, batch_of
 from tests.unit.wire.hot_requests import Topics, produce_request
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.unit.api.fake_context import ask
-from tests.unit.api.grouped_context import grouped_context
 
 from chronik.api import sync_group
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 
 
 def request(**changes: Any) -> SyncGroupRequest:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from tests.unit.api.house_context import HouseContext, run
-
 from chronik.api import fetch
 from chronik.trace.events import RefusedEvent
 from chronik.wire.fetch import FetchPartition, FetchRequest
+from tests.unit.api.house_context import HouseContext, run
 from tests.unit.wire.hot_requests import fetch_request
 
 VERSION = 12

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
-from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 from chronik.api import unregister_broker
 from chronik.core.errors import Code
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def test_a_broker_is_taken_off_the_list_once() -> None:

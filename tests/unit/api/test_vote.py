@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
-from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 from chronik.api import vote
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import LogPoint, Vote, VoteAnswer
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 ASKED = Vote(3, 7, LogPoint(6, 100), is_pre_vote=True)
 

@@ -13,8 +13,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from tests.unit.api.fake_context import CLUSTER_ID, fake_context
-
 from chronik.api.context import Caller, RequestContext
 from chronik.api.table import module_of
 from chronik.core.config.node import NodeConfig
@@ -26,6 +24,7 @@ from chronik.node.cluster.controller_link import ControllerLink
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import node_id_of
+from tests.unit.api.fake_context import CLUSTER_ID, fake_context
 from tests.unit.node.peer_world import Other, World
 
 SETTINGS = {

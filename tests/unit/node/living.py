@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from tests.unit.api.fake_context import CLUSTER_ID
-
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
 from chronik.node.cluster.identity import Identity, settle
 from chronik.node.cluster.liveness import Liveness
+from tests.unit.api.fake_context import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.fakes import FakeChance

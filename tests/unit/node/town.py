@@ -8,9 +8,6 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
-from tests.unit.api.fake_context import FakeGroups
-from tests.unit.api.house_context import HouseContext
-
 from chronik.api.context import RequestContext
 from chronik.core.machines.metadata.commands import CreateInternalTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
@@ -23,6 +20,8 @@ from chronik.node.routing.forwarding import Forwarding
 from chronik.sim.loop import SimLoop
 from chronik.wire.codec import decode_request, encode_request, encode_response
 from chronik.wire.framing import RequestHeader, read_header
+from tests.unit.api.fake_context import FakeGroups
+from tests.unit.api.house_context import HouseContext
 from tests.unit.node.fakes import House
 from tests.unit.wire.messages import read, response_type, write
 

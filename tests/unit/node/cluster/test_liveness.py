@@ -7,7 +7,6 @@ import logging
 from typing import Any, cast
 
 import pytest
-from tests.unit.api.fake_context import CLUSTER_ID
 
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
@@ -15,6 +14,7 @@ from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, 
 from chronik.node.cluster.identity import Identity, settle
 from chronik.node.cluster.liveness import SHUT_DOWN_MS_MAX, NotTakenIn
 from chronik.node.replication.checkpoints import CLEAN
+from tests.unit.api.fake_context import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.fakes import FakeChance
