@@ -18,14 +18,14 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from chronik.pipeline.session import NotReady, open_session
+from chronik.pipeline.session import SparkNotReady, open_session
 from chronik.testing import RunningCluster, cluster
 from chronik.verify.books import Books
-from chronik.verify.errors import CannotRun
-from chronik.verify.history import History
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.history import RunHistory
 from chronik.verify.report import render
 from chronik.verify.run import verify
-from chronik.verify.settings import Settings
+from chronik.verify.settings import VerifySettings
 
 OUT = Path(__file__).parent / "out"
 DRIVER_MEMORY = "1g"
@@ -44,7 +44,7 @@ def main() -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     console = Console()
     reports: list[dict[str, Any]] = []
-    history = History(None)
+    history = RunHistory(None)
     begin = time.monotonic()
     with cluster(nodes=options.nodes) as started:
         console.print(
@@ -81,11 +81,11 @@ def audited(
     with console.status("on Spark: audit, diagnosis and report"):
         try:
             spark = open_session("chronik demo", memory=DRIVER_MEMORY)
-        except NotReady as problem:
+        except SparkNotReady as problem:
             console.print(f"no audit and no page: {problem}", style="yellow", highlight=False)
             return True
         books = [books_of(folder, node_id) for node_id in started.nodes]
-        audit_settings = audit.Settings(
+        audit_settings = audit.AuditSettings(
             kafka=kafka,
             topics=[each["topic"] for each in reports],
             ledgers=[str(each.ledger) for each in books],
@@ -93,11 +93,11 @@ def audited(
         )
         try:
             found = audit.run(spark, audit_settings)
-            page_settings = report.Settings(
+            page_settings = report.ReportSettings(
                 str(folder / "report.html"),
                 "The seed run, through each of three nodes",
                 # What came after the runs is Spark's own reading.
-                diagnose.Settings(kafka, topics=[each["topic"] for each in reports], until_us=done_us),
+                diagnose.DiagnoseSettings(kafka, topics=[each["topic"] for each in reports], until_us=done_us),
                 found.to_json(),
                 reports,
                 ["three nodes on this machine", "the audit of three runs, and their trace"],
@@ -123,9 +123,9 @@ def is_each_once(counts: Mapping[str, Any]) -> bool:
     return not counts["lost"] and not counts["duplicated"]
 
 
-def run_once(bootstrap: str, options: argparse.Namespace, history: History, books: Books) -> dict[str, Any]:
+def run_once(bootstrap: str, options: argparse.Namespace, history: RunHistory, books: Books) -> dict[str, Any]:
     """Make the topic, produce, consume, all through this one address, with bars that show how far it is."""
-    settings = Settings(
+    settings = VerifySettings(
         bootstrap=bootstrap,
         messages=options.messages,
         partitions=options.partitions,
@@ -146,7 +146,7 @@ def run_once(bootstrap: str, options: argparse.Namespace, history: History, book
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except CannotRun as problem:
+    except RunCannotStart as problem:
         sys.exit(f"{problem}")
     except KeyboardInterrupt:
         sys.exit("stopped")

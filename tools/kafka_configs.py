@@ -14,8 +14,8 @@ from typing import Any
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.metadata.v12.request import MetadataRequest
 
+from chronik.client.request import Address, ask
 from chronik.core.config.definitions import ConfigType, Source
-from chronik.shell.asking import Address, ask
 
 TOPIC, BROKER = 2, 4
 # Types that DescribeConfigs has beside ours.

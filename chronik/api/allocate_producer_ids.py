@@ -11,7 +11,7 @@ from typing import Any
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, AllocateProducerIds
 
@@ -19,10 +19,10 @@ REQUEST = AllocateProducerIdsRequest
 RESPONSE = AllocateProducerIdsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.broker_epoch == ANY_BROKER_EPOCH:  # only the controller's own broker may leave it out
         raise Refused(Code.STALE_BROKER_EPOCH)
-    block = await desk.metadata.ask_here(AllocateProducerIds(request.broker_id, request.broker_epoch))
+    block = await context.metadata.ask_here(AllocateProducerIds(request.broker_id, request.broker_epoch))
     return _response(Code.NONE, block.start_id, block.end_id - block.start_id)
 
 

@@ -10,10 +10,16 @@ from typing import Any
 from kio.schema.alter_configs.v2.request import AlterConfigsRequest
 from kio.schema.alter_configs.v2.response import AlterConfigsResourceResponse, AlterConfigsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.without_effect import WITHOUT_EFFECT
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation, Outcome, ResourceType
+from chronik.core.machines.metadata.commands import (
+    AlterConfigs,
+    ChangeOutcome,
+    ConfigChange,
+    ConfigOperation,
+    ResourceType,
+)
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +27,7 @@ REQUEST = AlterConfigsRequest
 RESPONSE = AlterConfigsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     changes = tuple(
         ConfigChange(
             resource.resource_type,
@@ -30,12 +36,12 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for resource in request.resources
     )
-    outcomes = await desk.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
+    outcomes = await context.metadata.ask(AlterConfigs(changes, replace_all=True, validate_only=request.validate_only))
     warn_of_settings_without_effect(changes, outcomes)
     return _response(request, outcomes)
 
 
-def warn_of_settings_without_effect(changes: Sequence[ConfigChange], outcomes: Sequence[Outcome]) -> None:
+def warn_of_settings_without_effect(changes: Sequence[ConfigChange], outcomes: Sequence[ChangeOutcome]) -> None:
     """They are taken, as Kafka would: the log says that nothing follows from them here."""
     for change, outcome in zip(changes, outcomes, strict=True):
         names = sorted({key for key, _, _ in change.operations if key in WITHOUT_EFFECT})
@@ -45,7 +51,7 @@ def warn_of_settings_without_effect(changes: Sequence[ConfigChange], outcomes: S
             )
 
 
-def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     responses = tuple(
         AlterConfigsResourceResponse(
             error_code=outcome.code,
@@ -59,4 +65,4 @@ def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    return _response(request, (Outcome(code, message),) * len(request.resources))
+    return _response(request, (ChangeOutcome(code, message),) * len(request.resources))

@@ -14,7 +14,7 @@ from kio.schema.alter_partition.v3.request import AlterPartitionRequest
 from kio.schema.alter_partition.v3.response import AlterPartitionResponse, PartitionData, TopicData
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 
@@ -22,9 +22,9 @@ REQUEST = AlterPartitionRequest
 RESPONSE = AlterPartitionResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     changes = tuple(_change(topic, one) for topic in request.topics for one in topic.partitions)
-    altered = await desk.metadata.ask_here(AlterPartitions(request.broker_id, request.broker_epoch, changes))
+    altered = await context.metadata.ask_here(AlterPartitions(request.broker_id, request.broker_epoch, changes))
     left = iter(altered)
     return _response(Code.NONE, tuple(_topic(topic, left) for topic in request.topics))
 

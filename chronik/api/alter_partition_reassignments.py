@@ -15,26 +15,26 @@ from kio.schema.alter_partition_reassignments.v1.response import (
     ReassignableTopicResponse,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import AlterReassignments, Reassignment
 
 REQUEST = AlterPartitionReassignmentsRequest
 RESPONSE = AlterPartitionReassignmentsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     wanted = tuple(
         Reassignment(topic.name, one.partition_index, None if one.replicas is None else tuple(one.replicas))
         for topic in request.topics
         for one in topic.partitions
     )
     command = AlterReassignments(wanted, may_change_factor=request.allow_replication_factor_change)
-    return _response(request, Outcome(), await desk.metadata.ask_here(command))
+    return _response(request, ChangeOutcome(), await context.metadata.ask_here(command))
 
 
-def _response(request: Any, whole: Outcome, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, whole: ChangeOutcome, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     left = iter(outcomes)
     return AlterPartitionReassignmentsResponse(
         throttle_time=datetime.timedelta(0),
@@ -50,12 +50,12 @@ def _response(request: Any, whole: Outcome, outcomes: tuple[Outcome, ...]) -> An
     )
 
 
-def _partition(asked: Any, outcome: Outcome) -> Any:
+def _partition(asked: Any, outcome: ChangeOutcome) -> Any:
     return ReassignablePartitionResponse(
         partition_index=asked.partition_index, error_code=outcome.code, error_message=outcome.message
     )
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    outcome = Outcome(code, message)
+    outcome = ChangeOutcome(code, message)
     return _response(request, outcome, (outcome,) * sum(len(topic.partitions) for topic in request.topics))

@@ -16,7 +16,7 @@ from typing import Any
 
 from kio.schema.api_versions.v4.response import ApiVersion, FinalizedFeatureKey, SupportedFeatureKey
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.features import SUPPORTED, finalized
 from chronik.core.machines.metadata.image import MetadataImage
@@ -34,37 +34,38 @@ MISROUTED_FROM = 5
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if caller.version >= NAMES_FROM:
         for name in (request.client_software_name, request.client_software_version):
             if not _SOFTWARE.fullmatch(name):
                 raise Refused(Code.INVALID_REQUEST, f"client software name or version {name!r}")
     if caller.version >= MISROUTED_FROM:
-        _check_route(request, desk)
+        _check_route(request, context)
     # Another node is told of the requests that are ours alone: it may be of a version that has fewer of them.
     is_node = caller.version >= NAMES_FROM and request.client_software_name == NODE_SOFTWARE
-    return answer(Code.NONE, EVERY_API if is_node else APIS, desk.metadata.image, caller.version)
+    return answer(Code.NONE, EVERY_API if is_node else APIS, context.metadata.image, caller.version)
 
 
-def _check_route(request: Any, desk: Desk) -> None:
+def _check_route(request: Any, context: RequestContext) -> None:
     """Raises Refused for a client that means another node, or another cluster."""
     if (request.cluster_id is None) != (request.node_id == NO_NODE):
         raise Refused(Code.INVALID_REQUEST, "cluster id and node id come together, or not at all")
     if request.cluster_id is None:
         return
-    is_right = request.cluster_id == desk.cluster_id and (
-        request.node_id == desk.node_id or _have_one_address(desk.metadata.image, request.node_id, desk.node_id)
+    is_right = request.cluster_id == context.cluster_id and (
+        request.node_id == context.node_id
+        or _have_one_address(context.metadata.image, request.node_id, context.node_id)
     )
     if not is_right:
-        message = (
-            f"this is node {desk.node_id} of cluster {desk.cluster_id}, not {request.node_id} of {request.cluster_id}"
+        meant = f"not {request.node_id} of {request.cluster_id}"
+        raise Refused(
+            Code.REBOOTSTRAP_REQUIRED, f"this is node {context.node_id} of cluster {context.cluster_id}, {meant}"
         )
-        raise Refused(Code.REBOOTSTRAP_REQUIRED, message)
 
 
 def _have_one_address(image: MetadataImage, one: int, other: int) -> bool:
     """Whether clients reach two nodes under the same address: any of them then answers for all
-    (node/one_address.py)."""
+    (node/routing/one_address.py)."""
     found = [image.brokers.get(node_id) for node_id in (one, other)]
     addresses = {(broker.host, broker.port) for broker in found if broker is not None}
     return len(addresses) == 1 and None not in found

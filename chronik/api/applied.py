@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import datetime
 
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.api.durations import milliseconds
 
 APPLIED_MS_MAX = 500
 
 
-async def wait_until_applied(desk: Desk, timeout: datetime.timedelta, began_ms: int) -> None:
+async def wait_until_applied(context: RequestContext, timeout: datetime.timedelta, began_ms: int) -> None:
     """`timeout` is that of the request, which came at `began_ms` of the steady clock."""
-    left_ms = began_ms + milliseconds(timeout) - desk.clock.monotonic_ms()
+    left_ms = began_ms + milliseconds(timeout) - context.clock.monotonic_ms()
     if left_ms > 0:
-        await desk.metadata.wait_until_applied(min(left_ms, APPLIED_MS_MAX))
+        await context.metadata.wait_until_applied(min(left_ms, APPLIED_MS_MAX))

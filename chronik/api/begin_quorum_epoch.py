@@ -9,7 +9,7 @@ from kio.schema.begin_quorum_epoch.v1 import response as told
 from kio.schema.begin_quorum_epoch.v1.request import BeginQuorumEpochRequest
 from kio.schema.begin_quorum_epoch.v1.response import BeginQuorumEpochResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -20,10 +20,10 @@ REQUEST = BeginQuorumEpochRequest
 RESPONSE = BeginQuorumEpochResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     part = only_partition(request.topics)
-    check_sender(request.cluster_id, part.leader_id, caller, desk)
-    answer = quorum_of(desk).step(BeginEpoch(part.leader_id, part.leader_epoch))
+    check_sender(request.cluster_id, part.leader_id, caller, context)
+    answer = quorum_of(context).step(BeginEpoch(part.leader_id, part.leader_epoch))
     told_part = told.PartitionData(
         partition_index=PARTITION, error_code=answer.code, leader_id=id_of(answer.leader), leader_epoch=answer.epoch
     )

@@ -11,7 +11,7 @@ from typing import Any
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 
@@ -19,7 +19,7 @@ REQUEST = BrokerHeartbeatRequest
 RESPONSE = BrokerHeartbeatResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     command = BrokerHeartbeat(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,
@@ -27,7 +27,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         wants_fence=request.want_fence,
         wants_shut_down=request.want_shut_down,
     )
-    return _response(Code.NONE, await desk.metadata.ask_here(command))
+    return _response(Code.NONE, await context.metadata.ask_here(command))
 
 
 def _response(code: Code, answer: HeartbeatAnswer) -> Any:

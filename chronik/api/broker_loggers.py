@@ -1,7 +1,7 @@
 """The loggers of this node's process as a config resource: their levels can be seen and set while it runs (KIP-412).
 
-They have the names of the modules that log (`chronik.node.dispatch`), and stand below one another as those do; `root`
-is above them all. A level that is set holds until the process ends.
+They have the names of the modules that log (`chronik.node.routing.dispatch`), and stand below one another as those do;
+`root` is above them all. A level that is set holds until the process ends.
 """
 
 from __future__ import annotations

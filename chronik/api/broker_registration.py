@@ -16,7 +16,7 @@ from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT
@@ -29,17 +29,17 @@ NO_EPOCH = -1
 SHORTENED = -2
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    if not desk.metadata.is_controller:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    if not context.metadata.is_controller:
         raise Refused(Code.NOT_CONTROLLER)
-    if request.cluster_id != desk.cluster_id:
-        message = f"Expected cluster ID {desk.cluster_id}, but got cluster ID {request.cluster_id}"
+    if request.cluster_id != context.cluster_id:
+        message = f"Expected cluster ID {context.cluster_id}, but got cluster ID {request.cluster_id}"
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
     if request.broker_id < 0:
         raise Refused(Code.INVALID_REGISTRATION, f"No broker has the id {request.broker_id}.")
-    if request.broker_id == desk.node_id:
+    if request.broker_id == context.node_id:
         # This node's own broker does not come this way.
-        raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {desk.node_id}.")
+        raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {context.node_id}.")
     if caller.node_id != request.broker_id:  # what is registered stays in the metadata, for good
         raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {request.broker_id}")
     if not request.listeners:
@@ -63,7 +63,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
     )
-    return _response(Code.NONE, await desk.metadata.ask_here(command))
+    return _response(Code.NONE, await context.metadata.ask_here(command))
 
 
 def _response(code: Code, broker_epoch: int) -> Any:

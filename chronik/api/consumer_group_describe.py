@@ -17,7 +17,7 @@ from kio.schema.consumer_group_describe.v1.response import (
 )
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedConsumer, DescribedConsumerMember
@@ -31,19 +31,21 @@ RESPONSE = ConsumerGroupDescribeResponse
 CLASSIC_PROTOCOL, CONSUMER_PROTOCOL = 0, 1
 
 
-async def handle(request: ConsumerGroupDescribeRequest, caller: Caller, desk: Desk) -> ConsumerGroupDescribeResponse:
-    if not has_consumer_groups(desk.metadata.image):
+async def handle(
+    request: ConsumerGroupDescribeRequest, caller: Caller, context: RequestContext
+) -> ConsumerGroupDescribeResponse:
+    if not has_consumer_groups(context.metadata.image):
         raise Refused(Code.UNSUPPORTED_VERSION, "The consumer group protocol is switched off (group.version).")
     operations = ALL_ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = tuple([await _describe(group_id, operations, desk) for group_id in request.group_ids])
+    groups = tuple([await _describe(group_id, operations, context) for group_id in request.group_ids])
     return ConsumerGroupDescribeResponse(throttle_time=datetime.timedelta(0), groups=groups)
 
 
-async def _describe(group_id: str, operations: int, desk: Desk) -> DescribedGroup:
+async def _describe(group_id: str, operations: int, context: RequestContext) -> DescribedGroup:
     try:
         if not group_id:
             raise Refused(Code.INVALID_GROUP_ID)
-        described: DescribedConsumer = await desk.groups.ask(group_id, DescribeConsumerGroup(group_id))
+        described: DescribedConsumer = await context.groups.ask(group_id, DescribeConsumerGroup(group_id))
     except Refused as refused:
         return _error(group_id, refused.code, refused.message)
     return DescribedGroup(
@@ -54,7 +56,7 @@ async def _describe(group_id: str, operations: int, desk: Desk) -> DescribedGrou
         group_epoch=described.group_epoch,
         assignment_epoch=described.assignment_epoch,
         assignor_name=described.assignor,
-        members=tuple(_member(member, desk.metadata.image) for member in described.members),
+        members=tuple(_member(member, context.metadata.image) for member in described.members),
         authorized_operations=operations,
     )
 

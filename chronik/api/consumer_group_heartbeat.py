@@ -17,7 +17,7 @@ from kio.schema.consumer_group_heartbeat.v1.response import (
 )
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import duration, milliseconds
 from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code, Refused
@@ -31,14 +31,16 @@ RESPONSE = ConsumerGroupHeartbeatResponse
 CLIENT_MAKES_ID_FROM = 1
 
 
-async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: Desk) -> ConsumerGroupHeartbeatResponse:
-    if not has_consumer_groups(desk.metadata.image):
+async def handle(
+    request: ConsumerGroupHeartbeatRequest, caller: Caller, context: RequestContext
+) -> ConsumerGroupHeartbeatResponse:
+    if not has_consumer_groups(context.metadata.image):
         raise Refused(Code.UNSUPPORTED_VERSION, "The consumer group protocol is switched off (group.version).")
     if not request.group_id:
         raise Refused(Code.INVALID_REQUEST, "GroupId can't be empty.")
     member_id = request.member_id
     if not member_id and request.member_epoch == 0 and caller.version < CLIENT_MAKES_ID_FROM:
-        member_id = base64.urlsafe_b64encode(desk.chance.uuid()).decode().rstrip("=")
+        member_id = base64.urlsafe_b64encode(context.chance.uuid()).decode().rstrip("=")
     names = request.subscribed_topic_names
     command = ConsumerBeat(
         group_id=request.group_id,
@@ -53,9 +55,9 @@ async def handle(request: ConsumerGroupHeartbeatRequest, caller: Caller, desk: D
         owned=_owned(request),
         client_id=caller.client_id,
         client_host=f"/{caller.client_host}",
-        topics=TopicShapes(desk.metadata.image),
+        topics=TopicShapes(context.metadata.image),
     )
-    seen: ConsumerBeatSeen = await desk.groups.ask(request.group_id, command)
+    seen: ConsumerBeatSeen = await context.groups.ask(request.group_id, command)
     return ConsumerGroupHeartbeatResponse(
         throttle_time=datetime.timedelta(0),
         error_code=Code.NONE,

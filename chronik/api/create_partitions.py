@@ -12,19 +12,19 @@ from kio.schema.create_partitions.v3.request import CreatePartitionsRequest
 from kio.schema.create_partitions.v3.response import CreatePartitionsResponse, CreatePartitionsTopicResult
 
 from chronik.api.applied import wait_until_applied
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
-from chronik.core.machines.metadata.commands import CreatePartitions, MorePartitions, Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome, CreatePartitions, MorePartitions
 
 REQUEST = CreatePartitionsRequest
 RESPONSE = CreatePartitionsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    began_ms = desk.clock.monotonic_ms()
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    began_ms = context.clock.monotonic_ms()
     wanted = tuple(MorePartitions(topic.name, topic.count, _by_hand(topic)) for topic in request.topics)
-    outcomes = await desk.metadata.ask(CreatePartitions(wanted, request.validate_only))
-    await wait_until_applied(desk, request.timeout, began_ms)
+    outcomes = await context.metadata.ask(CreatePartitions(wanted, request.validate_only))
+    await wait_until_applied(context, request.timeout, began_ms)
     return _response(request, outcomes)
 
 
@@ -34,7 +34,7 @@ def _by_hand(topic: Any) -> tuple[tuple[int, ...], ...] | None:
     return tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
 
 
-def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     results = tuple(
         CreatePartitionsTopicResult(name=topic.name, error_code=outcome.code, error_message=outcome.message)
         for topic, outcome in zip(request.topics, outcomes, strict=True)
@@ -43,4 +43,4 @@ def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    return _response(request, (Outcome(code, message),) * len(request.topics))
+    return _response(request, (ChangeOutcome(code, message),) * len(request.topics))

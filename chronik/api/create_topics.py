@@ -15,7 +15,7 @@ from kio.schema.create_topics.v7.response import CreatableTopicConfigs, Creatabl
 
 from chronik.api import topic_ids
 from chronik.api.applied import wait_until_applied
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.describe import describe_topic
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
@@ -31,16 +31,16 @@ REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    began_ms = desk.clock.monotonic_ms()
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    began_ms = context.clock.monotonic_ms()
     if _is_internal(request):
-        own = await desk.metadata.ask_here(CreateInternalTopic(request.topics[0].name, desk.chance.uuid()))
-        await wait_until_applied(desk, request.timeout, began_ms)
-        return _response((_result(own, desk),))
+        own = await context.metadata.ask_here(CreateInternalTopic(request.topics[0].name, context.chance.uuid()))
+        await wait_until_applied(context, request.timeout, began_ms)
+        return _response((_result(own, context),))
     wanted = tuple(
         NewTopic(
             name=topic.name,
-            topic_id=desk.chance.uuid(),
+            topic_id=context.chance.uuid(),
             partition_count=topic.num_partitions,
             replication_factor=topic.replication_factor,
             assignments=tuple((one.partition_index, tuple(one.broker_ids)) for one in topic.assignments),
@@ -48,13 +48,14 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         )
         for topic in request.topics
     )
-    created = await desk.metadata.ask_here(CreateTopics(wanted, request.validate_only))
-    await wait_until_applied(desk, request.timeout, began_ms)
-    return _response(tuple(_result(one, desk) for one in created))
+    created = await context.metadata.ask_here(CreateTopics(wanted, request.validate_only))
+    await wait_until_applied(context, request.timeout, began_ms)
+    return _response(tuple(_result(one, context) for one in created))
 
 
 def _is_internal(request: Any) -> bool:
-    """A node needs one of our own topics and leaves to us what it is like. So it is made for whoever asks that way."""
+    """A node needs one of our own topics and leaves to us what it is like. So it is made for every node that asks that
+    way."""
     if request.validate_only or len(request.topics) != 1:
         return False
     [topic] = request.topics
@@ -62,10 +63,10 @@ def _is_internal(request: Any) -> bool:
     return topic.name in (OFFSETS_TOPIC, TRACE_TOPIC) and is_left_to_us and not topic.assignments and not topic.configs
 
 
-def _result(created: CreatedTopic, desk: Desk) -> Any:
+def _result(created: CreatedTopic, context: RequestContext) -> Any:
     if created.outcome.code is not Code.NONE:
         return _refused(created.name, created.outcome.code, created.outcome.message)
-    shown = describe_topic(desk.metadata.image.node_config, dict(created.overrides))
+    shown = describe_topic(context.metadata.image.node_config, dict(created.overrides))
     return CreatableTopicResult(
         name=created.name,
         topic_id=topic_ids.to_wire(created.topic_id),

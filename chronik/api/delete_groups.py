@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import DeleteGroup
 from chronik.wire.kafka_4_4 import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
@@ -18,14 +18,14 @@ _MESSAGES = {
 }
 
 
-async def handle(request: DeleteGroupsRequest, caller: Caller, desk: Desk) -> DeleteGroupsResponse:
-    results = tuple([await _delete(group_id, desk) for group_id in dict.fromkeys(request.groups_names)])
+async def handle(request: DeleteGroupsRequest, caller: Caller, context: RequestContext) -> DeleteGroupsResponse:
+    results = tuple([await _delete(group_id, context) for group_id in dict.fromkeys(request.groups_names)])
     return DeleteGroupsResponse(throttle_time=datetime.timedelta(0), results=results)
 
 
-async def _delete(group_id: str, desk: Desk) -> DeletableGroupResult:
+async def _delete(group_id: str, context: RequestContext) -> DeletableGroupResult:
     try:
-        await desk.groups.ask(group_id, DeleteGroup(group_id))
+        await context.groups.ask(group_id, DeleteGroup(group_id))
     except Refused as refused:
         return DeletableGroupResult(
             group_id=group_id, error_code=refused.code, error_message=refused.message or _MESSAGES.get(refused.code)

@@ -19,7 +19,7 @@ from kio.schema.delete_records.v2.response import (
     DeleteRecordsTopicResult,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.replica.replica import Replica
@@ -51,12 +51,12 @@ class _Gone:
             self.outcome.set_result(code)
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    asked = [[_partition(topic.name, part, desk) for part in topic.partitions] for topic in request.topics]
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    asked = [[_partition(topic.name, part, context) for part in topic.partitions] for topic in request.topics]
     gone = [one for parts in asked for one in parts if isinstance(one, _Gone)]
     if gone:
-        await desk.replicas.store_starts()
-        await _wait_for(gone, request.timeout, desk)
+        await context.replicas.store_starts()
+        await _wait_for(gone, request.timeout, context)
     topics = tuple(
         DeleteRecordsTopicResult(name=topic.name, partitions=tuple(map(_result, topic.partitions, parts)))
         for topic, parts in zip(request.topics, asked, strict=True)
@@ -64,7 +64,7 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
     return DeleteRecordsResponse(throttle_time=datetime.timedelta(0), topics=topics)
 
 
-async def _wait_for(gone: list[_Gone], timeout: datetime.timedelta, desk: Desk) -> None:
+async def _wait_for(gone: list[_Gone], timeout: datetime.timedelta, context: RequestContext) -> None:
     for one in gone:
         one.changed(one.replica)
     waiting = [one for one in gone if not one.outcome.done()]
@@ -76,24 +76,24 @@ async def _wait_for(gone: list[_Gone], timeout: datetime.timedelta, desk: Desk) 
             one.end(Code.REQUEST_TIMED_OUT)
 
     for one in waiting:
-        desk.waiting.watch(one.replica, one)
-    deadline = desk.waiting.after_ms(max(0, timeout // datetime.timedelta(milliseconds=1)), give_up)
+        context.waiting.watch(one.replica, one)
+    deadline = context.waiting.after_ms(max(0, timeout // datetime.timedelta(milliseconds=1)), give_up)
     try:
         await asyncio.gather(*(one.outcome for one in waiting))
     finally:
-        desk.waiting.cancel(deadline)
+        context.waiting.cancel(deadline)
         for one in waiting:
-            desk.waiting.unwatch(one.replica, one)
+            context.waiting.unwatch(one.replica, one)
 
 
-def _partition(topic: str, wanted: Any, desk: Desk) -> _Gone | Code:
+def _partition(topic: str, wanted: Any, context: RequestContext) -> _Gone | Code:
     try:
         if is_internal(topic):
             raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"Cannot delete records of internal topic {topic}")
-        replica = desk.replicas.leader(topic, wanted.partition_index)
+        replica = context.replicas.leader(topic, wanted.partition_index)
         if replica.config.is_compacted and "delete" not in replica.config.cleanup_policy:
             raise Refused(Code.POLICY_VIOLATION, f"Records of {topic} are compacted, not deleted")
-        return _Gone(replica, desk.replicas.delete_records(replica, wanted.offset))
+        return _Gone(replica, context.replicas.delete_records(replica, wanted.offset))
     except Refused as refused:
         return refused.code
 

@@ -15,23 +15,23 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 
 from chronik.api import topic_ids
 from chronik.api.applied import wait_until_applied
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
-from chronik.wire.unions.delete_topics import Request
+from chronik.wire.unions.delete_topics import AnyDeleteTopicsRequest
 
-REQUEST = Request
+REQUEST = AnyDeleteTopicsRequest
 RESPONSE = DeleteTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    if not desk.metadata.image.node_config.delete_topic_enable:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    if not context.metadata.image.node_config.delete_topic_enable:
         raise Refused(Code.TOPIC_DELETION_DISABLED if caller.version >= 3 else Code.INVALID_REQUEST)
-    began_ms = desk.clock.monotonic_ms()
+    began_ms = context.clock.monotonic_ms()
     by_name = tuple(TopicToDelete(name=name) for name in request.topic_names)
     by_either = tuple(TopicToDelete(topic.name, topic_ids.from_wire(topic.topic_id)) for topic in request.topics)
-    deleted = await desk.metadata.ask(DeleteTopics(by_name + by_either))
-    await wait_until_applied(desk, request.timeout, began_ms)
+    deleted = await context.metadata.ask(DeleteTopics(by_name + by_either))
+    await wait_until_applied(context, request.timeout, began_ms)
     return _response(
         tuple(
             _result(

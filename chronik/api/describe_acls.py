@@ -11,14 +11,14 @@ from typing import Any
 from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 from kio.schema.describe_acls.v3.response import DescribeAclsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 
 REQUEST = DescribeAclsRequest
 RESPONSE = DescribeAclsResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     raise Refused(Code.SECURITY_DISABLED, "No Authorizer is configured.")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.metadata import controller_of
 from chronik.api.permissions import ALL_ON_CLUSTER, NOT_ASKED
 from chronik.core.errors import Code, Refused
@@ -24,15 +24,15 @@ BROKERS = 1
 CONTROLLERS = 2
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     _check_endpoint(request.endpoint_type)
-    image = desk.metadata.image
+    image = context.metadata.image
     brokers = sorted(image.brokers.values(), key=lambda broker: broker.id)
     return DescribeClusterResponse(
         throttle_time=datetime.timedelta(0),
         error_code=Code.NONE,
-        cluster_id=desk.cluster_id,
-        controller_id=controller_of(desk),
+        cluster_id=context.cluster_id,
+        controller_id=controller_of(context),
         brokers=tuple(
             DescribeClusterBroker(
                 broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=broker.is_fenced

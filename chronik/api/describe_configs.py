@@ -19,7 +19,7 @@ from kio.schema.describe_configs.v4.response import (
 )
 
 from chronik.api import broker_loggers
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.definitions import ConfigType, Source
 from chronik.core.config.describe import (
     ShownConfig,
@@ -37,13 +37,13 @@ REQUEST = DescribeConfigsRequest
 RESPONSE = DescribeConfigsResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    return _response(tuple(_described(resource, request, desk) for resource in request.resources))
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    return _response(tuple(_described(resource, request, context) for resource in request.resources))
 
 
-def _described(resource: Any, request: Any, desk: Desk) -> Any:
+def _described(resource: Any, request: Any, context: RequestContext) -> Any:
     try:
-        shown = _shown(resource, desk)
+        shown = _shown(resource, context)
     except Refused as refused:
         return _result(resource, refused.code, refused.message, ())
     wanted = resource.configuration_keys  # null and empty both mean all
@@ -51,8 +51,8 @@ def _described(resource: Any, request: Any, desk: Desk) -> Any:
     return _result(resource, Code.NONE, None, configs)
 
 
-def _shown(resource: Any, desk: Desk) -> list[ShownConfig]:
-    image = desk.metadata.image
+def _shown(resource: Any, context: RequestContext) -> list[ShownConfig]:
+    image = context.metadata.image
     name = resource.resource_name
     if resource.resource_type == ResourceType.TOPIC:
         problem = problem_with(name)
@@ -64,16 +64,16 @@ def _shown(resource: Any, desk: Desk) -> list[ShownConfig]:
     if resource.resource_type == ResourceType.BROKER:
         if name == ALL_BROKERS:
             return describe_cluster_wide(image.node_config)
-        if name == str(desk.node_id):
+        if name == str(context.node_id):
             return describe_node(image.node_config)
-        message = f"Unexpected broker id, expected {desk.node_id} or empty string, but received {name}"
+        message = f"Unexpected broker id, expected {context.node_id} or empty string, but received {name}"
         raise Refused(Code.INVALID_REQUEST, message)
     if resource.resource_type == ResourceType.GROUP:
         if not name:
             raise Refused(Code.INVALID_REQUEST, "Group name must not be empty")
         return describe_group(image.node_config, image.group_overrides(name))
     if resource.resource_type == ResourceType.BROKER_LOGGER:
-        broker_loggers.check_node(name, desk.node_id)
+        broker_loggers.check_node(name, context.node_id)
         return [_logger(*one) for one in broker_loggers.levels()]
     raise Refused(Code.INVALID_REQUEST, f"Unsupported resource type {resource.resource_type}.")
 

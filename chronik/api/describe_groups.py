@@ -11,7 +11,7 @@ import datetime
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedClassic
@@ -24,15 +24,15 @@ NOT_FOUND_FROM = 6
 DEAD = "Dead"
 
 
-async def handle(request: DescribeGroupsRequest, caller: Caller, desk: Desk) -> DescribeGroupsResponse:
+async def handle(request: DescribeGroupsRequest, caller: Caller, context: RequestContext) -> DescribeGroupsResponse:
     operations = ALL_ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = tuple([await _describe(group_id, operations, caller, desk) for group_id in request.groups])
+    groups = tuple([await _describe(group_id, operations, caller, context) for group_id in request.groups])
     return DescribeGroupsResponse(throttle_time=datetime.timedelta(0), groups=groups)
 
 
-async def _describe(group_id: str, operations: int, caller: Caller, desk: Desk) -> DescribedGroup:
+async def _describe(group_id: str, operations: int, caller: Caller, context: RequestContext) -> DescribedGroup:
     try:
-        described: DescribedClassic = await desk.groups.ask(group_id, DescribeGroup(group_id))
+        described: DescribedClassic = await context.groups.ask(group_id, DescribeGroup(group_id))
     except Refused as refused:
         if refused.code is not Code.GROUP_ID_NOT_FOUND:
             return _error(group_id, refused.code, refused.message)

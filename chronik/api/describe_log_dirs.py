@@ -14,7 +14,7 @@ from kio.schema.describe_log_dirs.v5.response import (
     DescribeLogDirsTopic,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.replica.replica import Replica
 
@@ -22,24 +22,24 @@ REQUEST = DescribeLogDirsRequest
 RESPONSE = DescribeLogDirsResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     wanted: dict[tuple[str, int], None] | None = None  # null asks for all
     if request.topics is not None:
         wanted = {(topic.topic, partition): None for topic in request.topics for partition in topic.partitions}
-    held = {(replica.topic, replica.partition): replica for replica in desk.replicas.held()}
+    held = {(replica.topic, replica.partition): replica for replica in context.replicas.held()}
     topics: list[Any] = []
-    for name, topic in sorted(desk.metadata.image.topics.items()):
+    for name, topic in sorted(context.metadata.image.topics.items()):
         partitions = tuple(
             _partition(number, held.get((name, number)))
             for number, partition in enumerate(topic.partitions)
-            if desk.node_id in partition.replicas and (wanted is None or (name, number) in wanted)
+            if context.node_id in partition.replicas and (wanted is None or (name, number) in wanted)
         )
         if partitions:
             topics.append(DescribeLogDirsTopic(name=name, partitions=partitions))
-    total_bytes, usable_bytes = desk.replicas.disk_bytes()
+    total_bytes, usable_bytes = context.replicas.disk_bytes()
     directory = DescribeLogDirsResult(
         error_code=Code.NONE,
-        log_dir=desk.replicas.log_directory(),
+        log_dir=context.replicas.log_directory(),
         topics=tuple(topics),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,

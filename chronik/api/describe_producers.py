@@ -13,7 +13,7 @@ from kio.schema.describe_producers.v0.response import (
     TopicResponse,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import problem_with
 
@@ -21,22 +21,22 @@ REQUEST = DescribeProducersRequest
 RESPONSE = DescribeProducersResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     topics = tuple(
         TopicResponse(
-            name=topic.name, partitions=tuple(_partition(topic.name, part, desk) for part in topic.partition_indexes)
+            name=topic.name, partitions=tuple(_partition(topic.name, part, context) for part in topic.partition_indexes)
         )
         for topic in request.topics
     )
     return DescribeProducersResponse(throttle_time=datetime.timedelta(0), topics=topics)
 
 
-def _partition(topic: str, partition: int, desk: Desk) -> Any:
+def _partition(topic: str, partition: int, context: RequestContext) -> Any:
     try:
         problem = problem_with(topic)
         if problem is not None:
             raise Refused(Code.INVALID_TOPIC_EXCEPTION, problem)
-        replica = desk.replicas.leader(topic, partition)
+        replica = context.replicas.leader(topic, partition)
     except Refused as refused:
         return _refused(partition, refused.code, refused.message)
     producers = tuple(

@@ -16,7 +16,7 @@ from kio.schema.describe_quorum.v2.response import (
     TopicData,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import PARTITION, answered, only_partition, quorum_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -29,9 +29,9 @@ RESPONSE = DescribeQuorumResponse
 LISTENER = "CONTROLLER"
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     only_partition(request.topics)
-    quorum = quorum_of(desk)
+    quorum = quorum_of(context)
     try:
         view = quorum.describe()
     except Refused as refused:

@@ -15,7 +15,7 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_TOPIC
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
@@ -27,8 +27,8 @@ RESPONSE = DescribeTopicPartitionsResponse
 PARTITIONS_PER_ANSWER_MAX = 2000
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    image = desk.metadata.image
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    image = context.metadata.image
     names = _names(request, image)
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     live = {broker.id: None for broker in image.live_brokers()}

@@ -13,9 +13,9 @@ from typing import Any
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest
 from kio.schema.elect_leaders.v2.response import ElectLeadersResponse, PartitionResult, ReplicaElectionResult
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import ElectedLeader, ElectLeaders
 
 REQUEST = ElectLeadersRequest
@@ -24,11 +24,11 @@ RESPONSE = ElectLeadersResponse
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.election_type not in (PREFERRED, UNCLEAN):
         raise Refused(Code.INVALID_REQUEST, f"Unknown election type {request.election_type}")
     partitions = None if request.topic_partitions is None else tuple(_asked_for(request))
-    elected = await desk.metadata.ask_here(ElectLeaders(partitions, request.election_type == UNCLEAN))
+    elected = await context.metadata.ask_here(ElectLeaders(partitions, request.election_type == UNCLEAN))
     return _response(Code.NONE, elected)
 
 
@@ -54,5 +54,5 @@ def _response(code: Code, elected: Iterable[ElectedLeader]) -> Any:
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
     return _response(
-        code, [ElectedLeader(topic, number, Outcome(code, message)) for topic, number in _asked_for(request)]
+        code, [ElectedLeader(topic, number, ChangeOutcome(code, message)) for topic, number in _asked_for(request)]
     )

@@ -9,7 +9,7 @@ from kio.schema.end_quorum_epoch.v1 import response as told
 from kio.schema.end_quorum_epoch.v1.request import EndQuorumEpochRequest
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -20,11 +20,11 @@ REQUEST = EndQuorumEpochRequest
 RESPONSE = EndQuorumEpochResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     part = only_partition(request.topics)
-    check_sender(request.cluster_id, part.leader_id, caller, desk)
+    check_sender(request.cluster_id, part.leader_id, caller, context)
     successors = tuple(candidate.candidate_id for candidate in part.preferred_candidates)
-    answer = quorum_of(desk).step(EndEpoch(part.leader_id, part.leader_epoch, successors))
+    answer = quorum_of(context).step(EndEpoch(part.leader_id, part.leader_epoch, successors))
     told_part = told.PartitionData(
         partition_index=PARTITION, error_code=answer.code, leader_id=id_of(answer.leader), leader_epoch=answer.epoch
     )

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from chronik.api import follower_fetch, quorum_fetch
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.follower_fetch import MISLED, endpoints_of, leader_of
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.refusals import trace_refusal
@@ -48,7 +48,7 @@ class Part(NamedTuple):
     replica: Replica | None
     slice: Slice | None
     preferred: int = -1  # the replica to read from instead
-    reason: str | None = None  # for the code, if whoever refused gave one
+    reason: str | None = None  # for the code, if there was one
 
 
 class Plan(NamedTuple):
@@ -60,41 +60,41 @@ class Plan(NamedTuple):
 
 
 def start(
-    frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | None:
     """Answer with what there is, now or when there is enough. Returns what to do if nobody waits for it any more."""
     request = wire.parse(frame, header.body, header.version)
     if request.replica_id >= 0 or request.cluster_id is not None:
         if any(asked.topic in METADATA for asked in request.partitions):
-            return quorum_fetch.begin(request, header, caller, desk, answer)
+            return quorum_fetch.begin(request, header, caller, context, answer)
         if request.replica_id >= 0:
-            return follower_fetch.begin(request, header, caller, desk, answer)
+            return follower_fetch.begin(request, header, caller, context, answer)
     try:
-        session, partitions = _partitions(request, header, desk)
+        session, partitions = _partitions(request, header, context)
     except Refused as refusal:
-        desk.metrics.refused(FETCH, refusal.code)
-        trace_refusal(desk, "fetch", caller, refusal.code, refusal.message)
+        context.metrics.refused(FETCH, refusal.code)
+        trace_refusal(context, "fetch", caller, refusal.code, refusal.message)
         answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
         return None
-    fetch = _Fetch(request, header, caller, session, partitions, desk, answer)
+    fetch = _Fetch(request, header, caller, session, partitions, context, answer)
     fetch.wake()
     return fetch.abandon
 
 
 def _partitions(
-    request: FetchRequest, header: RequestHeader, desk: Desk
+    request: FetchRequest, header: RequestHeader, context: RequestContext
 ) -> tuple[FetchSession | None, Iterable[SessionPartition]]:
     """The partitions this request is about, those of its session included, the one to serve first in front."""
-    now_ms = desk.clock.monotonic_ms()
+    now_ms = context.clock.monotonic_ms()
     has_ids = header.version >= wire.TOPIC_IDS_FROM
     session: FetchSession | None = None
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         if request.session_id != NO_SESSION:
-            desk.sessions.close(request.session_id)
+            context.sessions.close(request.session_id)
         if request.session_epoch == INITIAL_EPOCH and request.partitions:
-            session = desk.sessions.create(1 + desk.chance.below(SESSION_IDS), now_ms, has_ids=has_ids)
+            session = context.sessions.create(1 + context.chance.below(SESSION_IDS), now_ms, has_ids=has_ids)
     else:
-        session = desk.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
+        session = context.sessions.resume(request.session_id, request.session_epoch, now_ms, has_ids=has_ids)
     if session is None:
         asked = [
             SessionPartition((p.topic, p.partition), p.fetch_offset, p.max_bytes, p.leader_epoch)
@@ -118,8 +118,8 @@ class _Fetch:
     __slots__ = (
         "_answer",
         "_caller",
+        "_context",
         "_deadline",
-        "_desk",
         "_header",
         "_is_done",
         "_is_late",
@@ -138,7 +138,7 @@ class _Fetch:
         caller: Caller,
         session: FetchSession | None,
         partitions: Iterable[SessionPartition],
-        desk: Desk,
+        context: RequestContext,
         answer: Answer,
     ) -> None:
         self._request = request
@@ -146,16 +146,16 @@ class _Fetch:
         self._caller = caller
         self._session = session
         self._partitions = partitions
-        self._desk = desk
+        self._context = context
         self._answer = answer
-        self._max_bytes = min(request.max_bytes, desk.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, context.config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
         self._is_done = False
         self._is_late = False  # max_wait_ms is over
         self._steps: FetchSteps | None = None
-        if desk.trace is not None and desk.trace.steps is not None:
-            self._steps = desk.trace.steps.fetch(request, caller)
+        if context.trace is not None and context.trace.steps is not None:
+            self._steps = context.trace.steps.fetch(request, caller)
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
@@ -165,7 +165,7 @@ class _Fetch:
             self._attempt()
         except Exception:
             self.leave()
-            self._answer(None)  # a fault: whoever woke us logs it, and the client must not wait for ever
+            self._answer(None)  # a fault: the caller logs it, and the client must not wait for ever
             raise
 
     def _attempt(self) -> None:
@@ -179,8 +179,8 @@ class _Fetch:
             if self._steps is not None:
                 self._steps.waits(plan.parts)
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
-            self._desk.waiting.when_readable(self._parked_at, self)
-            self._deadline = self._desk.waiting.after_ms(request.max_wait_ms, self._time_is_up)
+            self._context.waiting.when_readable(self._parked_at, self)
+            self._deadline = self._context.waiting.after_ms(request.max_wait_ms, self._time_is_up)
 
     def _time_is_up(self) -> None:
         self._is_late = True
@@ -197,7 +197,7 @@ class _Fetch:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
                 if request.rack_id and replica.in_sync is not None:
-                    preferred = preferred_replica(self._desk, replica, asked.fetch_offset, request.rack_id)
+                    preferred = preferred_replica(self._context, replica, asked.fetch_offset, request.rack_id)
                 if preferred >= 0:
                     is_final = True
                 elif room > 0 or size_bytes == 0:
@@ -210,7 +210,7 @@ class _Fetch:
                 code, is_final, reason = refusal.code, True, refusal.message
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
-                code, is_final = self._desk.replicas.read_failed(replica, problem), True
+                code, is_final = self._context.replicas.read_failed(replica, problem), True
             if part_slice is not None:
                 size_bytes += part_slice.length
             parts.append(Part(asked, code, replica, part_slice, preferred, reason))
@@ -219,11 +219,11 @@ class _Fetch:
     def _replica(self, asked: SessionPartition) -> Replica:
         topic, partition = asked.key
         if isinstance(topic, bytes):
-            known = self._desk.metadata.image.topic_by_id(topic)
+            known = self._context.metadata.image.topic_by_id(topic)
             if known is None:
                 raise Refused(Code.UNKNOWN_TOPIC_ID)
             topic = known.name
-        replicas = self._desk.replicas
+        replicas = self._context.replicas
         is_patient = self._header.version >= FOLLOWERS_FROM
         replica = replicas.readable(topic, partition) if is_patient else replicas.leader(topic, partition)
         replica.check_epoch(asked.leader_epoch)
@@ -233,8 +233,8 @@ class _Fetch:
         """Wait no longer."""
         self._is_done = True
         if self._deadline is not None:
-            self._desk.waiting.cancel(self._deadline)
-            self._desk.waiting.stop_reading(self._parked_at, self)
+            self._context.waiting.cancel(self._deadline)
+            self._context.waiting.stop_reading(self._parked_at, self)
             if self._steps is not None:
                 self._steps.ended()
 
@@ -247,9 +247,9 @@ class _Fetch:
     def _read(self, plan: Plan) -> None:
         contents: list[Outgoing | Unread] = []
         for part in plan.parts:
-            content = b"" if part.slice is None else self._desk.replicas.read_cached(part.slice)
+            content = b"" if part.slice is None else self._context.replicas.read_cached(part.slice)
             if content is None:
-                self._desk.start(self._read_cold(plan))
+                self._context.start(self._read_cold(plan))
                 return
             contents.append(content)
         self._send(plan, contents)
@@ -258,12 +258,12 @@ class _Fetch:
         """Some of it is not in memory: wait for the disk without holding up anyone else. Only a few do so at a time,
         and have their answers in memory."""
         try:
-            async with self._desk.cold_reads:
+            async with self._context.cold_reads:
                 contents: list[Outgoing | Unread] = []
                 for part in plan.parts:
-                    content = b"" if part.slice is None else self._desk.replicas.read_cached(part.slice)
+                    content = b"" if part.slice is None else self._context.replicas.read_cached(part.slice)
                     if content is None and part.slice is not None:
-                        content = await self._desk.replicas.wait_for_read(part.slice)
+                        content = await self._context.replicas.wait_for_read(part.slice)
                     contents.append(content or b"")
                 self._send(plan, contents)
         except Exception:
@@ -274,7 +274,7 @@ class _Fetch:
         session = self._session
         answers: list[FetchAnswer] = []
         # A client that takes its time is not to keep records in memory, nor is an answer of very many partitions.
-        kept_bytes = KEPT_BYTES if self._desk.is_slow(self._caller.connection_id) else 0
+        kept_bytes = KEPT_BYTES if self._context.is_slow(self._caller.connection_id) else 0
         for part, content in zip(plan.parts, contents, strict=True):
             answer = self._partition_answer(part, content, SENT_UNREAD_BYTES if kept_bytes < KEPT_BYTES else 1)
             if not isinstance(answer.records, FileSlice):
@@ -285,7 +285,7 @@ class _Fetch:
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
         leaders = [answer.leader for answer in answers if answer.leader is not None]
-        nodes = endpoints_of(self._desk, leaders) if leaders else ()
+        nodes = endpoints_of(self._context, leaders) if leaders else ()
         self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers, nodes))
 
     def _partition_answer(self, part: Part, content: Outgoing | Unread, unread_from_bytes: int) -> FetchAnswer:
@@ -293,19 +293,19 @@ class _Fetch:
         replica = part.replica
         code = part.code
         if replica is not None and part.slice is not None:
-            code = self._desk.replicas.check_read(replica, part.slice, content)
+            code = self._context.replicas.check_read(replica, part.slice, content)
         if isinstance(content, Unread):
             content = b""  # what that means is in the code
         if code:
-            self._desk.metrics.refused(FETCH, code)
+            self._context.metrics.refused(FETCH, code)
             if self._steps is not None:
                 trace_refusal(
-                    self._desk, "fetch", self._caller, code, _reason(self._desk, part, code), topic, partition
+                    self._context, "fetch", self._caller, code, _reason(self._context, part, code), topic, partition
                 )
         elif self._steps is not None:
             self._steps.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
-            leader = leader_of(self._desk, topic, partition) if code in MISLED else None
+            leader = leader_of(self._context, topic, partition) if code in MISLED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
         records: Outgoing = b"" if code else content
         if part.slice is not None and len(records) >= unread_from_bytes:
@@ -323,7 +323,7 @@ class _Fetch:
         )
 
 
-def _reason(desk: Desk, part: Part, code: Code) -> str | None:
+def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
     """What the trace says of a refusal."""
     asked, replica = part.asked, part.replica
     if part.reason is not None:
@@ -336,7 +336,7 @@ def _reason(desk: Desk, part: Part, code: Code) -> str | None:
         return None if replica is None else replica.offline
     if code in (Code.UNKNOWN_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
         return "there is no such topic or partition here"
-    leader = leader_of(desk, *asked.key)
+    leader = leader_of(context, *asked.key)
     if leader is None:
         return None
     if code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH):
@@ -344,11 +344,11 @@ def _reason(desk: Desk, part: Part, code: Code) -> str | None:
     return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "nobody leads it"
 
 
-def preferred_replica(desk: Desk, replica: Replica, fetch_offset: int, rack: str) -> int:
+def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:
     """Which follower a consumer of this rack should read from, as Kafka's RackAwareReplicaSelector has it; -1: here."""
-    if desk.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
+    if context.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
         return -1
-    brokers = desk.metadata.image.brokers
+    brokers = context.metadata.image.brokers
     own = brokers.get(replica.node_id)
     if own is not None and own.rack == rack:
         return -1

@@ -10,7 +10,7 @@ from kio.schema.fetch_snapshot.v1 import response as told
 from kio.schema.fetch_snapshot.v1.request import FetchSnapshotRequest
 from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import (
     PARTITION,
     answered,
@@ -31,11 +31,11 @@ RESPONSE = FetchSnapshotResponse
 NO_TIME = datetime.timedelta(0)
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_sender(request.cluster_id, request.replica_id, caller, desk)
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_sender(request.cluster_id, request.replica_id, caller, context)
     part = only_partition(request.topics, "partition", "name")
     point = LogPoint(part.snapshot_id.epoch, part.snapshot_id.end_offset)
-    quorum = quorum_of(desk)
+    quorum = quorum_of(context)
     sender = remembered(request.replica_id, quorum)
     fetch = FetchSnapshot(sender, part.current_leader_epoch, point, part.position, request.max_bytes)
     answer = quorum.step(fetch)

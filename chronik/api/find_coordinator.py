@@ -7,39 +7,41 @@ TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_
 
 from __future__ import annotations
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
-from chronik.wire.unions.find_coordinator import Coordinator, Request, Response
+from chronik.wire.unions.find_coordinator import AnyCoordinator, AnyFindCoordinatorRequest, AnyFindCoordinatorResponse
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyFindCoordinatorRequest
+RESPONSE = AnyFindCoordinatorResponse
 
 GROUP, TRANSACTION = 0, 1
 MANY_KEYS_FROM = 4
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+async def handle(
+    request: AnyFindCoordinatorRequest, caller: Caller, context: RequestContext
+) -> AnyFindCoordinatorResponse:
     if caller.version < MANY_KEYS_FROM:
-        return _response((await _find(request.key, request.key_type, desk),))
-    return _response(tuple([await _find(key, request.key_type, desk) for key in request.coordinator_keys]))
+        return _response((await _find(request.key, request.key_type, context),))
+    return _response(tuple([await _find(key, request.key_type, context) for key in request.coordinator_keys]))
 
 
-async def _find(key: str, key_type: int, desk: Desk) -> Coordinator:
+async def _find(key: str, key_type: int, context: RequestContext) -> AnyCoordinator:
     try:
         if key_type == TRANSACTION:
             raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         if key_type != GROUP:
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-        node_id, host, port = await desk.groups.coordinator(key)
+        node_id, host, port = await context.groups.coordinator(key)
     except Refused as refused:
-        return Coordinator(key=key, error_code=refused.code, error_message=refused.message)
-    return Coordinator(key=key, node_id=node_id, host=host, port=port)
+        return AnyCoordinator(key=key, error_code=refused.code, error_message=refused.message)
+    return AnyCoordinator(key=key, node_id=node_id, host=host, port=port)
 
 
-def _response(found: tuple[Coordinator, ...]) -> Response:
+def _response(found: tuple[AnyCoordinator, ...]) -> AnyFindCoordinatorResponse:
     """In the shape of all versions: those before 4 take the first."""
-    first = found[0] if found else Coordinator()
-    return Response(
+    first = found[0] if found else AnyCoordinator()
+    return AnyFindCoordinatorResponse(
         coordinators=found,
         error_code=first.error_code,
         error_message=first.error_message,
@@ -49,6 +51,6 @@ def _response(found: tuple[Coordinator, ...]) -> Response:
     )
 
 
-def refuse(request: Request, code: Code, message: str | None) -> Response:
+def refuse(request: AnyFindCoordinatorRequest, code: Code, message: str | None) -> AnyFindCoordinatorResponse:
     keys = request.coordinator_keys or (request.key,)
-    return _response(tuple(Coordinator(key=key, error_code=code, error_message=message) for key in keys))
+    return _response(tuple(AnyCoordinator(key=key, error_code=code, error_message=message) for key in keys))

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
 from chronik.core.log.horizon import NOTHING_GONE
@@ -27,7 +27,7 @@ from chronik.trace.metrics import LEADER
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.versions import FETCH
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
@@ -38,12 +38,12 @@ MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 def begin(
-    request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    request: FetchRequest, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | None:
     """Answer a follower, now or when there is something new. Returns what to do if it is gone before that."""
-    session = _objection(request, caller, desk) or _session(request, desk)
+    session = _objection(request, caller, context) or _session(request, context)
     if isinstance(session, Code):
-        desk.metrics.refused(FETCH, session)
+        context.metrics.refused(FETCH, session)
         answer(wire.encode(header.version, header.correlation_id, session, NO_SESSION, []))
         return None
     if session.session_id == NO_SESSION:
@@ -53,7 +53,7 @@ def begin(
     return session.asked(request, header, answer)
 
 
-def _objection(request: FetchRequest, caller: Caller, desk: Desk) -> Code:
+def _objection(request: FetchRequest, caller: Caller, context: RequestContext) -> Code:
     """Why this is not a fetch of the node in whose name it is; NONE when nothing speaks against it.
 
     What a follower has counts only under the registration that this node knows of (KIP-903). One that has not
@@ -61,14 +61,14 @@ def _objection(request: FetchRequest, caller: Caller, desk: Desk) -> Code:
     """
     if caller.node_id != request.replica_id:
         return Code.CLUSTER_AUTHORIZATION_FAILED
-    broker = desk.metadata.image.brokers.get(request.replica_id)
+    broker = context.metadata.image.brokers.get(request.replica_id)
     if broker is None or request.replica_epoch not in (broker.epoch, ANY_EPOCH):
         return Code.STALE_BROKER_EPOCH  # or of one that this node has not heard of yet: it asks again
     return Code.NONE
 
 
-def _session(request: FetchRequest, desk: Desk) -> FollowerSession | Code:
-    followers = desk.sessions.followers
+def _session(request: FetchRequest, context: RequestContext) -> FollowerSession | Code:
+    followers = context.sessions.followers
     known = followers.get(request.replica_id)
     if request.session_epoch in (INITIAL_EPOCH, FINAL_EPOCH):
         # A follower has one stream to each leader: whatever was before this is over.
@@ -76,8 +76,8 @@ def _session(request: FetchRequest, desk: Desk) -> FollowerSession | Code:
             known.close()
             del followers[request.replica_id]
         if request.session_epoch == FINAL_EPOCH:
-            return FollowerSession(NO_SESSION, request.replica_id, desk)
-        session = FollowerSession(1 + desk.chance.below(SESSION_IDS), request.replica_id, desk)
+            return FollowerSession(NO_SESSION, request.replica_id, context)
+        session = FollowerSession(1 + context.chance.below(SESSION_IDS), request.replica_id, context)
         followers[request.replica_id] = session
         return session
     if not isinstance(known, FollowerSession) or known.session_id != request.session_id:
@@ -115,11 +115,11 @@ class _Parked(NamedTuple):
 class FollowerSession:
     """What a leader remembers of one follower."""
 
-    def __init__(self, session_id: int, follower_id: int, desk: Desk) -> None:
+    def __init__(self, session_id: int, follower_id: int, context: RequestContext) -> None:
         self.session_id = session_id
         self._follower_id = follower_id
         self._broker_epoch = -1
-        self._desk = desk
+        self._context = context
         self._epoch = 1  # the one the next request must carry
         self._entries: dict[Key, _Entry] = {}
         self._keys: dict[Replica, Key] = {}
@@ -172,7 +172,7 @@ class FollowerSession:
         for key in list(self._entries):
             self._forget(key)
         if self._throttle_timer is not None:
-            self._desk.waiting.cancel(self._throttle_timer)
+            self._context.waiting.cancel(self._throttle_timer)
             self._throttle_timer = None
 
     def _forget(self, key: Key) -> None:
@@ -181,7 +181,7 @@ class FollowerSession:
         entry = self._entries.pop(key, None)
         if entry is not None and entry.replica is not None:
             self._keys.pop(entry.replica, None)
-            self._desk.waiting.unwatch(entry.replica, self)
+            self._context.waiting.unwatch(entry.replica, self)
 
     # --- what happens meanwhile
 
@@ -194,7 +194,7 @@ class FollowerSession:
         if self._parked is not None and not self._is_look_due:
             # Whatever else happens in this turn goes into the same answer.
             self._is_look_due = True
-            self._desk.waiting.after_ms(0, self._look_again)
+            self._context.waiting.after_ms(0, self._look_again)
 
     def _look_again(self) -> None:
         self._is_look_due = False
@@ -204,10 +204,10 @@ class FollowerSession:
     def _hold_back(self, key: Key, now_ms: int) -> None:
         """Its records wait until the throttle may let them go. What else there is to tell of it is told."""
         self._held_back[key] = None
-        self._desk.metrics.throttled_waits[LEADER] += 1
+        self._context.metrics.throttled_waits[LEADER] += 1
         if self._throttle_timer is None:
-            delay_ms = self._desk.leader_throttle.look_again_ms(now_ms)
-            self._throttle_timer = self._desk.waiting.after_ms(delay_ms, self._let_go_on)
+            delay_ms = self._context.leader_throttle.look_again_ms(now_ms)
+            self._throttle_timer = self._context.waiting.after_ms(delay_ms, self._let_go_on)
 
     def _let_go_on(self) -> None:
         self._throttle_timer = None
@@ -221,7 +221,7 @@ class FollowerSession:
     def _look(self, *, is_first: bool = False) -> None:
         """Answer if there is anything to tell; else wait, if that has not begun yet."""
         parked = self._parked
-        assert parked is not None  # only then there is somebody to answer
+        assert parked is not None  # only then is there a request to answer
         try:
             parts = self._plan(parked.request)
         except Exception:
@@ -231,7 +231,9 @@ class FollowerSession:
         if parts or parked.request.max_wait_ms <= 0:
             self._read(parts)
         elif is_first:
-            self._deadline = self._desk.waiting.after_ms(parked.request.max_wait_ms, lambda: self._time_is_up(parked))
+            self._deadline = self._context.waiting.after_ms(
+                parked.request.max_wait_ms, lambda: self._time_is_up(parked)
+            )
 
     def _time_is_up(self, parked: _Parked) -> None:
         if self._parked is parked:
@@ -241,7 +243,7 @@ class FollowerSession:
         parked, self._parked = self._parked, None
         assert parked is not None
         if self._deadline is not None:
-            self._desk.waiting.cancel(self._deadline)
+            self._context.waiting.cancel(self._deadline)
             self._deadline = None
         return parked
 
@@ -249,11 +251,11 @@ class FollowerSession:
         """The replica that is fetched from, if it leads here and this is one of its followers. Raises Refused."""
         topic, partition = key
         if isinstance(topic, bytes):
-            known = self._desk.metadata.image.topic_by_id(topic)
+            known = self._context.metadata.image.topic_by_id(topic)
             if known is None:
                 raise Refused(Code.UNKNOWN_TOPIC_ID)
             topic = known.name
-        replica = self._desk.replicas.leader(topic, partition)
+        replica = self._context.replicas.leader(topic, partition)
         if entry.asked.leader_epoch < 0:
             raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows whom it follows")
         replica.check_epoch(entry.asked.leader_epoch)
@@ -263,10 +265,10 @@ class FollowerSession:
         if replica is not entry.replica:
             if entry.replica is not None:
                 self._keys.pop(entry.replica, None)
-                self._desk.waiting.unwatch(entry.replica, self)
+                self._context.waiting.unwatch(entry.replica, self)
             entry.replica = replica
             self._keys[replica] = key
-            self._desk.waiting.watch(replica, self)
+            self._context.waiting.watch(replica, self)
         return replica
 
     def _note(self, key: Key) -> None:
@@ -281,14 +283,14 @@ class FollowerSession:
         if self._broker_epoch == ANY_EPOCH:
             return
         if 0 <= asked.log_start_offset <= replica.log.end_offset:
-            self._desk.replicas.follower_starts_at(replica, self._follower_id, asked.log_start_offset)
+            self._context.replicas.follower_starts_at(replica, self._follower_id, asked.log_start_offset)
         if parting is None:
-            self._desk.replicas.follower_fetched(replica, self._follower_id, asked.fetch_offset, self._broker_epoch)
+            self._context.replicas.follower_fetched(replica, self._follower_id, asked.fetch_offset, self._broker_epoch)
 
     def _plan(self, request: FetchRequest) -> list[_Part]:
         """What an answer would hold now."""
         parts: list[_Part] = []
-        room = min(request.max_bytes, self._desk.config.fetch_max_bytes)
+        room = min(request.max_bytes, self._context.config.fetch_max_bytes)
         is_first = True
         for key in list(self._news):
             entry = self._entries[key]
@@ -308,7 +310,7 @@ class FollowerSession:
                 code = refusal.code
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
-                code = self._desk.replicas.read_failed(replica, problem)
+                code = self._context.replicas.read_failed(replica, problem)
             if isinstance(given, Slice):
                 room -= given.length
                 is_first = False
@@ -323,11 +325,11 @@ class FollowerSession:
         self, key: Key, entry: _Entry, replica: Replica, room: int, *, is_first: bool
     ) -> tuple[Slice | Diverging | None, bool]:
         """What a partition gives to an answer with this much room, and whether a throttle holds its records back."""
-        asked, throttle = entry.asked, self._desk.leader_throttle
+        asked, throttle = entry.asked, self._context.leader_throttle
         position, room = (asked.fetch_offset, asked.last_fetched_epoch), min(asked.max_bytes, room)
         if not throttle.covers(replica):
             return replica.read_for_follower(*position, room, at_least_one=is_first), False
-        now_ms = self._desk.clock.monotonic_ms()
+        now_ms = self._context.clock.monotonic_ms()
         allowed = room_for_follower(throttle, replica, self._follower_id, now_ms)
         if allowed < 0:
             given = replica.read_for_follower(*position, 0, at_least_one=False)  # it may have to cut off its end
@@ -338,7 +340,7 @@ class FollowerSession:
         given = replica.read_for_follower(*position, min(room, allowed), at_least_one=is_first)
         if isinstance(given, Slice):  # counted for those in sync too, as in Kafka: they use up what there is
             throttle.record(given.length, now_ms)
-            self._desk.metrics.throttled_bytes[LEADER] += given.length
+            self._context.metrics.throttled_bytes[LEADER] += given.length
         return given, False
 
     def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:
@@ -346,14 +348,14 @@ class FollowerSession:
 
     def _read(self, parts: list[_Part]) -> None:
         contents: list[Outgoing | Unread | None] = [
-            self._desk.replicas.read_cached(part.given) if isinstance(part.given, Slice) else b"" for part in parts
+            self._context.replicas.read_cached(part.given) if isinstance(part.given, Slice) else b"" for part in parts
         ]
         for part in parts:
             self._news.pop(part.key, None)
             entry = self._entries[part.key]
             entry.is_out = isinstance(part.given, Slice)
         if None in contents:
-            self._desk.start(self._read_cold(self._unpark(), parts, contents))
+            self._context.start(self._read_cold(self._unpark(), parts, contents))
         else:
             self._answer([self._part(*pair) for pair in zip(parts, contents, strict=True)])
 
@@ -362,7 +364,7 @@ class FollowerSession:
         try:
             for index, part in enumerate(parts):
                 if contents[index] is None and isinstance(part.given, Slice):
-                    contents[index] = await self._desk.replicas.wait_for_read(part.given)
+                    contents[index] = await self._context.replicas.wait_for_read(part.given)
             answers = [self._part(*pair) for pair in zip(parts, contents, strict=True)]
         except Exception:
             parked.answer(None)
@@ -374,7 +376,7 @@ class FollowerSession:
 
     def _send(self, parked: _Parked, answers: list[FetchAnswer]) -> None:
         header = parked.header
-        nodes = endpoints_of(self._desk, [answer.leader for answer in answers if answer.leader is not None])
+        nodes = endpoints_of(self._context, [answer.leader for answer in answers if answer.leader is not None])
         parked.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
 
     def _part(self, part: _Part, content: Outgoing | Unread | None) -> FetchAnswer:
@@ -382,13 +384,13 @@ class FollowerSession:
         records: Outgoing = b"" if content is None or isinstance(content, Unread) else content
         entry = self._entries.get(part.key)
         if replica is not None and isinstance(given, Slice):
-            code = self._desk.replicas.check_read(replica, given, content or b"")
+            code = self._context.replicas.check_read(replica, given, content or b"")
         if code:
-            self._desk.metrics.refused(FETCH, code)
+            self._context.metrics.refused(FETCH, code)
             if entry is not None:
                 entry.told, entry.is_out = None, False
             start_offset = -1 if replica is None else replica.log.start_offset
-            leader = leader_of(self._desk, topic, partition) if code in MISLED else None
+            leader = leader_of(self._context, topic, partition) if code in MISLED else None
             return FetchAnswer(topic, partition, code, -1, -1, start_offset, leader=leader)
         assert replica is not None  # or there would be a code
         told = (replica.high_watermark, replica.log.start_offset)
@@ -404,16 +406,16 @@ class FollowerSession:
         )
 
 
-def leader_of(desk: Desk, topic: str | bytes, partition: int) -> Leader | None:
+def leader_of(context: RequestContext, topic: str | bytes, partition: int) -> CurrentLeader | None:
     """Who leads a partition, as far as this node knows."""
-    image = desk.metadata.image
+    image = context.metadata.image
     known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
     placed = image.partition(known.name, partition) if known is not None else None
-    return Leader(placed.leader, placed.leader_epoch) if placed is not None else None
+    return CurrentLeader(placed.leader, placed.leader_epoch) if placed is not None else None
 
 
-def endpoints_of(desk: Desk, leaders: Sequence[Leader]) -> list[NodeEndpoint]:
+def endpoints_of(context: RequestContext, leaders: Sequence[CurrentLeader]) -> list[NodeEndpoint]:
     """Where clients reach the leaders that an answer names."""
-    brokers = desk.metadata.image.brokers
+    brokers = context.metadata.image.brokers
     ids = dict.fromkeys(leader.leader_id for leader in leaders)
     return [NodeEndpoint(b.id, b.host, b.port, b.rack) for b in (brokers[i] for i in ids if i in brokers)]

@@ -7,7 +7,7 @@ import datetime
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.heartbeat.v4.response import HeartbeatResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import Beat
 
@@ -15,12 +15,12 @@ REQUEST = HeartbeatRequest
 RESPONSE = HeartbeatResponse
 
 
-async def handle(request: HeartbeatRequest, caller: Caller, desk: Desk) -> HeartbeatResponse:
+async def handle(request: HeartbeatRequest, caller: Caller, context: RequestContext) -> HeartbeatResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_GROUP_ID)
     command = Beat(request.group_id, request.member_id, request.group_instance_id, request.generation_id)
     try:
-        await desk.groups.ask(request.group_id, command)
+        await context.groups.ask(request.group_id, command)
     except Refused as refused:
         # While the group is being read back nobody loses its place: members need not know, as in Kafka.
         if refused.code is not Code.COORDINATOR_LOAD_IN_PROGRESS:

@@ -16,15 +16,15 @@ from kio.schema.incremental_alter_configs.v1.response import (
 
 from chronik.api import broker_loggers
 from chronik.api.alter_configs import warn_of_settings_without_effect
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import DONE, AlterConfigs, ConfigChange, Outcome, ResourceType
+from chronik.core.machines.metadata.commands import DONE, AlterConfigs, ChangeOutcome, ConfigChange, ResourceType
 
 REQUEST = IncrementalAlterConfigsRequest
 RESPONSE = IncrementalAlterConfigsResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     changes = tuple(
         ConfigChange(
             resource.resource_type,
@@ -34,32 +34,34 @@ async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
         for resource in request.resources
     )
     stored = tuple(change for change in changes if change.resource_type != ResourceType.BROKER_LOGGER)
-    outcomes: tuple[Outcome, ...] = ()
+    outcomes: tuple[ChangeOutcome, ...] = ()
     if stored:
-        outcomes = await desk.metadata.ask(AlterConfigs(stored, validate_only=request.validate_only))
+        outcomes = await context.metadata.ask(AlterConfigs(stored, validate_only=request.validate_only))
         warn_of_settings_without_effect(stored, outcomes)
     waiting = iter(outcomes)
     return _response(
         request,
         tuple(
-            _of_logger(change, request, desk) if change.resource_type == ResourceType.BROKER_LOGGER else next(waiting)
+            _of_logger(change, request, context)
+            if change.resource_type == ResourceType.BROKER_LOGGER
+            else next(waiting)
             for change in changes
         ),
     )
 
 
-def _of_logger(change: ConfigChange, request: Any, desk: Desk) -> Outcome:
+def _of_logger(change: ConfigChange, request: Any, context: RequestContext) -> ChangeOutcome:
     named = [(one.resource_type, one.resource_name) for one in request.resources]
     try:
         if named.count((change.resource_type, change.resource_name)) > 1:
             raise Refused(Code.INVALID_REQUEST, "Each resource must appear at most once.")
-        broker_loggers.alter(change, desk.node_id, validate_only=request.validate_only)
+        broker_loggers.alter(change, context.node_id, validate_only=request.validate_only)
     except Refused as refused:
-        return Outcome(refused.code, refused.message)
+        return ChangeOutcome(refused.code, refused.message)
     return DONE
 
 
-def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
+def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     responses = tuple(
         AlterConfigsResourceResponse(
             error_code=outcome.code,
@@ -73,4 +75,4 @@ def _response(request: Any, outcomes: tuple[Outcome, ...]) -> Any:
 
 
 def refuse(request: Any, code: Code, message: str | None) -> Any:
-    return _response(request, (Outcome(code, message),) * len(request.resources))
+    return _response(request, (ChangeOutcome(code, message),) * len(request.resources))

@@ -16,7 +16,7 @@ from typing import Any
 from kio.schema.init_producer_id.v5.request import InitProducerIdRequest
 from kio.schema.init_producer_id.v5.response import InitProducerIdResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import AllocateProducerIds, ProducerIdBlock
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID
@@ -25,24 +25,24 @@ REQUEST = InitProducerIdRequest
 RESPONSE = InitProducerIdResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.transactional_id is not None:
         if not request.transactional_id:
             raise Refused(Code.INVALID_REQUEST, "An empty transactional id.")
         raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
     if (request.producer_id == NO_PRODUCER_ID) != (request.producer_epoch == NO_EPOCH):
         raise Refused(Code.INVALID_REQUEST, "A producer id without its epoch, or the other way round.")
-    producer_id = desk.producer_ids.take()
+    producer_id = context.producer_ids.take()
     while producer_id is None:
-        desk.producer_ids.add(await _block(desk))
-        producer_id = desk.producer_ids.take()
+        context.producer_ids.add(await _block(context))
+        producer_id = context.producer_ids.take()
     return _response(Code.NONE, producer_id, 0)
 
 
-async def _block(desk: Desk) -> ProducerIdBlock:
+async def _block(context: RequestContext) -> ProducerIdBlock:
     """Ids for this node. While there is no controller to give it some, a producer is to ask again, as in Kafka."""
     try:
-        block: ProducerIdBlock = await desk.metadata.ask(AllocateProducerIds(desk.node_id))
+        block: ProducerIdBlock = await context.metadata.ask(AllocateProducerIds(context.node_id))
     except Refused as refused:
         if refused.code in (Code.NOT_CONTROLLER, Code.STALE_BROKER_EPOCH):
             raise Refused(Code.COORDINATOR_LOAD_IN_PROGRESS, refused.message) from refused

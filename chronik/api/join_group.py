@@ -14,7 +14,7 @@ import uuid
 from kio.schema.join_group.v9.request import JoinGroupRequest
 from kio.schema.join_group.v9.response import JoinGroupResponse, JoinGroupResponseMember
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import milliseconds
 from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code, Refused
@@ -28,7 +28,7 @@ MEMBER_ID_REQUIRED_FROM = 4
 SKIP_ASSIGNMENT_FROM = 9
 
 
-async def handle(request: JoinGroupRequest, caller: Caller, desk: Desk) -> JoinGroupResponse:
+async def handle(request: JoinGroupRequest, caller: Caller, context: RequestContext) -> JoinGroupResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_GROUP_ID)
     session_timeout_ms = milliseconds(request.session_timeout)
@@ -44,12 +44,12 @@ async def handle(request: JoinGroupRequest, caller: Caller, desk: Desk) -> JoinG
         rebalance_timeout_ms=rebalance_timeout_ms if rebalance_timeout_ms >= 0 else session_timeout_ms,
         protocol_type=request.protocol_type,
         protocols=tuple((protocol.name, bytes(protocol.metadata)) for protocol in request.protocols),
-        new_member_id=f"{prefix}-{uuid.UUID(bytes=desk.chance.uuid())}",
+        new_member_id=f"{prefix}-{uuid.UUID(bytes=context.chance.uuid())}",
         needs_known_member_id=caller.version >= MEMBER_ID_REQUIRED_FROM,
         may_skip_assignment=caller.version >= SKIP_ASSIGNMENT_FROM,
-        topics=TopicShapes(desk.metadata.image),
+        topics=TopicShapes(context.metadata.image),
     )
-    answer = await desk.groups.ask(request.group_id, command)
+    answer = await context.groups.ask(request.group_id, command)
     if isinstance(answer, MemberIdRequired):
         return _error(Code.MEMBER_ID_REQUIRED, answer.member_id)
     return _welcome(answer)

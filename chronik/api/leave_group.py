@@ -10,24 +10,26 @@ import datetime
 
 from kio.schema.leave_group.v5.response import LeaveGroupResponse, MemberResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import Leave, Leaver
-from chronik.wire.unions.leave_group import Member, Request
+from chronik.wire.unions.leave_group import AnyLeaveGroupRequest, AnyLeavingMember
 
-REQUEST = Request
+REQUEST = AnyLeaveGroupRequest
 RESPONSE = LeaveGroupResponse
 
 MANY_MEMBERS_FROM = 3
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> LeaveGroupResponse:
+async def handle(request: AnyLeaveGroupRequest, caller: Caller, context: RequestContext) -> LeaveGroupResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_GROUP_ID)
-    members = request.members if caller.version >= MANY_MEMBERS_FROM else (Member(member_id=request.member_id),)
+    members = (
+        request.members if caller.version >= MANY_MEMBERS_FROM else (AnyLeavingMember(member_id=request.member_id),)
+    )
     leavers = tuple(Leaver(member.member_id, member.group_instance_id) for member in members)
     try:
-        codes = (await desk.groups.ask(request.group_id, Leave(request.group_id, leavers))).codes
+        codes = (await context.groups.ask(request.group_id, Leave(request.group_id, leavers))).codes
     except Refused as refused:
         # No such group: as far as its members are concerned, there are no such members.
         if refused.code is not Code.UNKNOWN_MEMBER_ID:
@@ -42,11 +44,11 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> LeaveGroupResp
     )
 
 
-def _member(member: Member, code: Code) -> MemberResponse:
+def _member(member: AnyLeavingMember, code: Code) -> MemberResponse:
     return MemberResponse(member_id=member.member_id, group_instance_id=member.group_instance_id, error_code=code)
 
 
-def refuse(request: Request, code: Code, message: str | None) -> LeaveGroupResponse:
+def refuse(request: AnyLeaveGroupRequest, code: Code, message: str | None) -> LeaveGroupResponse:
     return LeaveGroupResponse(
         throttle_time=datetime.timedelta(0),
         error_code=code,

@@ -12,7 +12,7 @@ from typing import Any
 from kio.schema.list_config_resources.v1.request import ListConfigResourcesRequest
 from kio.schema.list_config_resources.v1.response import ConfigResource, ListConfigResourcesResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage
 
@@ -23,13 +23,13 @@ TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 LISTED = (TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP)
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if caller.version == 0:
         return _response(Code.NONE, ())
     wanted = request.resource_types or LISTED
     if unknown := sorted({kind for kind in wanted if kind not in LISTED}):
         raise Refused(Code.UNSUPPORTED_VERSION, f"Unsupported resource types {unknown}.")
-    image = desk.metadata.image
+    image = context.metadata.image
     return _response(
         Code.NONE,
         tuple(

@@ -10,15 +10,15 @@ import datetime
 from kio.schema.list_groups.v5.request import ListGroupsRequest
 from kio.schema.list_groups.v5.response import ListedGroup, ListGroupsResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 
 REQUEST = ListGroupsRequest
 RESPONSE = ListGroupsResponse
 
 
-async def handle(request: ListGroupsRequest, caller: Caller, desk: Desk) -> ListGroupsResponse:
-    if desk.groups.is_loading:  # a list that lacks some looks as if they were gone
+async def handle(request: ListGroupsRequest, caller: Caller, context: RequestContext) -> ListGroupsResponse:
+    if context.groups.is_loading:  # a list that lacks some looks as if they were gone
         raise Refused(Code.COORDINATOR_LOAD_IN_PROGRESS)
     groups = tuple(
         ListedGroup(
@@ -27,7 +27,7 @@ async def handle(request: ListGroupsRequest, caller: Caller, desk: Desk) -> List
             group_state=group.state,
             group_type=group.type,
         )
-        for machine in desk.groups.machines()
+        for machine in context.groups.machines()
         for group in machine.list_groups(tuple(request.states_filter), tuple(request.types_filter))
     )
     return ListGroupsResponse(throttle_time=datetime.timedelta(0), error_code=Code.NONE, groups=groups)

@@ -27,7 +27,7 @@ from kio.schema.list_offsets.v11.response import (
     ListOffsetsTopicResponse,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.records.steps import Unfinished, begin
@@ -57,7 +57,7 @@ CONSUMER = -1
 OFFSET_NOT_AVAILABLE_FROM = 5
 
 
-class Found(NamedTuple):
+class FoundOffset(NamedTuple):
     """An offset, and the time and leader epoch of the record there where they are known."""
 
     offset: int = UNKNOWN_OFFSET
@@ -65,8 +65,8 @@ class Found(NamedTuple):
     leader_epoch: int = NO_EPOCH
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    asked = _Asked(request, caller, desk)
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    asked = _Asked(request, caller, context)
     wanted = [(topic.name, part) for topic in request.topics for part in topic.partitions]
     if any(_is_sought(part.timestamp) for _, part in wanted):
         return _wait_for_all(asked, wanted)
@@ -92,14 +92,14 @@ def _is_sought(timestamp: int) -> bool:
 class _Asked:
     """A request and where it is answered."""
 
-    def __init__(self, request: Any, caller: Caller, desk: Desk) -> None:
+    def __init__(self, request: Any, caller: Caller, context: RequestContext) -> None:
         self._request = request
         self._caller = caller
-        self._desk = desk
+        self._context = context
         self._is_consumer = request.replica_id == CONSUMER
         self._times_named = Counter((t.name, part.partition_index) for t in request.topics for part in t.partitions)
 
-    def answer(self, topic: str, wanted: Any, find: Callable[[Replica, int], Found]) -> Any:
+    def answer(self, topic: str, wanted: Any, find: Callable[[Replica, int], FoundOffset]) -> Any:
         try:
             return self._found(wanted, find(self._leader(topic, wanted), wanted.timestamp))
         except Refused as refused:
@@ -121,7 +121,7 @@ class _Asked:
             raise Refused(Code.INVALID_REQUEST)
         if wanted.timestamp < 0 and version < FIRST_VERSION.get(wanted.timestamp, version + 1):
             raise Refused(Code.UNSUPPORTED_VERSION)
-        replica = self._desk.replicas.leader(topic, wanted.partition_index)
+        replica = self._context.replicas.leader(topic, wanted.partition_index)
         replica.check_epoch(wanted.current_leader_epoch)
         return replica
 
@@ -130,37 +130,37 @@ class _Asked:
             return replica.readable_bound(self._request.isolation_level)
         return replica.log.end_offset
 
-    def known(self, replica: Replica, timestamp: int) -> Found:
+    def known(self, replica: Replica, timestamp: int) -> FoundOffset:
         """What is known without looking at any record."""
         log = replica.log
         if timestamp == LATEST:
             self._check_watermark(replica)
-            return Found(self._bound(replica), leader_epoch=replica.leader_epoch)
+            return FoundOffset(self._bound(replica), leader_epoch=replica.leader_epoch)
         if timestamp in (EARLIEST, EARLIEST_LOCAL):
-            return Found(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
-        return Found()
+            return FoundOffset(log.start_offset, leader_epoch=log.epochs.at(log.start_offset))
+        return FoundOffset()
 
     def _check_watermark(self, replica: Replica) -> None:
         if self._is_consumer and not replica.is_watermark_known:
             raise Refused(Code.OFFSET_NOT_AVAILABLE)
 
-    async def _wait_for_sought(self, replica: Replica, timestamp: int) -> Found:
+    async def _wait_for_sought(self, replica: Replica, timestamp: int) -> FoundOffset:
         log, bound = replica.log, self._bound(replica)
         is_newest = timestamp == MAX_TIMESTAMP
         try:
             begun = begin(log.offset_of_max_timestamp(bound) if is_newest else log.offset_for_time(timestamp, bound))
             if isinstance(begun, Unfinished):
-                stamped = await self._desk.replicas.long_work.wait_for_rest(begun)
+                stamped = await self._context.replicas.long_work.wait_for_rest(begun)
             else:
                 stamped = begun.value
         except (Corrupt, OSError) as problem:
-            raise Refused(self._desk.replicas.read_failed(replica, problem)) from problem
+            raise Refused(self._context.replicas.read_failed(replica, problem)) from problem
         if stamped is None:
             self._check_watermark(replica)  # there may be one between here and where it had come
-            return Found()
-        return Found(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
+            return FoundOffset()
+        return FoundOffset(stamped.offset, stamped.timestamp, log.epochs.at(stamped.offset))
 
-    def _found(self, wanted: Any, found: Found) -> Any:
+    def _found(self, wanted: Any, found: FoundOffset) -> Any:
         return ListOffsetsPartitionResponse(
             partition_index=wanted.partition_index,
             error_code=Code.NONE,
@@ -173,7 +173,7 @@ class _Asked:
         code, caller = refused.code, self._caller
         if code is Code.OFFSET_NOT_AVAILABLE and caller.version < OFFSET_NOT_AVAILABLE_FROM:
             code = Code.LEADER_NOT_AVAILABLE
-        trace_refusal(self._desk, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
+        trace_refusal(self._context, "list_offsets", caller, code, refused.message, topic, wanted.partition_index)
         return ListOffsetsPartitionResponse(partition_index=wanted.partition_index, error_code=code)
 
     def response(self, answers: list[Any]) -> Any:

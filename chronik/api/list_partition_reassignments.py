@@ -15,7 +15,7 @@ from kio.schema.list_partition_reassignments.v0.response import (
     OngoingTopicReassignment,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.reassignments import moves
 
@@ -23,12 +23,12 @@ REQUEST = ListPartitionReassignmentsRequest
 RESPONSE = ListPartitionReassignmentsResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     topics = None
     if request.topics is not None:
         topics = [(topic.name, tuple(topic.partition_indexes)) for topic in request.topics]
     found: dict[str, list[Any]] = {}
-    for move in moves(desk.metadata.image, topics):
+    for move in moves(context.metadata.image, topics):
         one = OngoingPartitionReassignment(
             partition_index=move.partition,
             replicas=move.replicas,

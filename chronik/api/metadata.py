@@ -14,25 +14,25 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
-from chronik.wire.unions.metadata import Request, Response
+from chronik.wire.unions.metadata import AnyMetadataRequest, AnyMetadataResponse
 
 if TYPE_CHECKING:
     from chronik.trace.steps import Steps
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyMetadataRequest
+RESPONSE = AnyMetadataResponse
 
 TOPIC_IDS_FROM = 12
 
 
-class View(NamedTuple):
+class MetadataView(NamedTuple):
     """What every topic of one answer is seen with."""
 
     live: dict[int, None]
@@ -40,48 +40,50 @@ class View(NamedTuple):
     version: int
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    image = desk.metadata.image
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    image = context.metadata.image
     if request.topics is None or (caller.version == 0 and not request.topics):
         view = _view(image, request, caller)
         topics = tuple(_known(topic, view) for _, topic in sorted(image.topics.items()))
     else:
         _check(request.topics, caller)
-        problems = await _create_missing(request, desk)
+        problems = await _create_missing(request, context)
         view = _view(image, request, caller)
         topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
-    if desk.trace is not None and desk.trace.steps is not None:
-        _trace(desk.trace.steps, topics, view, caller, desk)
-    return Response(
+    if context.trace is not None and context.trace.steps is not None:
+        _trace(context.trace.steps, topics, view, caller, context)
+    return AnyMetadataResponse(
         brokers=_brokers(image),
-        cluster_id=desk.cluster_id,
-        controller_id=controller_of(desk),
+        cluster_id=context.cluster_id,
+        controller_id=controller_of(context),
         topics=topics,
         cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )
 
 
-def _trace(steps: Steps, topics: Iterable[Any], view: View, caller: Caller, desk: Desk) -> None:
+def _trace(steps: Steps, topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
     """Tell the trace what a client is told of each topic that is traced."""
     for topic in topics:
         if topic.error_code:
-            trace_refusal(desk, "metadata", caller, topic.error_code, None, topic.name)
+            trace_refusal(context, "metadata", caller, topic.error_code, None, topic.name)
         elif steps.wants(topic.name):
             leaders = (partition.leader_id for partition in topic.partitions)
-            steps.metadata_told(topic.name, caller, view.live, controller_of(desk), leaders)
+            steps.metadata_told(topic.name, caller, view.live, controller_of(context), leaders)
 
 
-def controller_of(desk: Desk) -> int:
+def controller_of(context: RequestContext) -> int:
     """Where admin requests go best. Any node passes them on, and Kafka's brokers name one at random for that reason;
     the true one saves a hop, and while nobody knows it, this node waits for the next."""
-    controller_id = desk.metadata.controller_id
-    is_known = controller_id is not None and any(one.id == controller_id for one in desk.metadata.image.live_brokers())
-    return controller_id if controller_id is not None and is_known else desk.node_id
+    controller_id = context.metadata.controller_id
+    is_known = controller_id is not None and any(
+        one.id == controller_id for one in context.metadata.image.live_brokers()
+    )
+    return controller_id if controller_id is not None and is_known else context.node_id
 
 
-def _view(image: MetadataImage, request: Any, caller: Caller) -> View:
+def _view(image: MetadataImage, request: Any, caller: Caller) -> MetadataView:
     operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    return View({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
+    return MetadataView({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
 
 
 def _check(topics: Iterable[Any], caller: Caller) -> None:
@@ -96,22 +98,22 @@ def _without_repeats(topics: Iterable[Any]) -> list[Any]:
     return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
 
 
-async def _create_missing(request: Any, desk: Desk) -> dict[str, Code]:
+async def _create_missing(request: Any, context: RequestContext) -> dict[str, Code]:
     """Create the topics that are asked for by name and not there. Returns why some could not be."""
-    image = desk.metadata.image
+    image = context.metadata.image
     if not (request.allow_auto_topic_creation and image.node_config.auto_create_topics_enable):
         return {}
     by_name = [topic.name for topic in request.topics if topic.topic_id is None]
     missing = [name for name in dict.fromkeys(by_name) if image.topic(name) is None and problem_with(name) is None]
     problems: dict[str, Code] = {}
-    wanted = tuple(NewTopic(name, desk.chance.uuid()) for name in missing if not is_internal(name))
+    wanted = tuple(NewTopic(name, context.chance.uuid()) for name in missing if not is_internal(name))
     try:
         if wanted:
-            for created in await desk.metadata.ask(CreateTopics(wanted)):
+            for created in await context.metadata.ask(CreateTopics(wanted)):
                 if created.outcome.code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     problems[created.name] = created.outcome.code
         if OFFSETS_TOPIC in missing:
-            await desk.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, desk.chance.uuid()))
+            await context.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, context.chance.uuid()))
     except Refused as refused:
         # Without a controller nothing is created: all clients ask again when a leader is missing, and few otherwise.
         is_controller_missing = refused.code == Code.NOT_CONTROLLER
@@ -119,7 +121,7 @@ async def _create_missing(request: Any, desk: Desk) -> dict[str, Code]:
     return problems
 
 
-def _asked_for(asked: Any, image: MetadataImage, problems: dict[str, Code], view: View) -> Any:
+def _asked_for(asked: Any, image: MetadataImage, problems: dict[str, Code], view: MetadataView) -> Any:
     if asked.topic_id is not None:
         topic = image.topic_by_id(asked.topic_id.bytes)
         if topic is None:
@@ -138,7 +140,7 @@ def _missing(code: Code, name: str | None, topic_id: Any) -> Any:
     return MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, is_internal=internal, partitions=())
 
 
-def _known(topic: Topic, view: View) -> Any:
+def _known(topic: Topic, view: MetadataView) -> Any:
     return MetadataResponseTopic(
         error_code=Code.NONE,
         name=topic.name,
@@ -149,7 +151,7 @@ def _known(topic: Topic, view: View) -> Any:
     )
 
 
-def _partition(number: int, partition: Partition, view: View) -> Any:
+def _partition(number: int, partition: Partition, view: MetadataView) -> Any:
     offline = tuple(broker_id for broker_id in partition.replicas if broker_id not in view.live)
     has_leader = partition.leader in view.live
     code = Code.NONE
@@ -178,4 +180,4 @@ def _brokers(image: MetadataImage) -> tuple[Any, ...]:
 def refuse(request: Any, code: Code, message: str | None) -> Any:
     # Below 13 there is no error for the whole. An answer without brokers is one that clients do not believe.
     topics = tuple(_missing(code, topic.name, topic.topic_id) for topic in request.topics or ())
-    return Response(topics=topics, error_code=code)
+    return AnyMetadataResponse(topics=topics, error_code=code)

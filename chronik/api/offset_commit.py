@@ -10,29 +10,34 @@ from typing import TYPE_CHECKING
 
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import milliseconds
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import CommitOffsets, OffsetToCommit
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.image import Topic as KnownTopic
-from chronik.wire.unions.offset_commit import Request, Response, Topic, TopicResponse
+from chronik.wire.unions.offset_commit import (
+    AnyOffsetCommitRequest,
+    AnyOffsetCommitResponse,
+    AnyOffsetCommitTopic,
+    AnyOffsetCommitTopicResponse,
+)
 
 if TYPE_CHECKING:
     from chronik.trace.steps import Steps
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyOffsetCommitRequest
+RESPONSE = AnyOffsetCommitResponse
 
 EPOCHS_FROM = 9
 TOPIC_IDS_FROM = 10
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+async def handle(request: AnyOffsetCommitRequest, caller: Caller, context: RequestContext) -> AnyOffsetCommitResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
     # Looked up once: while the coordinator is asked, topics come, go and grow.
-    found = [_find(topic, by_id, desk.metadata.image) for topic in request.topics]
+    found = [_find(topic, by_id, context.metadata.image) for topic in request.topics]
     offsets = tuple(
         OffsetToCommit(
             known.name, p.partition_index, p.committed_offset, p.committed_leader_epoch, p.committed_metadata, known.id
@@ -52,29 +57,29 @@ async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
             retention_ms=milliseconds(request.retention_time),
             knows_epochs=caller.version >= EPOCHS_FROM,
         )
-        codes = list((await desk.groups.ask(request.group_id, command)).codes)
-        if desk.trace is not None and desk.trace.steps is not None:
-            _trace(desk.trace.steps, command, codes, caller, desk)
+        codes = list((await context.groups.ask(request.group_id, command)).codes)
+        if context.trace is not None and context.trace.steps is not None:
+            _trace(context.trace.steps, command, codes, caller, context)
     given = iter(codes)
     topics = [
         _topic(topic, [problem or next(given) for problem in problems])
         for topic, (_, problems) in zip(request.topics, found, strict=True)
     ]
-    return Response(topics=tuple(topics))
+    return AnyOffsetCommitResponse(topics=tuple(topics))
 
 
-def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, desk: Desk) -> None:
+def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, context: RequestContext) -> None:
     """Tell the trace what was committed, and by whom: the same client's fetches are this group's."""
     group = command.group_id
     steps.readers.heard(group, caller.client_id, caller.client_host, steps.now_us())
     for (topic, partition, offset, *_), code in zip(command.offsets, codes, strict=True):
         if code:
-            trace_refusal(desk, "offset_commit", caller, code, f"group {group}", topic, partition)
+            trace_refusal(context, "offset_commit", caller, code, f"group {group}", topic, partition)
         else:
             steps.committed(topic, partition, group, caller, offset)
 
 
-def _find(topic: Topic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
+def _find(topic: AnyOffsetCommitTopic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:
     """The topic, and for each partition why nothing can be committed for it: NONE where something can."""
     if by_id:
         known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
@@ -89,8 +94,8 @@ def _find(topic: Topic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic |
     ]
 
 
-def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:
-    return TopicResponse(
+def _topic(topic: AnyOffsetCommitTopic, codes: list[Code]) -> AnyOffsetCommitTopicResponse:
+    return AnyOffsetCommitTopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=tuple(
@@ -100,5 +105,7 @@ def _topic(topic: Topic, codes: list[Code]) -> TopicResponse:
     )
 
 
-def refuse(request: Request, code: Code, message: str | None) -> Response:
-    return Response(topics=tuple(_topic(topic, [code] * len(topic.partitions)) for topic in request.topics))
+def refuse(request: AnyOffsetCommitRequest, code: Code, message: str | None) -> AnyOffsetCommitResponse:
+    return AnyOffsetCommitResponse(
+        topics=tuple(_topic(topic, [code] * len(topic.partitions)) for topic in request.topics)
+    )

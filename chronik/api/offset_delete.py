@@ -11,7 +11,7 @@ from kio.schema.offset_delete.v0.response import (
     OffsetDeleteResponseTopic,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import DeleteOffsets
 from chronik.core.machines.metadata.image import MetadataImage
@@ -20,16 +20,16 @@ REQUEST = OffsetDeleteRequest
 RESPONSE = OffsetDeleteResponse
 
 
-async def handle(request: OffsetDeleteRequest, caller: Caller, desk: Desk) -> OffsetDeleteResponse:
+async def handle(request: OffsetDeleteRequest, caller: Caller, context: RequestContext) -> OffsetDeleteResponse:
     # Looked up once: while the coordinator is asked, topics come, go and grow.
-    known = [_known(topic.name, desk.metadata.image) for topic in request.topics]
+    known = [_known(topic.name, context.metadata.image) for topic in request.topics]
     asked = tuple(
         (topic.name, partition.partition_index)
         for topic, exists in zip(request.topics, known, strict=True)
         for partition in topic.partitions
         if partition.partition_index in exists
     )
-    codes = iter((await desk.groups.ask(request.group_id, DeleteOffsets(request.group_id, asked))).codes)
+    codes = iter((await context.groups.ask(request.group_id, DeleteOffsets(request.group_id, asked))).codes)
     topics = []
     for topic, exists in zip(request.topics, known, strict=True):
         asked_for = (partition.partition_index for partition in topic.partitions)

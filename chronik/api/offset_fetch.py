@@ -10,50 +10,50 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chronik.api import topic_ids
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
 from chronik.core.machines.groups.commands import FetchOffsets
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.wire.unions.offset_fetch import (
+    AnyOffsetFetchRequest,
+    AnyOffsetFetchResponse,
+    AnyOffsetFetchTopic,
+    AnyOffsetFetchTopicResponse,
     Group,
     GroupResponse,
     PartitionResponse,
-    Request,
-    Response,
-    Topic,
-    TopicResponse,
 )
 
-REQUEST = Request
-RESPONSE = Response
+REQUEST = AnyOffsetFetchRequest
+RESPONSE = AnyOffsetFetchResponse
 
 GROUP_ERRORS_FROM = 2
 MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
 
 
-async def handle(request: Request, caller: Caller, desk: Desk) -> Response:
+async def handle(request: AnyOffsetFetchRequest, caller: Caller, context: RequestContext) -> AnyOffsetFetchResponse:
     if caller.version < MANY_GROUPS_FROM:
-        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, desk),))
-    return _response(tuple([await _group(group, caller, desk) for group in request.groups]))
+        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, context),))
+    return _response(tuple([await _group(group, caller, context) for group in request.groups]))
 
 
-async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
+async def _group(group: Group, caller: Caller, context: RequestContext) -> GroupResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
     try:
         if group.topics is None:
-            fetched = await _ask(group, None, desk)
-            return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, desk)))
-        names = [_name(topic, by_id, desk.metadata.image) for topic in group.topics]
+            fetched = await _ask(group, None, context)
+            return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, context)))
+        names = [_name(topic, by_id, context.metadata.image) for topic in group.topics]
         wanted = tuple(
             (name, number)
             for name, topic in zip(names, group.topics, strict=True)
             if name is not None
             for number in topic.partition_indexes
         )
-        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, desk)}
+        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, context)}
         topics = tuple(
             _errors(topic, Code.UNKNOWN_TOPIC_ID)
             if name is None
@@ -65,15 +65,17 @@ async def _group(group: Group, caller: Caller, desk: Desk) -> GroupResponse:
         return _refused(group, refused.code, caller.version < GROUP_ERRORS_FROM)
 
 
-async def _ask(group: Group, partitions: tuple[tuple[str, int], ...] | None, desk: Desk) -> tuple[FetchedOffset, ...]:
+async def _ask(
+    group: Group, partitions: tuple[tuple[str, int], ...] | None, context: RequestContext
+) -> tuple[FetchedOffset, ...]:
     command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch)
     try:
-        offsets: tuple[FetchedOffset, ...] = (await desk.groups.ask(group.group_id, command)).offsets
+        offsets: tuple[FetchedOffset, ...] = (await context.groups.ask(group.group_id, command)).offsets
     except Refused as refused:
         if refused.code == Code.COORDINATOR_NOT_AVAILABLE:  # which Java's consumers before 3.9 take for final here
             raise Refused(Code.NOT_COORDINATOR, refused.message) from refused
         raise
-    image = desk.metadata.image
+    image = context.metadata.image
     if partitions is None:
         return tuple(one for one in offsets if not _is_of_another(one, image))
     return tuple(FetchedOffset(one.topic, one.partition) if _is_of_another(one, image) else one for one in offsets)
@@ -85,27 +87,29 @@ def _is_of_another(fetched: FetchedOffset, image: MetadataImage) -> bool:
     return known is not None and fetched.topic_id not in (NO_TOPIC_ID, known.id)
 
 
-def _name(topic: Topic, by_id: bool, image: MetadataImage) -> str | None:
+def _name(topic: AnyOffsetFetchTopic, by_id: bool, image: MetadataImage) -> str | None:
     if not by_id:
         return topic.name  # what was committed for a topic can be read even if the topic is gone
     known = None if topic.topic_id is None else image.topic_by_id(topic.topic_id.bytes)
     return None if known is None else known.name
 
 
-def _all_topics(fetched: Iterable[FetchedOffset], by_id: bool, desk: Desk) -> Iterable[TopicResponse]:
+def _all_topics(
+    fetched: Iterable[FetchedOffset], by_id: bool, context: RequestContext
+) -> Iterable[AnyOffsetFetchTopicResponse]:
     by_name: dict[str, list[FetchedOffset]] = {}
     for one in fetched:
         by_name.setdefault(one.topic, []).append(one)
     for name, offsets in by_name.items():
-        known = desk.metadata.image.topic(name)
+        known = context.metadata.image.topic(name)
         if by_id and known is None:
             continue  # a topic that is gone has no id to name it by
         topic_id = None if known is None else topic_ids.to_wire(known.id)
-        yield _topic(Topic(name=name, topic_id=topic_id), offsets)
+        yield _topic(AnyOffsetFetchTopic(name=name, topic_id=topic_id), offsets)
 
 
-def _topic(topic: Topic, offsets: Iterable[FetchedOffset]) -> TopicResponse:
-    return TopicResponse(
+def _topic(topic: AnyOffsetFetchTopic, offsets: Iterable[FetchedOffset]) -> AnyOffsetFetchTopicResponse:
+    return AnyOffsetFetchTopicResponse(
         name=topic.name,
         topic_id=topic.topic_id,
         partitions=tuple(
@@ -120,9 +124,9 @@ def _topic(topic: Topic, offsets: Iterable[FetchedOffset]) -> TopicResponse:
     )
 
 
-def _errors(topic: Topic, code: Code) -> TopicResponse:
+def _errors(topic: AnyOffsetFetchTopic, code: Code) -> AnyOffsetFetchTopicResponse:
     partitions = tuple(PartitionResponse(partition_index=number, error_code=code) for number in topic.partition_indexes)
-    return TopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+    return AnyOffsetFetchTopicResponse(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
 
 
 def _refused(group: Group, code: Code, on_partitions: bool) -> GroupResponse:
@@ -130,12 +134,12 @@ def _refused(group: Group, code: Code, on_partitions: bool) -> GroupResponse:
     return GroupResponse(group_id=group.group_id, topics=topics, error_code=code)
 
 
-def _response(groups: tuple[GroupResponse, ...]) -> Response:
+def _response(groups: tuple[GroupResponse, ...]) -> AnyOffsetFetchResponse:
     """In the shape of all versions: those before 8 take the first."""
     first = groups[0] if groups else GroupResponse()
-    return Response(groups=groups, topics=first.topics, error_code=first.error_code)
+    return AnyOffsetFetchResponse(groups=groups, topics=first.topics, error_code=first.error_code)
 
 
-def refuse(request: Request, code: Code, message: str | None) -> Response:
+def refuse(request: AnyOffsetFetchRequest, code: Code, message: str | None) -> AnyOffsetFetchResponse:
     groups = request.groups or (Group(group_id=request.group_id, topics=request.topics),)
     return _response(tuple(_refused(group, code, on_partitions=True) for group in groups))

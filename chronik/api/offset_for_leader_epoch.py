@@ -13,26 +13,26 @@ from kio.schema.offset_for_leader_epoch.v4.response import (
     OffsetForLeaderTopicResult,
 )
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 
 REQUEST = OffsetForLeaderEpochRequest
 RESPONSE = OffsetForLeaderEpochResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     topics = tuple(
         OffsetForLeaderTopicResult(
-            topic=topic.topic, partitions=tuple(_partition(topic.topic, part, desk) for part in topic.partitions)
+            topic=topic.topic, partitions=tuple(_partition(topic.topic, part, context) for part in topic.partitions)
         )
         for topic in request.topics
     )
     return OffsetForLeaderEpochResponse(throttle_time=datetime.timedelta(0), topics=topics)
 
 
-def _partition(topic: str, wanted: Any, desk: Desk) -> Any:
+def _partition(topic: str, wanted: Any, context: RequestContext) -> Any:
     try:
-        replica = desk.replicas.leader(topic, wanted.partition)
+        replica = context.replicas.leader(topic, wanted.partition)
         replica.check_epoch(wanted.current_leader_epoch)
     except Refused as refused:
         return EpochEndOffset(error_code=refused.code, partition=wanted.partition)

@@ -4,8 +4,9 @@ Each partition's batch is appended at once and in the order of the request; the 
 safe as `acks` asks: 1, synced here; all, on every in-sync replica; 0, no answer at all. One partition's refusal is
 its own.
 
-A partition that another node leads is sent on to that one (node/forwarding), and its answer put in its place. Whoever
-is refused because a leader has changed is told who it is, from version 10 on (KIP-951).
+A batch for a partition that another node leads is sent on to that node (node/routing/forwarding), and its answer put in
+its place. A batch that is refused because the leader changed gets the new leader with the answer, from version 10 on
+(KIP-951).
 
 A compacted topic wants a key in every record, and one with `message.timestamp.before.max.ms` a time that is not older,
 so their batches are looked through first; others only when their header has a time that is not allowed. The answer
@@ -27,7 +28,7 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api.desk import Caller, Desk, Elsewhere, HeldUp
+from chronik.api.context import Caller, HeldUp, RemotePartition, RequestContext
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
@@ -40,7 +41,7 @@ from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.wire import produce as wire
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
@@ -71,23 +72,23 @@ class _Look(Enum):
 
 
 def start(
-    frame: memoryview, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | HeldUp | None:
     """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up. Returns
     whom to call if nobody waits for that any more."""
     if header.version < wire.SUPPORTED_FROM:
-        desk.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
+        context.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
         refusal = wire.refuse_old(frame, header.body, header.version, header.correlation_id)
         answer(None if refusal is None else (refusal,))
         return None
     request = wire.parse(frame, header.body, header.version)
-    pending = _Pending(header, caller, request, desk, answer)
+    pending = _Pending(header, caller, request, context, answer)
     for topic, partitions in request.topics:
         answers = [_UNANSWERED] * len(partitions)
         pending.topics.append((topic, answers))
         for index, (partition, records) in enumerate(partitions):
             pending.outstanding += 1
-            _append(request, topic, partition, records, answers, index, pending, desk)
+            _append(request, topic, partition, records, answers, index, pending, context)
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
@@ -103,42 +104,42 @@ def _append(
     answers: list[PartitionAnswer],
     index: int,
     pending: _Pending,
-    desk: Desk,
+    context: RequestContext,
     look: _Look = _Look.WHERE_WANTED,
 ) -> None:
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
     try:
-        replica = _replica(request, topic, partition, desk)
+        replica = _replica(request, topic, partition, context)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
-        if pending.caller.order and not _is_in_order(topic, partition, records, replica, pending.caller.order, desk):
+        if pending.caller.order and not _is_in_order(topic, partition, records, replica, pending.caller.order, context):
             pending.refused(
                 answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
             )
             return
         # One byte says of most that they have no id: every batch of every producer comes by here.
         may_have_id = len(records) > PRODUCER_ID_AT and records[PRODUCER_ID_AT] < NEGATIVE_FROM
-        if may_have_id and read_producer_id(records) >= desk.metadata.image.next_producer_id:
-            _put_off_unknown(replica, records, desk.metadata.image.next_producer_id)
+        if may_have_id and read_producer_id(records) >= context.metadata.image.next_producer_id:
+            _put_off_unknown(replica, records, context.metadata.image.next_producer_id)
         config = replica.log.config
         if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
-            looking = begin(check_records(records, accept(records), config, desk.clock.now_ms()))
+            looking = begin(check_records(records, accept(records), config, context.clock.now_ms()))
             if isinstance(looking, Unfinished):
-                pending.look_through(looking, Elsewhere(topic, partition, records, answers, index))
+                pending.look_through(looking, RemotePartition(topic, partition, records, answers, index))
                 return
         steps, batches = pending.steps, None
         began_ns = watermark_before = 0
         if steps is not None and steps.wanted[replica.topic]:
             batches = steps.batches
             began_ns, watermark_before = batches.now_ns(), replica.high_watermark
-        appended = desk.replicas.append(replica, records, request.acks)
+        appended = context.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
-            _append(request, topic, partition, records, answers, index, pending, desk, _Look.NOW)
+            _append(request, topic, partition, records, answers, index, pending, context, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
-        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, desk):
-            pending.elsewhere.append(Elsewhere(topic, partition, records, answers, index))
+        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, context):
+            pending.elsewhere.append(RemotePartition(topic, partition, records, answers, index))
             return
         pending.refused(answers, index, _refusal(partition, refusal))
         return
@@ -152,7 +153,7 @@ def _append(
         pending.one_done()
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
-    desk.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+    context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 
 def _is_by_header(refusal: Refused) -> bool:
@@ -164,30 +165,32 @@ def _refusal(partition: int, refusal: Refused) -> PartitionAnswer:
     return PartitionAnswer(partition, refusal.code, -1, -1, -1, refusal.message, None, record_errors)
 
 
-def _replica(request: ProduceRequest, topic: str | bytes, partition: int, desk: Desk) -> Replica:
+def _replica(request: ProduceRequest, topic: str | bytes, partition: int, context: RequestContext) -> Replica:
     if request.acks not in _ACKS:
         raise Refused(Code.INVALID_REQUIRED_ACKS)
     if isinstance(topic, bytes):
-        known = desk.metadata.image.topic_by_id(topic)
+        known = context.metadata.image.topic_by_id(topic)
         if known is None:
             raise Refused(Code.UNKNOWN_TOPIC_ID)
         topic = known.name
     if is_internal(topic):  # a client that wrote there could make groups of its own invention
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
-    replica = desk.replicas.leader(topic, partition)
+    replica = context.replicas.leader(topic, partition)
     if request.transactional_id is not None:
         raise Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
     return replica
 
 
-def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, desk: Desk) -> bool:
+def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, context: RequestContext) -> bool:
     """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
     would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
-    known = desk.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else desk.metadata.image.topic(topic)
+    known = (
+        context.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else context.metadata.image.topic(topic)
+    )
     if known is None or read_producer_id(records) < 0:
         return False
     try:
-        producers = desk.replicas.readable(known.name, partition).log.producers
+        producers = context.replicas.readable(known.name, partition).log.producers
         producers.check_not_overtaking(accept(records))
     except Refused as refusal:
         return refusal.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -195,14 +198,19 @@ def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, desk
 
 
 def _is_in_order(
-    topic: str | bytes, partition: int, records: memoryview, replica: Replica, order: BatchOrder, desk: Desk
+    topic: str | bytes,
+    partition: int,
+    records: memoryview,
+    replica: Replica,
+    order: BatchOrder,
+    context: RequestContext,
 ) -> bool:
     """Whether nothing of its producer that came before it on its connection is missing here. A log that knows the
     producer sees that by itself. Told to look for the leader, the producer sends all of it again, in order."""
     producer_id = read_producer_id(records)
     if producer_id < 0:
         return True
-    is_due = order.comes(topic, partition, read_header(records), (desk.node_id, replica.leader_epoch))
+    is_due = order.comes(topic, partition, read_header(records), (context.node_id, replica.leader_epoch))
     return is_due or replica.log.producers.get(producer_id) is not None
 
 
@@ -225,7 +233,7 @@ class _Pending:
     __slots__ = (
         "answer",
         "caller",
-        "desk",
+        "context",
         "elsewhere",
         "failed",
         "header",
@@ -238,32 +246,32 @@ class _Pending:
     )
 
     def __init__(
-        self, header: RequestHeader, caller: Caller, request: ProduceRequest, desk: Desk, answer: Answer
+        self, header: RequestHeader, caller: Caller, request: ProduceRequest, context: RequestContext, answer: Answer
     ) -> None:
         self.header = header
         self.caller = caller
         self.request = request
-        self.desk = desk
+        self.context = context
         self.answer = answer
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
         self.is_held_up = False  # by a batch that takes long to look through
-        self.elsewhere: list[Elsewhere] = []
+        self.elsewhere: list[RemotePartition] = []
         self.record_errors_left = RECORD_ERRORS_MAX
-        self.steps = None if desk.trace is None else desk.trace.steps
+        self.steps = None if context.trace is None else context.trace.steps
 
     @property
     def may_go_on(self) -> bool:
         """What a node has sent on is not sent on again: it might go round in circles."""
-        return self.desk.forwarding is not None and not self.caller.is_node
+        return self.context.forwarding is not None and not self.caller.is_node
 
     def send_on(self) -> None:
         parts, self.elsewhere = self.elsewhere, []
-        assert self.desk.forwarding is not None  # or nothing would be meant for elsewhere
-        self.desk.forwarding.produce(self, parts)
+        assert self.context.forwarding is not None  # or nothing would be meant for elsewhere
+        self.context.forwarding.produce(self, parts)
 
-    def settle(self, part: Elsewhere, told: PartitionAnswer) -> None:
+    def settle(self, part: RemotePartition, told: PartitionAnswer) -> None:
         """What another node made of it."""
         if told.error_code:
             self.refused(part.answers, part.index, told)
@@ -286,17 +294,17 @@ class _Pending:
             return
         header = read_header(records)
         if code in DOUBTFUL and leader_epoch is not None:
-            order.goes(topic, partition, header, (self.desk.node_id, leader_epoch))
+            order.goes(topic, partition, header, (self.context.node_id, leader_epoch))
         else:
             order.settled(topic, partition, header, code)
 
-    def again(self, part: Elsewhere, look: _Look = _Look.WHERE_WANTED) -> None:
+    def again(self, part: RemotePartition, look: _Look = _Look.WHERE_WANTED) -> None:
         """It has another leader, perhaps this node."""
-        request, desk = self.request, self.desk
+        request, context = self.request, self.context
         try:
             _append(
                 *(request, part.topic, part.partition, part.records, part.answers, part.index),
-                *(self, desk, look),
+                *(self, context, look),
             )
         except Exception:
             self.abandoned()
@@ -306,14 +314,14 @@ class _Pending:
             self.elsewhere[-1].until = part.until
             self.send_on()
 
-    def look_through(self, looking: Unfinished[None], part: Elsewhere) -> None:
+    def look_through(self, looking: Unfinished[None], part: RemotePartition) -> None:
         """Append the batch when it has been looked through."""
         self.is_held_up = True
-        self.desk.start(self._wait_for_look(looking, part))
+        self.context.start(self._wait_for_look(looking, part))
 
-    async def _wait_for_look(self, looking: Unfinished[None], part: Elsewhere) -> None:
+    async def _wait_for_look(self, looking: Unfinished[None], part: RemotePartition) -> None:
         try:
-            await self.desk.replicas.long_work.wait_for_rest(looking)
+            await self.context.replicas.long_work.wait_for_rest(looking)
         except Refused as refusal:
             self.refused(part.answers, part.index, _refusal(part.partition, refusal))
         except Exception:
@@ -325,11 +333,11 @@ class _Pending:
     def refused(
         self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer, leader_epoch: int | None = None
     ) -> None:
-        self.desk.metrics.refused(PRODUCE, Code(told.error_code))
+        self.context.metrics.refused(PRODUCE, Code(told.error_code))
         self._keep_order(answers, index, Code(told.error_code), leader_epoch)
         if self.steps is not None:
             topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
-            trace_refusal(self.desk, "produce", self.caller, told.error_code, told.message, topic, told.partition)
+            trace_refusal(self.context, "produce", self.caller, told.error_code, told.message, topic, told.partition)
         answers[index] = self._within_limit(told)
         self.failed = True
         self.one_done()
@@ -370,7 +378,7 @@ class _Pending:
 
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""
-        image = self.desk.metadata.image
+        image = self.context.metadata.image
         endpoints: dict[int, NodeEndpoint] = {}
         for topic, answers in self.topics:
             known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
@@ -378,7 +386,7 @@ class _Pending:
                 if known is None or told.error_code not in _LEADER_CHANGED or told.partition >= len(known.partitions):
                     continue
                 placed = known.partitions[told.partition]
-                leader = Leader(placed.leader, placed.leader_epoch)
+                leader = CurrentLeader(placed.leader, placed.leader_epoch)
                 if told.leader is not None and told.leader.leader_epoch > leader.leader_epoch:
                     leader = told.leader  # the node that was asked knows of a later one
                 answers[index] = told._replace(leader=leader)

@@ -2,7 +2,7 @@
 
 A follower's fetch says how far its log is on disk; the leader answers with records, or where the logs part, or which
 snapshot to fetch instead. When there is nothing to say it waits, and is stepped again when the log grows, the watermark
-moves or somebody else leads. It also says how far the follower has applied the log (KIP-1166).
+moves or another node leads. It also says how far the follower has applied the log (KIP-1166).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from chronik.api.desk import Caller, Desk, QuorumDesk
+from chronik.api.context import Caller, QuorumDesk, RequestContext
 from chronik.api.quorum_topic import (
     METADATA_TOPIC_ID,
     PARTITION,
@@ -22,12 +22,12 @@ from chronik.api.quorum_topic import (
 )
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import NOBODY, Fetch, FetchAnswer, LogPoint
+from chronik.core.raft.messages import NOBODY, Fetch, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
-from chronik.wire.leaders import Leader
+from chronik.wire.leaders import CurrentLeader
 from chronik.wire.versions import FETCH, node_name
 
 Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
@@ -37,15 +37,15 @@ NO_SESSION, NO_SESSION_EPOCH = 0, -1
 
 
 def begin(
-    request: FetchRequest, header: RequestHeader, caller: Caller, desk: Desk, answer: Answer
+    request: FetchRequest, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
 ) -> Callable[[], None] | None:
     """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""
     try:
-        check_sender(request.cluster_id, request.replica_id, caller, desk)
-        fetch = _QuorumFetch(request, header, desk, quorum_of(desk), answer)
+        check_sender(request.cluster_id, request.replica_id, caller, context)
+        fetch = _QuorumFetch(request, header, context, quorum_of(context), answer)
         return fetch.begin()
     except Refused as refused:
-        desk.metrics.refused(FETCH, refused.code)
+        context.metrics.refused(FETCH, refused.code)
         answer(wire.encode(header.version, header.correlation_id, refused.code, NO_SESSION, []))
         return None
 
@@ -54,14 +54,14 @@ class _QuorumFetch:
     """One fetch, from its first step to its answer."""
 
     def __init__(
-        self, request: FetchRequest, header: RequestHeader, desk: Desk, quorum: QuorumDesk, answer: Answer
+        self, request: FetchRequest, header: RequestHeader, context: RequestContext, quorum: QuorumDesk, answer: Answer
     ) -> None:
         if len(request.partitions) != 1 or request.partitions[0].partition != PARTITION:
             raise Refused(Code.INVALID_REQUEST, "a fetch of the metadata log is of its one partition and nothing else")
         self._request = request
         self._asked = request.partitions[0]
         self._header = header
-        self._desk = desk
+        self._context = context
         self._quorum = quorum
         self._answer = answer
         self._deadline: object | None = None
@@ -79,7 +79,7 @@ class _QuorumFetch:
         self._step(is_late=self._request.max_wait_ms <= 0)
         if not self._is_done:
             self._quorum.when_news(self._wake)
-            self._deadline = self._desk.waiting.after_ms(self._request.max_wait_ms, self._time_is_up)
+            self._deadline = self._context.waiting.after_ms(self._request.max_wait_ms, self._time_is_up)
         return self.leave
 
     def leave(self) -> None:
@@ -87,7 +87,7 @@ class _QuorumFetch:
         self._is_done = True
         self._quorum.stop_reading(self._wake)
         if self._deadline is not None:
-            self._desk.waiting.cancel(self._deadline)
+            self._context.waiting.cancel(self._deadline)
             self._deadline = None
 
     def _wake(self, *, is_late: bool = False) -> None:
@@ -125,11 +125,11 @@ class _QuorumFetch:
             content = plan.file.read(plan.position, plan.length)
             log.check_slice(plan, content)
         except (Corrupt, OSError) as problem:
-            self._desk.replicas.read_failed(self._quorum.replica, problem)
+            self._context.replicas.read_failed(self._quorum.replica, problem)
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         return content
 
-    def _send(self, answer: FetchAnswer, records: Outgoing) -> None:
+    def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
         if answer.is_sound and self._sender != NOBODY:
             self._quorum.told_watermarks[self._sender] = answer.high_watermark
         part = wire.FetchAnswer(
@@ -141,7 +141,7 @@ class _QuorumFetch:
             self._quorum.replica.log.start_offset,
             records,
             diverging=None if answer.diverging is None else EpochEnd(*answer.diverging),
-            leader=Leader(id_of(answer.leader), answer.epoch),
+            leader=CurrentLeader(id_of(answer.leader), answer.epoch),
             snapshot=None if answer.snapshot is None else EpochEnd(*answer.snapshot),
         )
         self._answer(wire.encode(self._header.version, self._header.correlation_id, Code.NONE, NO_SESSION, [part]))
@@ -175,7 +175,7 @@ def frame_of(fetch: Fetch, cluster_id: str, max_wait_ms: int, high_watermark: in
     return follower_fetch.encode(0, node_name(fetch.sender), request)
 
 
-def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer, memoryview]:
+def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[RaftFetchAnswer, memoryview]:
     """The answer, and the records that came with it. Raises Refused, Malformed."""
     fetched = follower_fetch.parse(frame)
     if fetched.error is not Code.NONE:
@@ -184,7 +184,7 @@ def answer_of(frame: memoryview, fetch: Fetch, sender: int) -> tuple[FetchAnswer
         raise Refused(Code.INVALID_REQUEST, "an answer without the partition that was asked for")
     part = fetched.partitions[0]
     assert part.leader is not None  # just looked
-    answer = FetchAnswer(
+    answer = RaftFetchAnswer(
         sender,
         part.leader.leader_epoch,
         leader_of(part.leader.leader_id),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from chronik.api.desk import Caller, Desk, QuorumDesk
+from chronik.api.context import Caller, QuorumDesk, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import NOBODY
@@ -14,22 +14,22 @@ METADATA_TOPIC_ID = bytes(15) + b"\x01"
 PARTITION = 0
 
 
-def check_cluster(cluster_id: str | None, desk: Desk) -> None:
+def check_cluster(cluster_id: str | None, context: RequestContext) -> None:
     """Refuse what is meant for another cluster. An administrator may leave open which one is meant."""
-    if cluster_id is not None and cluster_id != desk.cluster_id:
-        message = f"this is cluster {desk.cluster_id}, and not {cluster_id}"
+    if cluster_id is not None and cluster_id != context.cluster_id:
+        message = f"this is cluster {context.cluster_id}, and not {cluster_id}"
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, message)
 
 
-def check_sender(cluster_id: str | None, node_id: int, caller: Caller, desk: Desk) -> None:
+def check_sender(cluster_id: str | None, node_id: int, caller: Caller, context: RequestContext) -> None:
     """Refuse what is said in the name of a node of this cluster, unless the connection has said that it is that node.
 
     Kafka also listens to nodes that do not name their cluster. What one of another cluster says of epochs and votes has
     nothing to do with us, so here it is named.
     """
     if cluster_id is None:
-        raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"this is cluster {desk.cluster_id}, and no cluster was named")
-    check_cluster(cluster_id, desk)
+        raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"this is cluster {context.cluster_id}, and no cluster was named")
+    check_cluster(cluster_id, context)
     if caller.node_id != node_id:
         raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {node_id}")
 
@@ -39,10 +39,10 @@ def remembered(node_id: int, quorum: QuorumDesk) -> int:
     return node_id if node_id >= 0 and quorum.address_of(node_id) is not None else NOBODY
 
 
-def quorum_of(desk: Desk) -> QuorumDesk:
-    if desk.quorum is None:
+def quorum_of(context: RequestContext) -> QuorumDesk:
+    if context.quorum is None:
         raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "this node takes no part in a quorum")
-    return desk.quorum
+    return context.quorum
 
 
 def only_partition(topics: Sequence[Any], number_field: str = "partition_index", name_field: str = "topic_name") -> Any:

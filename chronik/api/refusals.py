@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 
 
 def trace_refusal(
-    desk: Desk,
+    context: RequestContext,
     api: str,
     caller: Caller,
     code: int,
@@ -17,10 +17,10 @@ def trace_refusal(
     partition: int = -1,
 ) -> None:
     """A request, or one partition of it, got this code. A topic's id that nobody knows is no topic."""
-    steps = None if desk.trace is None else desk.trace.steps
+    steps = None if context.trace is None else context.trace.steps
     if steps is None or not code:
         return
-    image = desk.metadata.image
+    image = context.metadata.image
     if isinstance(topic, bytes):
         known = image.topic_by_id(topic)
         topic = None if known is None else known.name
@@ -29,13 +29,15 @@ def trace_refusal(
     steps.refused(api, caller, code, reason, topic, partition, leader, leader_epoch)
 
 
-def trace_refused_request(desk: Desk, api: str, caller: Caller, code: int, reason: str | None, request: Any) -> None:
+def trace_refused_request(
+    context: RequestContext, api: str, caller: Caller, code: int, reason: str | None, request: Any
+) -> None:
     """A whole request was refused, whatever it is: told of each topic that it names, or once if it names none."""
-    if desk.trace is None or desk.trace.steps is None:
+    if context.trace is None or context.trace.steps is None:
         return
     topics: list[str] | list[None] = _topics(request) or [None]
     for topic in topics:
-        trace_refusal(desk, api, caller, code, reason, topic)
+        trace_refusal(context, api, caller, code, reason, topic)
 
 
 def _topics(request: Any) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 from kio.schema.remove_raft_voter.v0.response import RemoveRaftVoterResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import check_cluster, quorum_of
 from chronik.core.errors import Code, Refused
 
@@ -19,11 +19,11 @@ NO_TIME = datetime.timedelta(0)
 SAFE_S_MAX = 10.0
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    check_cluster(request.cluster_id, desk)
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_cluster(request.cluster_id, context)
     try:
         async with asyncio.timeout(SAFE_S_MAX):
-            await quorum_of(desk).remove_voter(request.voter_id)
+            await quorum_of(context).remove_voter(request.voter_id)
     except TimeoutError as problem:
         raise Refused(Code.REQUEST_TIMED_OUT, "the change of voters is not safe yet") from problem
     return RemoveRaftVoterResponse(throttle_time=NO_TIME, error_code=Code.NONE, error_message=None)

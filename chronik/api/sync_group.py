@@ -10,7 +10,7 @@ import datetime
 from kio.schema.sync_group.v5.request import SyncGroupRequest
 from kio.schema.sync_group.v5.response import SyncGroupResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import Sync
 
@@ -18,7 +18,7 @@ REQUEST = SyncGroupRequest
 RESPONSE = SyncGroupResponse
 
 
-async def handle(request: SyncGroupRequest, caller: Caller, desk: Desk) -> SyncGroupResponse:
+async def handle(request: SyncGroupRequest, caller: Caller, context: RequestContext) -> SyncGroupResponse:
     if not request.group_id:
         raise Refused(Code.INVALID_GROUP_ID)
     command = Sync(
@@ -30,7 +30,7 @@ async def handle(request: SyncGroupRequest, caller: Caller, desk: Desk) -> SyncG
         protocol=request.protocol_name,
         assignments=tuple((one.member_id, bytes(one.assignment)) for one in request.assignments),
     )
-    synced = await desk.groups.ask(request.group_id, command)
+    synced = await context.groups.ask(request.group_id, command)
     return SyncGroupResponse(
         throttle_time=datetime.timedelta(0),
         error_code=Code.NONE,

@@ -19,7 +19,7 @@ from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, PRODUCE
 DIRECT = frozenset({PRODUCE, FETCH})
 
 
-class Place(Enum):
+class Destination(Enum):
     """Where a request is to be answered."""
 
     ANYWHERE = "the node it was sent to"
@@ -31,9 +31,9 @@ class Place(Enum):
 
 
 # Produce is sent on wherever it was meant to go, and so is what belongs to the controller. The other places count
-# only where clients cannot find them by themselves: all nodes have one address (node/one_address.py).
+# only where clients cannot find them by themselves: all nodes have one address (node/routing/one_address.py).
 _NAMES = {
-    Place.ANYWHERE: (
+    Destination.ANYWHERE: (
         "api_versions",
         "metadata",
         "find_coordinator",
@@ -49,7 +49,7 @@ _NAMES = {
         "end_quorum_epoch",
         "fetch_snapshot",
     ),
-    Place.LEADER: (
+    Destination.LEADER: (
         "produce",
         "fetch",
         "list_offsets",
@@ -57,7 +57,7 @@ _NAMES = {
         "delete_records",
         "describe_producers",
     ),
-    Place.COORDINATOR: (
+    Destination.COORDINATOR: (
         "join_group",
         "sync_group",
         "heartbeat",
@@ -70,9 +70,9 @@ _NAMES = {
         "consumer_group_heartbeat",
         "consumer_group_describe",
     ),
-    Place.NAMED: ("describe_configs",),
-    Place.ALL: ("list_groups",),
-    Place.CONTROLLER: (
+    Destination.NAMED: ("describe_configs",),
+    Destination.ALL: ("list_groups",),
+    Destination.CONTROLLER: (
         "create_topics",
         "delete_topics",
         "create_partitions",
@@ -94,10 +94,10 @@ _NAMES = {
     ),
 }
 _PLACES = {name: place for place, names in _NAMES.items() for name in names}
-PLACES: dict[int, Place] = {api.key: _PLACES[api.name] for api in APIS.values()}
+PLACES: dict[int, Destination] = {api.key: _PLACES[api.name] for api in APIS.values()}
 
 
-def at(*places: Place) -> frozenset[int]:
+def at(*places: Destination) -> frozenset[int]:
     """The requests that belong there."""
     return frozenset(key for key, place in PLACES.items() if place in places)
 
@@ -121,4 +121,4 @@ def module_of(api_key: int) -> ModuleType:
     return importlib.import_module(f"chronik.api.{EVERY_API[api_key].name}")
 
 
-__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "PLACES", "Place", "at", "module_of"]
+__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "PLACES", "Destination", "at", "module_of"]

@@ -11,7 +11,7 @@ from typing import Any
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 from kio.schema.unregister_broker.v0.response import UnregisterBrokerResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import UnregisterBroker
 
@@ -19,8 +19,8 @@ REQUEST = UnregisterBrokerRequest
 RESPONSE = UnregisterBrokerResponse
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
-    await desk.metadata.ask_here(UnregisterBroker(request.broker_id))
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    await context.metadata.ask_here(UnregisterBroker(request.broker_id))
     return refuse(request, Code.NONE, None)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures
 from chronik.wire.unions.update_features import Request, Response, Result
@@ -16,14 +16,14 @@ REQUEST = Request
 RESPONSE = Response
 
 
-async def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     updates = tuple(
         FeatureUpdate(
             update.feature, update.max_version_level, SAFE_DOWNGRADE if update.allow_downgrade else update.upgrade_type
         )
         for update in request.feature_updates
     )
-    await desk.metadata.ask(UpdateFeatures(updates, request.validate_only))
+    await context.metadata.ask(UpdateFeatures(updates, request.validate_only))
     return Response(results=tuple(Result(feature=update.name) for update in updates))
 
 

@@ -9,7 +9,7 @@ from kio.schema.vote.v2 import response as told
 from kio.schema.vote.v2.request import VoteRequest
 from kio.schema.vote.v2.response import VoteResponse
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import PARTITION, answered, check_sender, id_of, leader_of, only_partition, quorum_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -20,13 +20,13 @@ REQUEST = VoteRequest
 RESPONSE = VoteResponse
 
 
-def handle(request: Any, caller: Caller, desk: Desk) -> Any:
+def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     part = only_partition(request.topics)
-    check_sender(request.cluster_id, part.replica_id, caller, desk)
-    if request.voter_id not in (-1, desk.node_id):
-        raise Refused(Code.INVALID_VOTER_KEY, f"this is node {desk.node_id}, and not {request.voter_id}")
+    check_sender(request.cluster_id, part.replica_id, caller, context)
+    if request.voter_id not in (-1, context.node_id):
+        raise Refused(Code.INVALID_VOTER_KEY, f"this is node {context.node_id}, and not {request.voter_id}")
     log_end = LogPoint(part.last_offset_epoch, part.last_offset)
-    answer = quorum_of(desk).step(Vote(part.replica_id, part.replica_epoch, log_end, part.pre_vote))
+    answer = quorum_of(context).step(Vote(part.replica_id, part.replica_epoch, log_end, part.pre_vote))
     return _response(answer.code, answer.leader, answer.epoch, answer.is_granted)
 
 

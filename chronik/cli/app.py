@@ -7,23 +7,14 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import (
-    bench,
-    cluster_commands,
-    consume,
-    group,
-    lab,
-    pipeline,
-    produce,
-    simulate,
-    stalls,
-    topic,
-    trace,
-    verify,
-    watch,
-    where,
-)
-from chronik.cli import serve_command as serve
+from chronik.cli import bench, consume, lab, produce, simulate, stalls, topic, where
+from chronik.cli.cluster import commands as cluster
+from chronik.cli.group import commands as group
+from chronik.cli.pipeline import commands as pipeline
+from chronik.cli.serve import command as serve
+from chronik.cli.trace import command as trace
+from chronik.cli.verify import command as verify
+from chronik.cli.watch import command as watch
 
 app = typer.Typer(
     name="chronik",
@@ -36,7 +27,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
-app.add_typer(cluster_commands.app)
+app.add_typer(cluster.app)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)

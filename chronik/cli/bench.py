@@ -13,8 +13,8 @@ from pathlib import Path
 import typer
 
 import chronik
-from chronik.cli.errors import CliError
 from chronik.cli.options import example
+from chronik.client.errors import ChronikError
 
 EXAMPLE = example("chronik bench run B3 --rounds 5", "chronik bench compare before.json after.json")
 # From the first word on all is the bench's: `chronik bench run --help` is answered there.
@@ -31,7 +31,7 @@ def bench(context: typer.Context) -> None:
     root = source_tree(Path(chronik.__file__))
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     if missing:
-        raise CliError(f"the bench needs {', '.join(missing)}", "in the source tree, run `make setup`")
+        raise ChronikError(f"the bench needs {', '.join(missing)}", "in the source tree, run `make setup`")
     arguments = context.args or ["--help"]
     sys.stdout.flush()
     # In its place: Ctrl-C and the exit code are the bench's own.
@@ -40,10 +40,10 @@ def bench(context: typer.Context) -> None:
 
 
 def source_tree(module: Path) -> Path:
-    """The source tree that this package is run from. Raises CliError when it was installed from a wheel."""
+    """The source tree that this package is run from. Raises ChronikError when it was installed from a wheel."""
     root = module.resolve().parents[1]
     if not (root / "tests" / "bench" / "__main__.py").is_file():
-        raise CliError(
+        raise ChronikError(
             "the bench is not part of the installed package",
             "run `chronik bench` (or `make bench`) in a clone of the repository",
         )

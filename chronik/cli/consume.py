@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from chronik.cli.connect import client_settings, explain, plain_errors
-from chronik.cli.errors import CliError
-from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, example
 from chronik.cli.output import counted, print_note
-from chronik.cli.questions import Cluster
-from chronik.cli.record_format import DEFAULT_FORMAT, Layout, Record, as_json_line
 from chronik.cli.values import parse_time_ms
+from chronik.client.admin import ClusterAdmin
+from chronik.client.connecting import client_settings, explain, plain_errors
+from chronik.client.errors import ChronikError
+from chronik.inspect.record_format import DEFAULT_FORMAT, Layout, ShownRecord, as_json_line
+from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -56,15 +56,17 @@ def consume(
 ) -> None:
     """Print messages as they come, until Ctrl-C, --max-messages or --timeout."""
     if group is not None and (partition is not None or offset is not None):
-        raise CliError("a group decides itself what and from where it reads", "use `chronik group reset` to move it")
+        raise ChronikError(
+            "a group decides itself what and from where it reads", "use `chronik group reset` to move it"
+        )
     if from_beginning and offset is not None:
-        raise CliError("--from-beginning and --offset contradict each other", "leave one out")
+        raise ChronikError("--from-beginning and --offset contradict each other", "leave one out")
     layout = Layout(format_)
     start = _Start.parse(offset, from_beginning)
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     partitions = [state.partition for state in cluster.topic(topic).partitions]
     if partition is not None and partition not in partitions:
-        raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {len(partitions) - 1}")
+        raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {len(partitions) - 1}")
     with plain_errors(bootstrap):
         consumer = _open(bootstrap, topic, group, [partition] if partition is not None else partitions, start)
     printer = _Printer(consumer, bootstrap, layout, as_json, is_committing=group is not None)
@@ -163,17 +165,17 @@ class _Printer:
         if error is None:
             return
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
-            raise CliError(
+            raise ChronikError(
                 f"partition {message.partition()} has no such offset",
                 "`chronik topic describe` shows the offsets it has",
             )
         raise explain(error, self._bootstrap)
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> ShownRecord:
     kind, timestamp_ms = message.timestamp()
     headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    return Record(
+    return ShownRecord(
         message.topic() or "",
         message.partition() or 0,
         message.offset() or 0,

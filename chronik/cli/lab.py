@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import msgspec
 import typer
 
-from chronik.cli import suggest
-from chronik.cli.errors import CliError
-from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import console, count, print_json, print_line, print_note, print_table
+from chronik.client import suggest
+from chronik.client.errors import ChronikError
 from chronik.lab.gallery import GALLERY, Exhibit
 from chronik.lab.loads import TOPIC
+from chronik.shell.interrupts import Interrupts
 from chronik.trace.verdicts import Verdict
 
 if TYPE_CHECKING:
-    from chronik.cli.lab_run import LabRun
+    from chronik.lab.run import LabRun
 
 EXAMPLE = example("chronik lab", "chronik lab follower-stops-fetching", "chronik lab fetch-hangs --until-named --json")
 LOOK_EVERY_S = 1.0
@@ -43,7 +43,7 @@ def lab(
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster with one fault built in, and see that it is found. Without a fault: list them."""
-    from chronik.cli.lab_run import LabRun  # with it come the stall rules, which few commands need
+    from chronik.lab.run import LabRun  # with it come the stall rules, which few commands need
 
     if fault is None:
         _print_gallery(as_json)
@@ -52,7 +52,7 @@ def lab(
     if exhibit is None:
         raise suggest.unknown("fault", fault, GALLERY, "`chronik lab` lists them")
     if until_named and exhibit.cause is None and seconds is None:
-        raise CliError("nothing is wrong here, so nothing will ever be named", "say --seconds")
+        raise ChronikError("nothing is wrong here, so nothing will ever be named", "say --seconds")
     interrupts = Interrupts()
     interrupts.listen()  # from before there is anything that would be left over
     directory = data_dir or tempfile.mkdtemp(prefix="chronik-lab-")
@@ -95,7 +95,7 @@ def _stay(run: LabRun, interrupts: Interrupts, seconds: float | None, until_name
         if problem is not None:
             print_note(problem)
         if gone := run.ended():
-            raise CliError(f"node {gone[0]} has ended", f"its log is in {run.data_dir}")
+            raise ChronikError(f"node {gone[0]} has ended", f"its log is in {run.data_dir}")
         if not as_json:
             told = _say_news(run, told)
         if until_named and run.named_after_s is not None:

@@ -11,7 +11,7 @@ import sys
 from contextlib import suppress
 from typing import TextIO
 
-from chronik.cli.errors import CliError
+from chronik.client.errors import ChronikError
 
 EXIT_NOBODY_READS = 1
 EXIT_BAD_INPUT = 2
@@ -25,7 +25,7 @@ def main() -> int:
         code = _dispatch(sys.argv[1:])
         sys.stdout.flush()  # when Python does it at its end, it is too late to say that the disk is full
         return code
-    except CliError as error:
+    except ChronikError as error:
         return _refuse(error)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
@@ -34,7 +34,7 @@ def main() -> int:
     except OSError as error:
         return _refuse(_refused_by_system(error))
     except UnicodeError as error:
-        return _refuse(CliError(f"some text is not UTF-8: {error}", "set LANG to a UTF-8 locale, and check files"))
+        return _refuse(ChronikError(f"some text is not UTF-8: {error}", "set LANG to a UTF-8 locale, and check files"))
     finally:
         _drop_unwritten(sys.stdout)
         _drop_unwritten(sys.stderr)
@@ -55,16 +55,16 @@ def _refuse_unreadable(arguments: list[str]) -> None:
             argument.encode()
         except UnicodeEncodeError:
             shown = os.fsencode(argument).decode(errors="backslashreplace")
-            raise CliError(f"the argument {shown} is not text", "write it in UTF-8") from None
+            raise ChronikError(f"the argument {shown} is not text", "write it in UTF-8") from None
 
 
 def _dispatch(arguments: list[str]) -> int:
     if arguments[:1] == ["serve"] and "_CHRONIK_COMPLETE" not in os.environ:
-        from chronik.cli import serve
+        from chronik.cli.serve import plain
 
-        request = serve.read_plainly(arguments[1:])
+        request = plain.read_plainly(arguments[1:])
         if request is not None:
-            return serve.start(request)
+            return plain.start(request)
     return _run_typer()
 
 
@@ -85,14 +85,14 @@ def _run_typer() -> int:
         context = getattr(error, "ctx", None)
         path = "chronik" if context is None else context.command_path
         join = " See" if words.endswith("?") else "; see"  # 'Did you mean ...?'
-        raise CliError(f"{words[0].lower()}{words[1:]}{join} `{path} --help`") from None
+        raise ChronikError(f"{words[0].lower()}{words[1:]}{join} `{path} --help`") from None
 
 
-def _refused_by_system(error: OSError) -> CliError:
+def _refused_by_system(error: OSError) -> ChronikError:
     reason = error.strerror or str(error)
     if error.filename is not None:
-        return CliError(f"cannot use {error.filename}: {reason}", "see that it is there, and that you may use it")
-    return CliError(
+        return ChronikError(f"cannot use {error.filename}: {reason}", "see that it is there, and that you may use it")
+    return ChronikError(
         f"reading or writing failed: {reason}", "check where standard output goes, the disk and the network"
     )
 
@@ -107,7 +107,7 @@ def _drop_unwritten(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-def _refuse(error: CliError) -> int:
+def _refuse(error: ChronikError) -> int:
     label = "error:"
     if sys.stderr.isatty() and "NO_COLOR" not in os.environ:
         label = f"\x1b[1;31m{label}\x1b[0m"

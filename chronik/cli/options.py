@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from chronik.cli.connect import DEFAULT_BOOTSTRAP, complete_topic
+from chronik.client.connecting import DEFAULT_BOOTSTRAP, complete_topic
 
 __all__ = ["DEFAULT_BOOTSTRAP", "AsJson", "Bootstrap", "TopicName", "Yes"]
 

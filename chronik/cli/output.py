@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -101,6 +101,19 @@ def progress(
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(description, total=total)
         yield lambda step: bar.update(task, advance=step)
+
+
+class TerminalReporter:
+    """An `inspect.reporting.Reporter`: bars and notes on standard error."""
+
+    def __init__(self, *, has_bars: bool) -> None:
+        self._has_bars = has_bars
+
+    def progress(self, description: str, total: int | None, unit: str) -> AbstractContextManager[Callable[[int], None]]:
+        return progress(description, total, unit=unit, is_wanted=self._has_bars)
+
+    def note(self, text: str) -> None:
+        print_note(text)
 
 
 def _is_number(value: object) -> bool:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from chronik.cli.connect import client_settings, plain_errors, reason
 from chronik.cli.delivery import Tally
-from chronik.cli.errors import CliError
-from chronik.cli.interrupts import Interrupts
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
-from chronik.cli.questions import Cluster
 from chronik.cli.values import parse_pairs
+from chronik.client.admin import ClusterAdmin
+from chronik.client.connecting import client_settings, plain_errors, reason
+from chronik.client.errors import ChronikError
+from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message, Producer
@@ -28,11 +28,11 @@ EXAMPLE = example(
     "chronik produce orders --count 100000 --size 1000 --acks 1",
 )
 EXIT_NOT_ACKNOWLEDGED = 1
-# Fewer say how fast somebody types, or how long it takes to connect.
+# Fewer say how fast a person types, or how long it takes to connect.
 MESSAGES_FOR_A_SPEED = 1000
 
 
-class Acks(StrEnum):
+class AcksOption(StrEnum):
     """How many replicas must have a message before it counts as taken."""
 
     NONE = "0"
@@ -57,7 +57,9 @@ def produce(
         list[str] | None, typer.Option(metavar="KEY=VALUE", help="For every message; repeat for more.")
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only to this partition.")] = None,
-    acks: Annotated[Acks, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")] = Acks.ALL,
+    acks: Annotated[
+        AcksOption, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")
+    ] = AcksOption.ALL,
     compression: Annotated[Compression, typer.Option(help="How batches are packed.")] = Compression.NONE,
     file: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Read lines from it instead of standard input.")
@@ -72,7 +74,7 @@ def produce(
 ) -> None:
     """Produce each line as a message. Reports the offsets, and what was not acknowledged and why (then exit code 1)."""
     if count is not None and (file is not None or key_separator is not None):
-        raise CliError("--count generates messages and reads no lines", "leave out --file and --key-separator")
+        raise ChronikError("--count generates messages and reads no lines", "leave out --file and --key-separator")
     headers = [(key, value.encode()) for key, value in parse_pairs("--header", header or []).items()]
     lines = None if count is not None else _open_lines(file)
     _check_topic(bootstrap, topic, partition)
@@ -100,13 +102,13 @@ def _open_lines(file: Path | None) -> BinaryIO:
     try:
         return file.open("rb")
     except OSError as error:
-        raise CliError(f"cannot read {file}: {error.strerror}", "check --file") from None
+        raise ChronikError(f"cannot read {file}: {error.strerror}", "check --file") from None
 
 
 def _check_topic(bootstrap: str, topic: str, partition: int | None) -> None:
-    partitions = len(Cluster(bootstrap).topic(topic).partitions)
+    partitions = len(ClusterAdmin(bootstrap).topic(topic).partitions)
     if partition is not None and partition >= partitions:
-        raise CliError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
+        raise ChronikError(f"topic {topic} has no partition {partition}", f"it has 0 to {partitions - 1}")
 
 
 class _Sender:
@@ -118,19 +120,19 @@ class _Sender:
         topic: str,
         partition: int | None,
         headers: list[tuple[str, bytes]],
-        acks: Acks,
+        acks: AcksOption,
         compression: Compression,
         timeout_s: float,
     ) -> None:
         self.tally = Tally()
-        self._has_offsets = acks is not Acks.NONE
+        self._has_offsets = acks is not AcksOption.NONE
         self._destination: dict[str, Any] = {"topic": topic, "headers": headers or None}
         if partition is not None:
             self._destination["partition"] = partition
         settings = client_settings(bootstrap) | {
             "acks": acks.value,
             # A retry after a lost answer must not write twice; with fewer acks Kafka does not offer that.
-            "enable.idempotence": acks is Acks.ALL,
+            "enable.idempotence": acks is AcksOption.ALL,
             "compression.type": compression.value,
             "linger.ms": 5,
             "message.timeout.ms": round(timeout_s * 1000),
@@ -215,11 +217,11 @@ def _new_producer(bootstrap: str, settings: dict[str, Any]) -> Producer:
         return Producer(settings)
 
 
-def _report(topic: str, tally: Tally, seconds: float, acks: Acks, noun: str, as_json: bool) -> None:
+def _report(topic: str, tally: Tally, seconds: float, acks: AcksOption, noun: str, as_json: bool) -> None:
     if as_json:
         print_json({"topic": topic, "seconds": round(seconds, 3)} | tally.as_json())
         return
-    word = "sent" if acks is Acks.NONE else "acknowledged"
+    word = "sent" if acks is AcksOption.NONE else "acknowledged"
     if tally.partitions:
         rows = [
             (number, part.acknowledged, str(part.offsets) or "unknown: acks=0 asks for no answer")

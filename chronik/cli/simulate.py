@@ -14,7 +14,7 @@ from chronik.cli.options import AsJson, example
 from chronik.cli.output import counted, print_json, print_line, print_note, progress
 
 if TYPE_CHECKING:
-    from chronik.sim.run import Outcome
+    from chronik.sim.run import WorldOutcome
 
 EXAMPLE = example(
     "chronik simulate --seeds 200", "chronik simulate --seeds 200 --from 200", "chronik simulate --seed 17"
@@ -71,14 +71,14 @@ def _run(
     *,
     is_bar_wanted: bool,
     is_whole_story_kept: bool,
-) -> list[Outcome]:
+) -> list[WorldOutcome]:
     """In the order of their seeds, until a promise is broken."""
     from chronik.sim.many import cores, run_many
     from chronik.sim.run import run_seed
 
     if is_whole_story_kept:
         return [run_seed(seed, seconds, nodes, is_whole_story_kept=True) for seed in seeds]
-    outcomes: list[Outcome] = []
+    outcomes: list[WorldOutcome] = []
     with (
         progress("Worlds", len(seeds), unit="worlds", is_wanted=is_bar_wanted) as advance,
         contextlib.closing(run_many(seeds, seconds, nodes, jobs or cores())) as told,
@@ -91,14 +91,14 @@ def _run(
     return outcomes
 
 
-def _coverage(outcomes: list[Outcome]) -> dict[str, object]:
+def _coverage(outcomes: list[WorldOutcome]) -> dict[str, object]:
     from chronik.sim.coverage import never_met, summed, unreached
 
     table = summed(outcome.met for outcome in outcomes)
     return {"coverage": table, "never_met": never_met(table), "unreached": unreached(table)}
 
 
-def _show_coverage(outcomes: list[Outcome]) -> None:
+def _show_coverage(outcomes: list[WorldOutcome]) -> None:
     """A table with a row for each fault; what never met stands out, and is named below."""
     from chronik.sim.coverage import ANY, STATES, never_met, summed, unreached
 
@@ -118,14 +118,14 @@ def _show_coverage(outcomes: list[Outcome]) -> None:
         print_line(f"states that no fault met: {', '.join(unreached(table))}")
 
 
-def _tell(broken: Outcome, options: str) -> None:
+def _tell(broken: WorldOutcome, options: str) -> None:
     for line in broken.story:
         print_line(line)
     print_note(f"seed {broken.seed}: {broken.broken}")
     print_note(f"again: chronik simulate --seed {broken.seed}{options}")
 
 
-def _sum_up(outcomes: list[Outcome], took_s: float, *, is_story_wanted: bool) -> None:
+def _sum_up(outcomes: list[WorldOutcome], took_s: float, *, is_story_wanted: bool) -> None:
     if is_story_wanted:
         for line in outcomes[-1].story:
             print_line(line)

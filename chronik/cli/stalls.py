@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from chronik.cli.connect import complete_topic, parse_addresses
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, counted, print_json, print_line, print_note, progress
+from chronik.client.connecting import complete_topic, parse_addresses
 
 if TYPE_CHECKING:
+    from chronik.inspect.trace_history import TraceHistory
     from chronik.trace.verdicts import Verdict
-    from chronik.verify.gathering import Gathering
 
 EXAMPLE = example("chronik stalls", "chronik stalls --topic orders --seconds 20", "chronik stalls --json")
 EXIT_STALLS = 1
@@ -43,16 +43,16 @@ def stalls(
 
     Ends with 0 when no stall is seen, with 1 when one is. It knows most where tracing is on (chronik trace on).
     """
-    from chronik.cli.trace_switch import plain_looks
-    from chronik.shell.looking import cluster
+    from chronik.cli.trace.switch import plain_looks
+    from chronik.client.inspect_request import cluster
+    from chronik.inspect.trace_history import TraceHistory
     from chronik.trace.stalls import find
-    from chronik.verify.gathering import Gathering
 
     addresses = parse_addresses(bootstrap)
     with plain_looks(bootstrap):
         known = cluster(addresses, LOOK_TIMEOUT_S)
         everyone = [*addresses, *((node.host, node.port) for node in known.nodes)]
-        gathering = Gathering(list(dict.fromkeys(everyone)), topic)
+        gathering = TraceHistory(list(dict.fromkeys(everyone)), topic)
         with progress("Watching", max(round(seconds), 1), unit="seconds", is_wanted=not as_json) as advance:
             events, now_us = _watch(gathering, seconds, advance)
     verdicts = find(events, now_us)
@@ -64,7 +64,7 @@ def stalls(
         raise typer.Exit(EXIT_STALLS)
 
 
-def _watch(gathering: Gathering, seconds: float, advance: Callable[[int], None]) -> tuple[list[Any], int]:
+def _watch(gathering: TraceHistory, seconds: float, advance: Callable[[int], None]) -> tuple[list[Any], int]:
     """Looks from the first to the last moment: what stood still in both has stood still for so long."""
     began_s = time.monotonic()
     found = gathering.look(LOOK_TIMEOUT_S)
@@ -78,7 +78,7 @@ def _watch(gathering: Gathering, seconds: float, advance: Callable[[int], None])
     return found
 
 
-def _as_json(verdicts: list[Verdict], gathering: Gathering, now_us: int, seconds: float) -> dict[str, Any]:
+def _as_json(verdicts: list[Verdict], gathering: TraceHistory, now_us: int, seconds: float) -> dict[str, Any]:
     import msgspec
 
     return {
@@ -99,7 +99,7 @@ def _as_json(verdicts: list[Verdict], gathering: Gathering, now_us: int, seconds
 # --- for people
 
 
-def tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
+def tell(verdicts: list[Verdict], gathering: TraceHistory, seconds: float) -> None:
     for number, alike in enumerate(together(verdicts)):
         if number:
             print_line()
@@ -114,7 +114,7 @@ def tell(verdicts: list[Verdict], gathering: Gathering, seconds: float) -> None:
     _tell_what_is_unknown(gathering)
 
 
-def _nothing(gathering: Gathering) -> str:
+def _nothing(gathering: TraceHistory) -> str:
     from chronik.trace.stalls import Limits
 
     is_too_little = gathering.known_s is not None and gathering.known_s * 1000 < Limits().stand_still_ms
@@ -154,7 +154,7 @@ def tell_one(alike: list[Verdict], when: str | None = None) -> None:
     out.print(Padding(Text(f"What to do: {first.advice}"), (0, 0, 0, 2), expand=False))
 
 
-def _tell_what_is_unknown(gathering: Gathering) -> None:
+def _tell_what_is_unknown(gathering: TraceHistory) -> None:
     if gathering.untraced:
         named = ", ".join(gathering.untraced[:NAMED_MAX])
         more = f" and {len(gathering.untraced) - NAMED_MAX:,} more" if len(gathering.untraced) > NAMED_MAX else ""

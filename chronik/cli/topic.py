@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-from chronik.cli import suggest
-from chronik.cli.connect import parse_addresses
-from chronik.cli.errors import CliError, RefusedByNode
-from chronik.cli.monitor import Monitor, monitor, offsets_row
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, Yes, example
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
-from chronik.cli.questions import REQUEST_TIMEOUT_S, Cluster, Partition, PartitionState, TopicState
 from chronik.cli.values import parse_pairs
+from chronik.client import suggest
+from chronik.client.admin import REQUEST_TIMEOUT_S, ClusterAdmin, Partition, PartitionState, TopicState
+from chronik.client.connecting import parse_addresses
+from chronik.client.errors import ChronikError, RefusedByNode
+from chronik.inspect.watermarks import Monitor, monitor, offsets_row
 
 app = typer.Typer(name="topic", help="Create, list, describe, alter and delete topics.", no_args_is_help=True)
 
@@ -52,7 +52,7 @@ def create(
     from confluent_kafka.admin import NewTopic
 
     settings = parse_pairs("--config", config or [])
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     wanted = NewTopic(name, partitions or -1, replication or -1, config=settings)
     is_new = True
     try:
@@ -60,7 +60,7 @@ def create(
     except RefusedByNode as refused:
         if refused.code == KafkaError.TOPIC_ALREADY_EXISTS:
             if not if_not_exists:
-                raise CliError(f"topic {name} already exists", "see it with `chronik topic describe`") from None
+                raise ChronikError(f"topic {name} already exists", "see it with `chronik topic describe`") from None
             is_new = False
         else:
             raise _better(refused, dict(settings)) from None
@@ -83,7 +83,7 @@ def list_topics(
     as_json: AsJson = False,
 ) -> None:
     """List the topics, and which of them have partitions in trouble."""
-    topics = [topic for topic in Cluster(bootstrap).topics() if internal or not topic.is_internal]
+    topics = [topic for topic in ClusterAdmin(bootstrap).topics() if internal or not topic.is_internal]
     if as_json:
         print_json(
             [
@@ -114,7 +114,7 @@ def describe(
 ) -> None:
     """Show a topic's partitions with leader, replicas, offsets and each follower's lag, and its settings that differ
     from the default."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     topic = cluster.topic(name)
     keys = [(name, partition.partition) for partition in topic.partitions]
     starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
@@ -175,11 +175,11 @@ def alter(
     """Change a topic's settings, or give it more partitions."""
     settings: dict[str, str | None] = {**parse_pairs("--config", config or []), **dict.fromkeys(delete_config or [])}
     if not settings and partitions is None:
-        raise CliError("nothing to alter", "give --config, --delete-config or --partitions")
-    cluster = Cluster(bootstrap)
+        raise ChronikError("nothing to alter", "give --config, --delete-config or --partitions")
+    cluster = ClusterAdmin(bootstrap)
     before = len(cluster.topic(name).partitions)
     if partitions is not None and partitions <= before:
-        raise CliError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
+        raise ChronikError(f"topic {name} has {counted(before, 'partition')} already", "partitions can only be added")
     if delete_config:
         _refuse_unknown(cluster, name, delete_config)
     if settings:
@@ -203,7 +203,7 @@ def delete(
     as_json: AsJson = False,
 ) -> None:
     """Delete topics and all their messages."""
-    cluster = Cluster(bootstrap)
+    cluster = ClusterAdmin(bootstrap)
     topics = [cluster.topic(name) for name in dict.fromkeys(names)]
     if not yes:
         _confirm(cluster, topics)
@@ -215,9 +215,9 @@ def delete(
         print_json({"deleted": [topic.name for topic in topics]})
 
 
-def _confirm(cluster: Cluster, topics: list[TopicState]) -> None:
+def _confirm(cluster: ClusterAdmin, topics: list[TopicState]) -> None:
     if not sys.stdin.isatty():
-        raise CliError("nothing deleted: there is no terminal to ask", "say --yes")
+        raise ChronikError("nothing deleted: there is no terminal to ask", "say --yes")
     for topic in topics:
         keys = [(topic.name, partition.partition) for partition in topic.partitions]
         starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
@@ -237,7 +237,7 @@ def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, in
     return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
 
 
-def _refuse_unknown(cluster: Cluster, name: str, keys: list[str]) -> None:
+def _refuse_unknown(cluster: ClusterAdmin, name: str, keys: list[str]) -> None:
     """Kafka takes the deletion of a setting that does not exist as done; a typing error should not look like success.
     Other Kafkas have settings that we have not, so the cluster is asked for the names."""
     known = cluster.configs(name)
@@ -246,7 +246,7 @@ def _refuse_unknown(cluster: Cluster, name: str, keys: list[str]) -> None:
             raise suggest.unknown("topic config", key, known, f"`chronik topic describe {name} --all` lists the names")
 
 
-def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) -> None:
+def _alter_config(cluster: ClusterAdmin, name: str, settings: dict[str, str | None]) -> None:
     from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
     entries = [
@@ -262,14 +262,14 @@ def _alter_config(cluster: Cluster, name: str, settings: dict[str, str | None]) 
         raise _better(refused, settings) from None
 
 
-def _add_partitions(cluster: Cluster, name: str, partitions: int) -> None:
+def _add_partitions(cluster: ClusterAdmin, name: str, partitions: int) -> None:
     from confluent_kafka.admin import NewPartitions
 
     wanted = NewPartitions(name, partitions)
     cluster.answer(lambda: cluster.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
 
 
-def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> CliError:
+def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikError:
     """A refusal over settings becomes the name of the wrong one and its nearest right name, where that is the cause."""
     from confluent_kafka import KafkaError
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
-from chronik.cli.errors import CliError
+from chronik.client.errors import ChronikError
 
 
 def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
@@ -17,7 +17,9 @@ def parse_pairs(option: str, texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip():
-            raise CliError(f"{option} {text} is not KEY=VALUE", f"write it as {option} {key.strip() or 'KEY'}=VALUE")
+            raise ChronikError(
+                f"{option} {text} is not KEY=VALUE", f"write it as {option} {key.strip() or 'KEY'}=VALUE"
+            )
         pairs[key.strip()] = value
     return pairs
 
@@ -29,7 +31,7 @@ def local(folder: FolderT) -> FolderT:
     """A folder of this machine. `s3://bucket` would be taken for a folder of that name otherwise; a path has lost its
     second slash already."""
     if folder is not None and (scheme := re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", str(folder))):
-        raise CliError(
+        raise ChronikError(
             f"{folder}: object stores and other file systems ({scheme[1]}) cannot be used yet",
             "give a folder of this machine, or one that is mounted on it",
         )
@@ -43,7 +45,7 @@ def parse_time_ms(text: str) -> int:
     try:
         return round(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
-        raise CliError(
+        raise ChronikError(
             f"{text} is not a time", "write it as 2026-01-31T12:30:00, with Z or +01:00 for a zone"
         ) from None
 
@@ -55,5 +57,5 @@ def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:
         return topic, None
     parts = numbers.split(",")
     if not topic or not all(part.isdecimal() for part in parts):
-        raise CliError(f"{text} is not a topic with partitions", "write it as TOPIC or TOPIC:0,1")
+        raise ChronikError(f"{text} is not a topic with partitions", "write it as TOPIC or TOPIC:0,1")
     return topic, [int(part) for part in parts]

@@ -9,16 +9,16 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
-from chronik.cli import where_finding
-from chronik.cli.errors import CliError
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
-from chronik.cli.output import byte_size, console, count, counted, print_json, print_line, print_table
-from chronik.cli.questions import Cluster
-from chronik.cli.record_format import Record, as_json_line, shown
-from chronik.cli.where_finding import At, Found
-from chronik.cli.where_known import Gatherer, refuse_unknown
-from chronik.trace.looks import BatchSeen, Place
-from chronik.trace.story import Story, tell
+from chronik.cli.output import TerminalReporter, byte_size, console, count, counted, print_json, print_line, print_table
+from chronik.client.admin import ClusterAdmin
+from chronik.client.errors import ChronikError
+from chronik.inspect import find_record
+from chronik.inspect.find_record import At, SearchResult
+from chronik.inspect.gather_record import Gatherer, refuse_unknown
+from chronik.inspect.record_format import ShownRecord, as_json_line, shown
+from chronik.trace.inspections import BatchSeen, RecordPlace
+from chronik.trace.story import RecordStory, tell
 
 EXAMPLE = example(
     "chronik where orders 0 4711",
@@ -48,7 +48,7 @@ def where(
 ) -> None:
     """Where a record is: who took it, which replicas have it, who was given it, who has committed it."""
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
-    gatherer = Gatherer(Cluster(bootstrap), topic, is_quiet=as_json)
+    gatherer = Gatherer(ClusterAdmin(bootstrap), topic, TerminalReporter(has_bars=not as_json))
     found = _find(gatherer, partition, offset, key, newest, producer_id, sequence)
     told = [_told(gatherer, place) for place in found.places]
     unread = f"whether there are others: {found.unread_words}" if found.unread else None
@@ -75,11 +75,11 @@ def _refuse_contradictions(
     partition: int | None, offset: int | None, key: str | None, producer_id: int | None, sequence: int | None
 ) -> None:
     if (producer_id is None) != (sequence is None):
-        raise CliError("--producer-id and --sequence go together", "give both")
+        raise ChronikError("--producer-id and --sequence go together", "give both")
     ways = [offset is not None, key is not None, producer_id is not None]
     if sum(ways) != 1:
         hint = "give PARTITION and OFFSET, or --key, or --producer-id with --sequence"
-        raise CliError("it must be said which record, in one way", hint)
+        raise ChronikError("it must be said which record, in one way", hint)
 
 
 def _find(
@@ -90,29 +90,29 @@ def _find(
     newest: int,
     producer_id: int | None,
     sequence: int | None,
-) -> Found:
+) -> SearchResult:
     if partition is not None and offset is not None:
-        return Found([At(partition, offset)], {})
+        return SearchResult([At(partition, offset)], {})
     state, cluster = gatherer.state, gatherer.cluster
     if partition is not None:
         refuse_unknown(state, partition)
     partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
     if key is not None:
-        found = where_finding.by_key(cluster, state, partitions, key.encode(), newest, gatherer.is_quiet)
+        found = find_record.by_key(cluster, state, partitions, key.encode(), newest, gatherer.reporter)
         what = f"the key {key}"
     else:
         assert producer_id is not None  # or there would be no way given
         assert sequence is not None
-        found = where_finding.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
+        found = find_record.by_sequence(gatherer.addresses, state, partitions, producer_id, sequence)
         what = f"sequence number {sequence} of producer {producer_id}"
     found.refuse_nothing(state.name, what)
     return found
 
 
-def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
+def _told(gatherer: Gatherer, place: At) -> tuple[RecordStory, ShownRecord | None]:
     known = gatherer.known(place.partition, place.offset)
     story = tell(gatherer.topic, place.partition, place.offset, known)
-    if story.place is not Place.HERE or not story.is_below_watermark:
+    if story.place is not RecordPlace.HERE or not story.is_below_watermark:
         return story, None
     reading = gatherer.read(place.partition, place.offset)
     if reading.record is not None:
@@ -120,13 +120,13 @@ def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
     is_thinned = story.batch is not None and story.batch.is_thinned  # which records are left, its header does not say
     if reading.is_passed_over and is_thinned:
         words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
-        story = msgspec.structs.replace(story, place=Place.COMPACTED, summary=words)
+        story = msgspec.structs.replace(story, place=RecordPlace.COMPACTED, summary=words)
     elif reading.problem is not None:
         words = f"the record itself: it could not be read now ({reading.problem})"
         if is_thinned:
             words += ". Compaction took some records of its batch; whether this one is there is not known"
             summary = "Not known: its batch is in the log, but compaction took some of its records."
-            story = msgspec.structs.replace(story, place=Place.NOT_KNOWN, summary=summary)
+            story = msgspec.structs.replace(story, place=RecordPlace.NOT_KNOWN, summary=summary)
         story = msgspec.structs.replace(story, unknown=(*story.unknown, words))
     return story, None
 
@@ -134,7 +134,7 @@ def _told(gatherer: Gatherer, place: At) -> tuple[Story, Record | None]:
 # --- as JSON
 
 
-def _as_json(story: Story, record: Record | None) -> dict[str, Any]:
+def _as_json(story: RecordStory, record: ShownRecord | None) -> dict[str, Any]:
     told: dict[str, Any] = msgspec.to_builtins(story)
     told["record"] = None if record is None else msgspec.json.decode(as_json_line(record))
     return told
@@ -143,7 +143,7 @@ def _as_json(story: Story, record: Record | None) -> dict[str, Any]:
 # --- for people
 
 
-def _print(story: Story, record: Record | None) -> None:
+def _print(story: RecordStory, record: ShownRecord | None) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -167,13 +167,13 @@ def _print(story: Story, record: Record | None) -> None:
         paper.print(Text(f"not known: {line}", style="yellow"))
 
 
-def _colour(story: Story) -> str:
-    if story.place is Place.HERE:
+def _colour(story: RecordStory) -> str:
+    if story.place is RecordPlace.HERE:
         return "green" if story.is_below_watermark else "yellow"
-    return "red" if story.place in (Place.UNREADABLE, Place.NO_COPY) else "yellow"
+    return "red" if story.place in (RecordPlace.UNREADABLE, RecordPlace.NO_COPY) else "yellow"
 
 
-def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
+def _facts(story: RecordStory, record: ShownRecord | None) -> Iterator[tuple[str, str]]:
     if record is not None:
         yield "record", _record_words(record)
     if story.batch is not None:
@@ -204,7 +204,7 @@ def _facts(story: Story, record: Record | None) -> Iterator[tuple[str, str]]:
         yield "offsets", ", ".join(known)
 
 
-def _record_words(record: Record) -> str:
+def _record_words(record: ShownRecord) -> str:
     when = "" if record.timestamp_ms is None else f"{_time(record.timestamp_ms * 1000)}  "
     key = "no key" if record.key is None else f"key {shown(record.key)[:KEY_SHOWN_MAX]}"
     size = "no value" if record.value is None else f"value of {byte_size(len(record.value))}"
@@ -212,7 +212,7 @@ def _record_words(record: Record) -> str:
     return f"{when}{key}, {size}{headers}"
 
 
-def _batch_facts(batch: BatchSeen, story: Story) -> Iterator[tuple[str, str]]:
+def _batch_facts(batch: BatchSeen, story: RecordStory) -> Iterator[tuple[str, str]]:
     kind = " (control)" if batch.is_control else ""
     offsets = f"offsets {count(batch.base_offset)} to {count(batch.to_offset - 1)}"
     codec = "" if batch.codec == "none" else f", {batch.codec}"
@@ -226,7 +226,7 @@ def _batch_facts(batch: BatchSeen, story: Story) -> Iterator[tuple[str, str]]:
     yield "on disk", f"{batch.segment} at {count(batch.position)}"
 
 
-def _print_copies(story: Story) -> None:
+def _print_copies(story: RecordStory) -> None:
     if story.copies:
         rows = [
             (
@@ -242,7 +242,7 @@ def _print_copies(story: Story) -> None:
         print_table(["node", "role", "in sync", "", "leader heard so"], rows)
 
 
-def _print_deliveries(story: Story) -> None:
+def _print_deliveries(story: RecordStory) -> None:
     if not story.delivered:
         return
     rows = [
@@ -262,7 +262,7 @@ def _print_deliveries(story: Story) -> None:
         print_line(f"and {counted(len(story.delivered) - DELIVERIES_SHOWN, 'more answer')}; --json has them all")
 
 
-def _print_commits(story: Story) -> None:
+def _print_commits(story: RecordStory) -> None:
     if story.committed:
         rows = [(each.group, each.offset, each.has_it, _when(each.at_us)) for each in story.committed]
         print_line()

@@ -25,7 +25,7 @@ class Clock(Protocol):
         """The same in microseconds: for events, of which many fall into one millisecond."""
 
     def now_ns(self) -> int:
-        """The same in nanoseconds: for whoever asks so often that a division counts."""
+        """The same in nanoseconds: for callers that ask so often that a division counts."""
 
     def monotonic_ms(self) -> int:
         """Milliseconds since some start. Never goes back."""

@@ -13,18 +13,18 @@ from dataclasses import replace
 from typing import Any
 
 from chronik.api import fetch, metadata, produce
-from chronik.api.desk import Caller, Desk, Elsewhere, ProduceUnderWay
+from chronik.api.context import Caller, PendingProduce, RemotePartition, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.replica.replica import Replica
-from chronik.node import fetchers
-from chronik.node.forwarding import Forwarding
+from chronik.node.replication import fetchers
+from chronik.node.routing.forwarding import Forwarding
 
 AFTER_RECORDS = 300
 STARVED_PARTITION = 1
-# Programs of ours look at the cluster by this name (shell/asking.py): they are told the truth, to see what is wrong.
+# Programs of ours look at the cluster by this name (client/request.py): they are told the truth, to see what is wrong.
 LOOKING = "chronik-cli"
 
 
@@ -79,7 +79,7 @@ def fetch_hangs() -> None:
 
 def _hangs(waiting: fetch._Fetch) -> bool:
     return any(
-        asked.fetch_offset >= AFTER_RECORDS and not _is_ours(waiting._desk.metadata.image, asked.key[0])
+        asked.fetch_offset >= AFTER_RECORDS and not _is_ours(waiting._context.metadata.image, asked.key[0])
         for asked in waiting._partitions
     )
 
@@ -126,21 +126,21 @@ def metadata_lists_one_node() -> None:
     handle, brokers, partition = metadata.handle, metadata._brokers, metadata._partition
     view_of = metadata._view
 
-    async def handle_falsely(request: Any, caller: Caller, desk: Desk) -> Any:
-        token = _liar.set(None if caller.client_id == LOOKING else desk.node_id)
+    async def handle_falsely(request: Any, caller: Caller, context: RequestContext) -> Any:
+        token = _liar.set(None if caller.client_id == LOOKING else context.node_id)
         try:
-            return await handle(request, caller, desk)
+            return await handle(request, caller, context)
         finally:
             _liar.reset(token)
 
     def brokers_but_one(image: MetadataImage) -> tuple[Any, ...]:
         return tuple(each for each in brokers(image) if _liar.get() in (None, each.node_id))
 
-    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.View:
+    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.MetadataView:
         view, node_id = view_of(image, request, caller), _liar.get()
         return view if node_id is None else view._replace(live={node_id: None})
 
-    def led_here(number: int, placed: Partition, view: metadata.View) -> Any:
+    def led_here(number: int, placed: Partition, view: metadata.MetadataView) -> Any:
         node_id = _liar.get()
         return partition(number, placed if node_id is None else replace(placed, leader=node_id), view)
 
@@ -152,7 +152,7 @@ def metadata_lists_one_node() -> None:
     _put(produce._Pending, "_name_leaders", _name_nobody)
 
 
-def _refuse_all(forwarding: Forwarding, under_way: ProduceUnderWay, parts: list[Elsewhere]) -> None:
+def _refuse_all(forwarding: Forwarding, under_way: PendingProduce, parts: list[RemotePartition]) -> None:
     for part in parts:
         forwarding._refuse(under_way, part, Code.NOT_LEADER_OR_FOLLOWER)
 

@@ -1,4 +1,4 @@
-"""What clients do to a cluster in the lab: somebody writes at a steady pace, somebody reads in a group; each in a
+"""What clients do to a cluster in the lab: one writes at a steady pace, one reads in a group; each in a
 thread of its own, with real clients. Some have bad habits, and those are the fault.
 """
 
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from chronik.client.request import NoAnswer, ask
 from chronik.lab.bystanders import Bystanders
 from chronik.lab.clients import CLIENT_END_S, PARTITIONS, close, create_topic, settings_of
-from chronik.shell.asking import NoAnswer, ask
 
 TOPIC = "lab"
 GROUP = "lab-readers"

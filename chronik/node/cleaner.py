@@ -21,7 +21,7 @@ from chronik.core.replica.replica import Replica
 
 if TYPE_CHECKING:
     from chronik.node.node import Node
-    from chronik.node.replicas import Replicas
+    from chronik.node.replication.replicas import Replicas
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,8 @@ from chronik.core.config.topic import FOREVER_MS
 from chronik.core.errors import Refused
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
-from chronik.node.checkpoints import Checkpoints
 from chronik.node.cleaner import attempt
+from chronik.node.replication.checkpoints import Checkpoints
 
 if TYPE_CHECKING:
     from chronik.node.node import Node

@@ -15,10 +15,10 @@ from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
 from chronik.core.records.batch import read_size
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.replica.replica import ACKS_ALL, Replica
-from chronik.node.deadlines import Deadline
-from chronik.node.replicas import Replicas
-from chronik.node.steady_time import SteadyTime
-from chronik.node.waiting import Waiting
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.deadlines import Deadline
+from chronik.node.runtime.steady_time import SteadyTime
 
 READ_BYTES = 1024 * 1024
 RETRY_MS = 1000
@@ -34,7 +34,7 @@ class MachineHost:
         machine: Machine,
         replica: Replica,
         replicas: Replicas,
-        waiting: Waiting,
+        waiting: Purgatory,
         time: SteadyTime,
         applied: Callable[[list[Any]], None] | None = None,
         codes: Mapping[Code, Code] | None = None,
@@ -47,7 +47,7 @@ class MachineHost:
         self._time = time
         self._applied = applied
         self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
-        self._safe_within_ms = safe_within_ms  # or whoever waits is told REQUEST_TIMED_OUT
+        self._safe_within_ms = safe_within_ms  # else the answer is REQUEST_TIMED_OUT
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._next_ticket = 0
         self._deadline: Deadline | None = None
@@ -174,7 +174,7 @@ class MachineHost:
                 self._set_deadline()
 
     def close(self, code: Code = Code.NOT_COORDINATOR) -> None:
-        """Stop: whoever still waits is told that this is no longer the place to ask."""
+        """Stop: waiting commands are answered that this is no longer the place to ask."""
         self._is_closed = True
         if self._deadline is not None:
             self._waiting.cancel(self._deadline)

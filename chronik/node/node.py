@@ -8,7 +8,7 @@ import logging
 from collections.abc import Awaitable
 from typing import Any
 
-from chronik.api.desk import Desk, Look
+from chronik.api.context import Look, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Corrupt, Refused
@@ -23,30 +23,30 @@ from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import TopicPartition
-from chronik.node.checkpoints import Checkpoints
 from chronik.node.cleaner import Cleaner
-from chronik.node.connection import Connections
-from chronik.node.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
-from chronik.node.controller_link import ControllerLink
-from chronik.node.coordinators import Coordinators
-from chronik.node.deadlines import Deadlines
-from chronik.node.dispatch import Dispatch
-from chronik.node.fetchers import Fetchers
-from chronik.node.forwarding import Forwarding
+from chronik.node.cluster.controller_link import ControllerLink
+from chronik.node.cluster.failure_detector import FailureDetector
+from chronik.node.cluster.identity import Identity
+from chronik.node.cluster.liveness import Liveness
+from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
+from chronik.node.cluster.quorum import Quorum
+from chronik.node.coordinators.group_coordinators import Coordinators
 from chronik.node.housekeeping import Housekeeping
-from chronik.node.identity import Identity
-from chronik.node.in_sync_upkeep import InSyncUpkeep
-from chronik.node.liveness import Liveness
-from chronik.node.metadata import METADATA_CONFIG, Metadata
-from chronik.node.peers import Peers
-from chronik.node.quorum import Quorum
-from chronik.node.replicas import Replicas
-from chronik.node.request_memory import DEFAULT_BYTES
-from chronik.node.steady_time import SteadyTime
-from chronik.node.trace_store import TraceStore
-from chronik.node.tracing import Tracing
-from chronik.node.waiting import Waiting
-from chronik.node.watch import Watch
+from chronik.node.net.connection import Connections
+from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
+from chronik.node.net.peers import Peers
+from chronik.node.net.request_memory import DEFAULT_BYTES
+from chronik.node.observe.trace_store import TraceStore
+from chronik.node.observe.tracing import Tracing
+from chronik.node.replication.checkpoints import Checkpoints
+from chronik.node.replication.fetchers import Fetchers
+from chronik.node.replication.in_sync_upkeep import InSyncUpkeep
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.routing.dispatch import Dispatch
+from chronik.node.routing.forwarding import Forwarding
+from chronik.node.runtime.deadlines import Deadlines
+from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 
@@ -83,7 +83,7 @@ class Node:
         self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
         self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
-        self.waiting = Waiting(self._deadlines, self.metrics, self.trace)
+        self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = Replicas(
@@ -144,7 +144,7 @@ class Node:
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config
         self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
-        self._dispatch = Dispatch(self._desk(clock), self.metrics, self.forwarding)
+        self._dispatch = Dispatch(self._context(clock), self.metrics, self.forwarding)
         self._dispatch.serves_clients = False  # until it has started
         self._dispatch.lets_clients_wait = config.is_alone
         self.connections = Connections(
@@ -167,7 +167,7 @@ class Node:
         self.liveness = Liveness(
             self.controller, self.metadata, config, self.identity, self._files, self._chance, metrics
         )
-        self._watch = Watch(
+        self._watch = FailureDetector(
             self.metadata, self.peers, deadlines, config.node_id, interval_ms=config.broker_heartbeat_interval_ms
         )
 
@@ -249,8 +249,8 @@ class Node:
         except OSError as problem:  # it has another name already, and the next start tries again
             log.warning("%s of a partition that is not on this node any more cannot be removed: %s", directory, problem)
 
-    def _desk(self, clock: Clock) -> Desk:
-        return Desk(
+    def _context(self, clock: Clock) -> RequestContext:
+        return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
             config=self.config,

@@ -10,12 +10,12 @@ from collections.abc import Callable, Iterator
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from chronik.client.connection import ConnectionFailed
 from chronik.core.errors import Corrupt
 from chronik.pipeline.topics.client import Failed
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import BadOption
 
-TOLD_IN_WORDS = (Failed, BadOption, Unreachable, Corrupt)
+TOLD_IN_WORDS = (Failed, BadOption, ConnectionFailed, Corrupt)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 

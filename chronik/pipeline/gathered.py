@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline import schemas
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.session import cores_of
 from chronik.pipeline.sweep import LEDGER, RECEIVED, SERVED, Sides
 
@@ -24,7 +24,7 @@ TASKS_A_CORE = 2
 
 
 @dataclass(frozen=True)
-class Settings:
+class AuditSettings:
     """What to compare. At least a topic or something received; a ledger says what is to be found there."""
 
     kafka: Mapping[str, str] = field(default_factory=dict)
@@ -56,10 +56,10 @@ def keep(kept: ExitStack, frame: DataFrame) -> DataFrame:
 class Gathered:
     """All inputs, as runs; None where there is none."""
 
-    def __init__(self, spark: SparkSession, settings: Settings, kept: ExitStack, bar: Bar) -> None:
-        """Raises CannotRun for what is not there or makes no sense."""
+    def __init__(self, spark: SparkSession, settings: AuditSettings, kept: ExitStack, bar: ProgressBar) -> None:
+        """Raises JobCannotRun for what is not there or makes no sense."""
         if not self.sides_of(settings).can_compare:
-            raise CannotRun("there is nothing to compare", "name a topic, or give what was received")
+            raise JobCannotRun("there is nothing to compare", "name a topic, or give what was received")
         self._spark = spark
         self._settings = settings
         self._kept = kept
@@ -77,7 +77,7 @@ class Gathered:
             self._read_trace()
 
     @staticmethod
-    def sides_of(settings: Settings) -> Sides:
+    def sides_of(settings: AuditSettings) -> Sides:
         return Sides(bool(settings.ledgers), bool(settings.topics), bool(settings.received))
 
     def extents(self) -> list[DataFrame]:
@@ -117,7 +117,7 @@ class Gathered:
         for path in paths:
             frame = read_table(self._spark, path)
             if missing := runs.missing_columns(frame.columns):
-                raise CannotRun(f"{path} has no column {' and no '.join(missing)}", "see docs/pipeline-audit.md")
+                raise JobCannotRun(f"{path} has no column {' and no '.join(missing)}", "see docs/pipeline-audit.md")
             frames.append(runs.runs_of(frame, position))
         if not frames:
             return None
@@ -141,25 +141,25 @@ class Gathered:
             F.first(why, ignorenulls=True).alias("reason"),
         ).collect()
         if row["bad"]:
-            raise CannotRun(f"{row['bad']:,} rows of what is given as {name} make no sense: {row['reason']}")
+            raise JobCannotRun(f"{row['bad']:,} rows of what is given as {name} make no sense: {row['reason']}")
         self.is_order_known |= row["ordered"] > 0
 
-    def _read_topics(self, bar: Bar) -> None:
-        from chronik.pipeline.topics.client import Cluster, Partition
+    def _read_topics(self, bar: ProgressBar) -> None:
+        from chronik.pipeline.topics.client import ReadPartition, TopicClient
         from chronik.pipeline.topics.holdings import bounds_of, log_starts
         from chronik.pipeline.topics.options import cluster_options
         from chronik.pipeline.transforms.log import log_of
 
-        with Cluster(cluster_options(self._settings.kafka)) as cluster:
+        with TopicClient(cluster_options(self._settings.kafka)) as cluster:
             bounds = bounds_of(cluster, self._settings.topics)
             bar.show(partitions=len(bounds))
             self.log = keep(self._kept, log_of(self._batches(bounds)))
             self.log.count()  # reads it all
             # What was deleted for its age while it was read is not lost.
-            starts = log_starts(cluster, [Partition(each.topic, each.partition) for each in bounds])
+            starts = log_starts(cluster, [ReadPartition(each.topic, each.partition) for each in bounds])
         last = [
             each._replace(
-                log_start=min(max(each.log_start, starts[Partition(each.topic, each.partition)]), each.log_end)
+                log_start=min(max(each.log_start, starts[ReadPartition(each.topic, each.partition)]), each.log_end)
             )
             for each in bounds
         ]
@@ -206,13 +206,13 @@ class Gathered:
             self.committed = self.committed.unionByName(older)
 
     def _commits(self) -> DataFrame | None:
-        from chronik.pipeline.topics.client import Cluster
+        from chronik.pipeline.topics.client import TopicClient
         from chronik.pipeline.topics.holdings import commits_of, groups_of
         from chronik.pipeline.topics.options import cluster_options
 
         if self._settings.groups is not None and not self._settings.groups:
             return None
-        with Cluster(cluster_options(self._settings.kafka)) as cluster:
+        with TopicClient(cluster_options(self._settings.kafka)) as cluster:
             groups = groups_of(cluster) if self._settings.groups is None else self._settings.groups
             commits = [each for group in groups for each in commits_of(cluster, group, self._settings.topics)]
         return self._spark.createDataFrame(commits, schemas.COMMITTED)

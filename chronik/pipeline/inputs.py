@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables import stored
 from chronik.pipeline.tables.kinds import is_empty, to_read
 from chronik.pipeline.transforms.ingest import quarantine_schema
@@ -17,10 +17,10 @@ JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
 
 
 def read_table(spark: SparkSession, path: str) -> DataFrame:
-    """The rows there. Raises CannotRun for what cannot be read."""
+    """The rows there. Raises JobCannotRun for what cannot be read."""
     is_local = "://" not in path
     if is_local and not Path(path).exists():
-        raise CannotRun(f"there is no {path}")
+        raise JobCannotRun(f"there is no {path}")
     name = path.rstrip("/").removesuffix(".gz").lower()
     try:
         if name.endswith(JSON_ENDINGS):
@@ -33,12 +33,12 @@ def read_table(spark: SparkSession, path: str) -> DataFrame:
             # As ingest leaves a quarantine, and a table, that nothing came into.
             return spark.createDataFrame([], quarantine_schema())
         return stored.read_parquet(spark, for_reading(path))
-    except CannotRun:
+    except JobCannotRun:
         raise
     except Exception as problem:
         if not type(problem).__module__.startswith(("pyspark", "py4j")):
             raise
-        raise CannotRun(
+        raise JobCannotRun(
             f"{path} cannot be read as {_kind(name)}", "JSON lines end in .jsonl or .json, CSV in .csv"
         ) from problem
 

@@ -1,8 +1,8 @@
 """What stalled in a stored trace: the rules of the live stall finder, asked again and again along the trace's own time.
 
 Pure: events in, stalls out. A *moment* is a time at which the rules are asked, each whole `every_us` since 1970, so
-that whoever judges a part of a trace asks at the same moments. As live, they are given the last `WINDOW_MS` before it.
-A *stall* is one and the same verdict at moments that follow one another.
+that every job that judges a part of a trace asks at the same moments. As live, they are given the last `WINDOW_MS`
+before it. A *stall* is one and the same verdict at moments that follow one another.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ DEFAULT_LIMITS = Limits()
 _at_us = attrgetter("at_us")
 
 
-class Stall(msgspec.Struct, frozen=True):
+class JudgedStall(msgspec.Struct, frozen=True):
     """Something that stalled, from its first moment to its last; `verdict` is the last of its verdicts."""
 
     verdict: Verdict
@@ -114,25 +114,25 @@ class Window:
 class Stalls:
     """Makes stalls of the verdicts of moment after moment."""
 
-    def __init__(self, under_way: Iterable[Stall] = ()) -> None:
-        self.under_way: dict[Key, Stall] = {stall.key: stall for stall in under_way}
+    def __init__(self, under_way: Iterable[JudgedStall] = ()) -> None:
+        self.under_way: dict[Key, JudgedStall] = {stall.key: stall for stall in under_way}
 
-    def see(self, now_us: int, verdicts: Iterable[Verdict]) -> tuple[list[Stall], list[Stall]]:
+    def see(self, now_us: int, verdicts: Iterable[Verdict]) -> tuple[list[JudgedStall], list[JudgedStall]]:
         """What was found at a moment, later than all before. Returns those that began, and those that are over."""
         over = self._over(now_us)
-        began: list[Stall] = []
+        began: list[JudgedStall] = []
         for verdict in verdicts:
             key = key_of(verdict)
             known = self.under_way.get(key)
             if known is None:
-                self.under_way[key] = Stall(verdict, verdict.since_us, now_us, now_us, 1)
+                self.under_way[key] = JudgedStall(verdict, verdict.since_us, now_us, now_us, 1)
                 began.append(self.under_way[key])
             elif known.until_us < now_us:  # two of one key at one moment are one
                 since_us = min(known.since_us, verdict.since_us)
-                self.under_way[key] = Stall(verdict, since_us, known.named_us, now_us, known.moments + 1)
+                self.under_way[key] = JudgedStall(verdict, since_us, known.named_us, now_us, known.moments + 1)
         return began, over
 
-    def _over(self, now_us: int) -> list[Stall]:
+    def _over(self, now_us: int) -> list[JudgedStall]:
         over = [stall for stall in self.under_way.values() if now_us - stall.until_us > APART_US]
         for stall in over:
             del self.under_way[stall.key]
@@ -141,11 +141,11 @@ class Stalls:
 
 def stalls_between(
     events: Iterable[AnyEvent], from_us: int, to_us: int, every_us: int = EVERY_US, limits: Limits = DEFAULT_LIMITS
-) -> list[Stall]:
+) -> list[JudgedStall]:
     """Of the moments in [from_us, to_us), given events nearly sorted by time, with those before. Never holds more
     than a window of them. A moment before which nobody told anything is passed over: nothing is known of it."""
     window, found = Window(), Stalls()
-    over: list[Stall] = []
+    over: list[JudgedStall] = []
     now_us = _first_moment(from_us, every_us)
     for event in events:
         if event.at_us >= now_us:
@@ -175,7 +175,7 @@ def _first_moment(from_us: int, every_us: int) -> int:
     return -(-from_us // every_us) * every_us
 
 
-def _ask(window: Window, found: Stalls, now_us: int, to_us: int, every_us: int, limits: Limits) -> list[Stall]:
+def _ask(window: Window, found: Stalls, now_us: int, to_us: int, every_us: int, limits: Limits) -> list[JudgedStall]:
     if now_us >= to_us or not window.is_anything(now_us - every_us, now_us):
         return []
     return found.see(now_us, find_at(window, now_us, limits))[1]

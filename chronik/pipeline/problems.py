@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from chronik.client.connection import ConnectionFailed
 from chronik.core.errors import Corrupt
 from chronik.pipeline.topics.client import Failed
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.options import BadOption
 
 # `chronik.pipeline.topics.client.NoSuchTopic: there is no topic 'orders'`, somewhere in a page of text.
@@ -30,7 +30,7 @@ _JAVA_GONE = "the connection to Spark's Java process is broken: it has ended"
 _LINES_OF_SPARK = 300
 
 
-class CannotRun(Exception):
+class JobCannotRun(Exception):
     """A job that cannot be done as it was asked for: `message`, and `hint` on what to do."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -44,19 +44,19 @@ def plain_errors() -> Iterator[None]:
     """Turns what Spark, the source and the sink raise inside the block into CannotRun. A fault of ours stays one."""
     try:
         yield
-    except CannotRun:
+    except JobCannotRun:
         raise
-    except (Failed, Unreachable, BadOption, Corrupt) as problem:
-        raise CannotRun(str(problem)) from problem
+    except (Failed, ConnectionFailed, BadOption, Corrupt) as problem:
+        raise JobCannotRun(str(problem)) from problem
     except ConnectionError as problem:
-        raise CannotRun(_JAVA_GONE) from problem
+        raise JobCannotRun(_JAVA_GONE) from problem
     except OSError as problem:
-        raise CannotRun(f"{problem.filename or 'a file'}: {problem.strerror or problem}") from problem
+        raise JobCannotRun(f"{problem.filename or 'a file'}: {problem.strerror or problem}") from problem
     except Exception as problem:
         words = in_words(problem)
         if words is None:
             raise
-        raise CannotRun(words) from problem
+        raise JobCannotRun(words) from problem
 
 
 def is_of_spark(problem: BaseException) -> bool:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.pipeline.problems import is_of_spark
 from chronik.pipeline.session import is_connect
-from chronik.pipeline.topics.client import Partition
-from chronik.pipeline.topics.plan import Offsets
+from chronik.pipeline.topics.client import ReadPartition
+from chronik.pipeline.topics.plan import ReadOffsets
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,7 +28,7 @@ LOOK_EVERY_S = 0.5
 
 
 @dataclass
-class Bar:
+class ProgressBar:
     """What is known of a job's progress. Jobs say `show`; a thread draws."""
 
     rows: int | None = None
@@ -68,10 +68,10 @@ class Bar:
 
 
 @contextmanager
-def progress(spark: SparkSession | None, job: str, *, is_wanted: bool = True) -> Iterator[Bar]:
+def progress(spark: SparkSession | None, job: str, *, is_wanted: bool = True) -> Iterator[ProgressBar]:
     """A bar on standard error while the block runs, if that is a terminal. With a session, given here or
     later, it counts Spark's tasks."""
-    bar = Bar(spark=spark)
+    bar = ProgressBar(spark=spark)
     if not (is_wanted and sys.stderr.isatty()):
         yield bar
         return
@@ -130,6 +130,6 @@ def lag_of(source: Mapping[str, Any]) -> tuple[int, int]:
     return sum(max(offset - ends.get(each, 0), 0) for each, offset in latest.items()), len(latest or ends)
 
 
-def _offsets(text: str | None) -> Mapping[Partition, int]:
+def _offsets(text: str | None) -> Mapping[ReadPartition, int]:
     found = json.loads(text) if text else None
-    return Offsets.from_json(found).by_partition if found else {}
+    return ReadOffsets.from_json(found).by_partition if found else {}

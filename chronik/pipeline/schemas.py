@@ -23,7 +23,7 @@ from pyspark.sql.types import (
 )
 
 from chronik.trace.events import AnyEvent
-from chronik.trace.lines import Answered, Batch, BatchRun, ProducedBatches, Taken
+from chronik.trace.lines import Answered, BatchLine, BatchRun, ProducedBatches, Taken
 
 
 def _columns(**types: DataType) -> list[StructField]:
@@ -230,7 +230,7 @@ BATCH_RUN = str(BatchRun.__struct_config__.tag)
 PRODUCED_BATCHES = str(ProducedBatches.__struct_config__.tag)
 """The kinds of line that stand for many batches, the second in version 3 of the schema only: they are only written,
 readers are given two events for each batch."""
-TAKEN_FIELDS, ANSWERED_FIELDS, BATCH_FIELDS = Taken._fields, Answered._fields, Batch._fields
+TAKEN_FIELDS, ANSWERED_FIELDS, BATCH_FIELDS = Taken._fields, Answered._fields, BatchLine._fields
 """What their arrays hold, in this order."""
 
 

@@ -41,23 +41,23 @@ appender.stderr.layout.pattern = %d{HH:mm:ss} %p %c{1}: %m%n%ex{short}
 """
 
 
-class NotReady(Exception):
+class SparkNotReady(Exception):
     """Something that Spark needs is not there; the message says what, and how to get it."""
 
 
 def java_version() -> int:
-    """The major version of the Java that Spark would start. Raises NotReady."""
+    """The major version of the Java that Spark would start. Raises SparkNotReady."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     advice = f"Spark needs Java {JAVA_MIN} or newer: `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
     if java is None or not os.path.exists(java):
-        raise NotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
+        raise SparkNotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
     found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     if found is None:
-        raise NotReady(f"{java} does not say its version. {advice}")
+        raise SparkNotReady(f"{java} does not say its version. {advice}")
     if int(found[1]) < JAVA_MIN:
-        raise NotReady(f"{java} is Java {found[1]}. {advice}")
+        raise SparkNotReady(f"{java} is Java {found[1]}. {advice}")
     return int(found[1])
 
 
@@ -69,7 +69,7 @@ def open_session(
     scratch_dir: str | None = None,
     remote: str | None = None,
 ) -> SparkSession:
-    """A session that knows the format `chronik`. The same process has one at a time. Raises NotReady.
+    """A session that knows the format `chronik`. The same process has one at a time. Raises SparkNotReady.
 
     `remote` is the address of a Spark Connect server, as SPARK_REMOTE has it in the environment: then Spark runs there,
     with the master, memory and scratch folder that the server was started with. `scratch_dir` must stay as long as the
@@ -81,12 +81,12 @@ def open_session(
     try:
         from pyspark.sql import SparkSession
     except ImportError as problem:
-        raise NotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
+        raise SparkNotReady(f"PySpark is not installed ({problem}): pip install 'chronik[spark]'") from problem
     from chronik.pipeline.source import ChronikDataSource
 
     if remote:
         if master != LOCAL:
-            raise NotReady(f"Spark cannot run at {master} and through {remote}: leave out one of the two")
+            raise SparkNotReady(f"Spark cannot run at {master} and through {remote}: leave out one of the two")
         spark = _connected(name, remote, settings or {})
         spark.dataSource.register(ChronikDataSource)
         return spark
@@ -122,17 +122,19 @@ def cores_of(spark: SparkSession) -> int:
 
 
 def _connected(name: str, remote: str, settings: Mapping[str, str]) -> SparkSession:
-    """A session of the Spark Connect server at `remote`. Raises NotReady."""
+    """A session of the Spark Connect server at `remote`. Raises SparkNotReady."""
     host, port = connect_address(remote)
     try:
         import pyspark.sql.connect.session  # noqa: F401
     except ImportError as problem:
         missing = "pip install 'chronik[connect]'"
-        raise NotReady(f"Spark Connect needs packages that are not installed ({problem}): {missing}") from problem
+        raise SparkNotReady(f"Spark Connect needs packages that are not installed ({problem}): {missing}") from problem
     try:
         socket.create_connection((host, port), CONNECT_S).close()  # Spark's own client would try for minutes
     except OSError as problem:
-        raise NotReady(f"no Spark Connect server answers at {host}:{port}: {problem.strerror or problem}") from problem
+        raise SparkNotReady(
+            f"no Spark Connect server answers at {host}:{port}: {problem.strerror or problem}"
+        ) from problem
     from pyspark.sql import SparkSession
 
     spark = SparkSession.builder.appName(name).remote(remote).getOrCreate()
@@ -140,32 +142,34 @@ def _connected(name: str, remote: str, settings: Mapping[str, str]) -> SparkSess
         _check_server(spark, settings)
         for key, value in {"spark.sql.session.timeZone": "UTC", **settings}.items():
             spark.conf.set(key, value)
-    except NotReady:
+    except SparkNotReady:
         spark.stop()
         raise
     return spark
 
 
 def connect_address(remote: str) -> tuple[str, int]:
-    """Host and port of `sc://host:port/;token=...`. Raises NotReady."""
+    """Host and port of `sc://host:port/;token=...`. Raises SparkNotReady."""
     wrong = f"{remote} is not the address of a Spark Connect server: that is sc://HOST:PORT"
     try:
         url = urlsplit(remote)
         host, port = url.hostname, url.port or CONNECT_PORT
     except ValueError as problem:
-        raise NotReady(wrong) from problem
+        raise SparkNotReady(wrong) from problem
     if host is None or url.scheme != CONNECT_SCHEME:
-        raise NotReady(wrong)
+        raise SparkNotReady(wrong)
     return host, port
 
 
 def _check_server(spark: SparkSession, settings: Mapping[str, str]) -> None:
-    """Raises NotReady where the server cannot do what is wanted, or its sessions may not change a setting."""
+    """Raises SparkNotReady where the server cannot do what is wanted, or its sessions may not change a setting."""
     version = re.match(r"(\d+)\.(\d+)", spark.version)
     if version is None or (int(version[1]), int(version[2])) < SPARK_MIN:
-        raise NotReady(f"the server runs Spark {spark.version}: the jobs need {'.'.join(map(str, SPARK_MIN))} or newer")
+        raise SparkNotReady(
+            f"the server runs Spark {spark.version}: the jobs need {'.'.join(map(str, SPARK_MIN))} or newer"
+        )
     if fixed := [key for key in settings if not spark.conf.isModifiable(key)]:
-        raise NotReady(f"a session of Spark Connect cannot set {fixed[0]}: set it where the server is started")
+        raise SparkNotReady(f"a session of Spark Connect cannot set {fixed[0]}: set it where the server is started")
 
 
 @cache

@@ -30,7 +30,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowW
 
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.pipeline.brief import brief
-from chronik.pipeline.topics.client import Cluster, Partition
+from chronik.pipeline.topics.client import ReadPartition, TopicClient
 from chronik.pipeline.topics.options import BadOption, WriteOptions
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class WriteTask:
     task: int
     micro_batch: int
 
-    def producer_id(self, chunk: int, partition: Partition, group: int, digest: bytes) -> int:
+    def producer_id(self, chunk: int, partition: ReadPartition, group: int, digest: bytes) -> int:
         """Above all that a cluster gives out."""
         place = f"{self.writer_id}/{self.micro_batch}/{self.task}/{chunk}/{partition}/{group}/"
         named = int.from_bytes(hashlib.blake2b(place.encode() + digest, digest_size=8).digest(), "big")
@@ -71,7 +71,7 @@ class WriteTask:
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
+class TaskWritten(WriterCommitMessage):  # type: ignore[misc, unused-ignore]
     """What a task has done: the rows it was given, and those of them that are left for the driver to write."""
 
     task: WriteTask
@@ -86,7 +86,7 @@ def check_target(schema: StructType, options: WriteOptions, *, overwrite: bool) 
         raise BadOption('a topic cannot be overwritten: use mode("append")')
     _check_columns(schema, options)
     if options.topic is not None:
-        with Cluster(options.client) as cluster:
+        with TopicClient(options.client) as cluster:
             cluster.topic(options.topic)
 
 
@@ -143,33 +143,33 @@ class TopicStreamWriter(DataSourceStreamArrowWriter):
 
 def write_rows(
     iterator: Iterator[pa.RecordBatch], options: WriteOptions, task: WriteTask, chunk_bytes: int = CHUNK_BYTES
-) -> Written:
+) -> TaskWritten:
     """What a task does: all whole chunks, in order. Run again with the same rows, it writes what is missing."""
     rows = chunks = 0
     begin = time.monotonic()
     rate = options.rows_per_second
-    cut = Cut(chunk_bytes, None if rate is None else max(rate // STEPS_A_SECOND, 1))
-    with Cluster(options.client) as cluster:
+    cut = ChunkCutter(chunk_bytes, None if rate is None else max(rate // STEPS_A_SECOND, 1))
+    with TopicClient(options.client) as cluster:
         for chunk in cut.chunks(iterator):
             _write_chunk(cluster, chunk, chunks, options, task)
             rows, chunks = rows + chunk.num_rows, chunks + 1
             if rate is not None:
                 time.sleep(max(begin + rows / rate - time.monotonic(), 0))
-    return Written(task, rows + cut.left_rows, chunks, cut.tail())
+    return TaskWritten(task, rows + cut.left_rows, chunks, cut.tail())
 
 
 def write_tails(messages: Iterable[WriterCommitMessage | None], options: WriteOptions) -> None:
     """What the driver does when all tasks have succeeded: the rows behind the last whole chunk of each."""
     import pyarrow as pa
 
-    with Cluster(options.client) as cluster:
+    with TopicClient(options.client) as cluster:
         for written in messages:
-            if isinstance(written, Written) and written.tail is not None:
+            if isinstance(written, TaskWritten) and written.tail is not None:
                 rows = pa.ipc.open_stream(written.tail).read_all()
                 _write_chunk(cluster, rows, written.chunks, options, written.task)
 
 
-def _write_chunk(cluster: Cluster, rows: pa.Table, number: int, options: WriteOptions, task: WriteTask) -> None:
+def _write_chunk(cluster: TopicClient, rows: pa.Table, number: int, options: WriteOptions, task: WriteTask) -> None:
     packed = _packed(rows, cluster, options, without_key=task.task + number)
     is_timed = "timestamp" in rows.column_names
     ready = {
@@ -183,7 +183,7 @@ def _write_chunk(cluster: Cluster, rows: pa.Table, number: int, options: WriteOp
 
 
 def _numbered(
-    batches: list[Packed], task: WriteTask, chunk: int, partition: Partition, batch_bytes: int, is_timed: bool
+    batches: list[Packed], task: WriteTask, chunk: int, partition: ReadPartition, batch_bytes: int, is_timed: bool
 ) -> list[bytes]:
     """Batches of one partition with producer ids and sequences. Where they are cut follows from `batch_bytes` too."""
     from chronik.pipeline.columns.encode import Numbered
@@ -204,7 +204,7 @@ def _numbered(
     return numbered
 
 
-class Cut:
+class ChunkCutter:
     """Cuts rows into chunks by what is in them: after the row that brings a chunk to `chunk_bytes` or `rows_max`."""
 
     def __init__(self, chunk_bytes: int, rows_max: int | None = None) -> None:
@@ -277,21 +277,21 @@ def row_bytes(rows: pa.RecordBatch) -> Any:
 
 
 def _packed(
-    table: pa.Table, cluster: Cluster, options: WriteOptions, without_key: int
-) -> dict[Partition, list[Packed]]:
+    table: pa.Table, cluster: TopicClient, options: WriteOptions, without_key: int
+) -> dict[ReadPartition, list[Packed]]:
     import numpy as np
 
     from chronik.pipeline.columns.encode import choose_partitions, columns_of, pack_rows
 
     rows = columns_of(table, int(time.time() * 1000))
-    packed: dict[Partition, list[Packed]] = {}
+    packed: dict[ReadPartition, list[Packed]] = {}
     for topic, members in _by_topic(table, options.topic):
         count = len(cluster.known(topic).leaders)
         chosen = choose_partitions(rows, table, members, count, without_key % count)
         order = members[np.argsort(chosen[members], kind="stable")]
         for run in np.split(order, np.flatnonzero(np.diff(chosen[order])) + 1):
             batches = pack_rows(rows, run, options.batch_bytes, options.compression)
-            packed[Partition(topic, int(chosen[run[0]]))] = list(batches)
+            packed[ReadPartition(topic, int(chosen[run[0]]))] = list(batches)
     return packed
 
 
@@ -312,8 +312,8 @@ def _by_topic(table: pa.Table, topic: str | None) -> Iterator[tuple[str, Any]]:
         yield name, np.flatnonzero(pc.equal(names, name).to_numpy())
 
 
-def _requests(batches: dict[Partition, bytes]) -> Iterator[dict[Partition, bytes]]:
-    request: dict[Partition, bytes] = {}
+def _requests(batches: dict[ReadPartition, bytes]) -> Iterator[dict[ReadPartition, bytes]]:
+    request: dict[ReadPartition, bytes] = {}
     size = 0
     for partition, batch in batches.items():
         if request and size + len(batch) > REQUEST_BYTES:

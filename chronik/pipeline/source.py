@@ -37,10 +37,10 @@ from pyspark.sql.types import (
 )
 
 from chronik.pipeline.brief import brief, briefly
-from chronik.pipeline.topics.client import Cluster, NoSuchTopic, Partition, TopicSeen
+from chronik.pipeline.topics.client import NoSuchTopic, ReadPartition, TopicClient, TopicSeen
 from chronik.pipeline.topics.options import BATCHES, EARLIEST, LATEST, READ, ReadOptions, read_options, write_options
 from chronik.pipeline.topics.places import data_loss, ending_offsets, find_topics, partitions_of, starting_offsets
-from chronik.pipeline.topics.plan import OffsetRange, Offsets, rate_limited, split
+from chronik.pipeline.topics.plan import OffsetRange, ReadOffsets, rate_limited, split
 from chronik.pipeline.topics.reading import read_range
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class TopicReader(DataSourceReader):
     @brief
     def partitions(self) -> Sequence[InputPartition]:
         options = self._options
-        with Cluster(options.client) as cluster:
+        with TopicClient(options.client) as cluster:
             topics = find_topics(cluster, options.topics)
             partitions = partitions_of(topics, options.topics)
             starting = starting_offsets(cluster, partitions, options)
@@ -141,13 +141,13 @@ class TopicReader(DataSourceReader):
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads on and on. What was read is kept by Spark, as `Offsets`, in the query's checkpoint."""
+    """Reads on and on. What was read is kept by Spark, as `ReadOffsets`, in the query's checkpoint."""
 
     def __init__(self, options: ReadOptions) -> None:
         self._options = options
         self._initial: dict[str, Any] | None = None
-        self._target: Offsets | None = None  # with Trigger.AvailableNow: where it ends
-        self._cluster: Cluster | None = None
+        self._target: ReadOffsets | None = None  # with Trigger.AvailableNow: where it ends
+        self._cluster: TopicClient | None = None
         self._told: set[str] = set()  # of what is lost
         self._triggered_at = -math.inf  # when the last micro-batch was planned, by this process's clock
 
@@ -166,7 +166,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             topics = find_topics(cluster, self._options.topics)
             partitions = partitions_of(topics, self._options.topics)
             found = starting_offsets(cluster, partitions, self._options)
-            self._initial = Offsets(found, _ids(topics), found).to_json()
+            self._initial = ReadOffsets(found, _ids(topics), found).to_json()
         return self._initial
 
     def getDefaultReadLimit(self) -> ReadLimit:
@@ -180,7 +180,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        begun = Offsets.from_json(start)
+        begun = ReadOffsets.from_json(start)
         latest = self._target or self._settled(begun)
         self._check_same_topics(begun, latest.topic_ids)
         ends = self._ends(begun, latest)
@@ -189,13 +189,13 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         if isinstance(limit, ReadMaxRows):
             ends = rate_limited(begins, ends, limit.max_rows)
-        first: Mapping[Partition, int] = begins if begun.is_first else {}
+        first: Mapping[ReadPartition, int] = begins if begun.is_first else {}
         if ends == begun.by_partition:
             first = begun.first  # Spark compares texts: where nothing is new it must be the same one
         known = {topic: topic_id for topic, topic_id in begun.topic_ids.items() if topic_id is not None}
-        return Offsets(ends, {**latest.topic_ids, **known}, first).to_json()
+        return ReadOffsets(ends, {**latest.topic_ids, **known}, first).to_json()
 
-    def _may_wait(self, begins: Mapping[Partition, int], ends: Mapping[Partition, int]) -> bool:
+    def _may_wait(self, begins: Mapping[ReadPartition, int], ends: Mapping[ReadPartition, int]) -> bool:
         """Whether there is too little for a micro-batch, and the last one was not too long ago."""
         least = self._options.min_offsets_per_trigger
         new = sum(offset - begins[each] for each, offset in ends.items())
@@ -216,7 +216,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @brief
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        begun, ends = Offsets.from_json(start), Offsets.from_json(end)
+        begun, ends = ReadOffsets.from_json(start), ReadOffsets.from_json(end)
         begins = ends.first if begun.is_first and ends.first else self._begin(begun, ends.by_partition)
         for each, offset in ends.by_partition.items():
             if begins[each] > offset:  # planned before `first` was kept, run again now
@@ -233,7 +233,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, RangePartition)
         return briefly(read_range(partition.wanted, self._options))
 
-    def _settled(self, begun: Offsets) -> Offsets:
+    def _settled(self, begun: ReadOffsets) -> ReadOffsets:
         """The end of every partition, not before where the stream is.
 
         A new leader may know less for a moment. If it stays so, the log was cut back: records that are written there
@@ -255,7 +255,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             )
         return latest
 
-    def _latest(self, *, may_miss: bool) -> Offsets:
+    def _latest(self, *, may_miss: bool) -> ReadOffsets:
         """The end of every partition there is now, of topics that may have come or gone since. Raises NoSuchTopic."""
         cluster = self._connected()
         try:
@@ -266,9 +266,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._lose(str(problem))
             topics = cluster.topics(self._options.topics.names or tuple(self._options.topics.assigned or ()))
         partitions = partitions_of(topics, self._options.topics)
-        return Offsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
+        return ReadOffsets(cluster.offsets(dict.fromkeys(partitions, LATEST)), _ids(topics))
 
-    def _ends(self, begun: Offsets, latest: Offsets) -> dict[Partition, int]:
+    def _ends(self, begun: ReadOffsets, latest: ReadOffsets) -> dict[ReadPartition, int]:
         """Where to read to, not before where the stream is.
 
         A partition that is not there stays where it was: forgotten, it would be read from its beginning when it is
@@ -287,7 +287,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             data_loss(self._options, words)
             self._told.add(words)
 
-    def _begin(self, begun: Offsets, ends: Mapping[Partition, int]) -> dict[Partition, int]:
+    def _begin(self, begun: ReadOffsets, ends: Mapping[ReadPartition, int]) -> dict[ReadPartition, int]:
         """Where to begin in each partition. One that is new is read from its beginning, which was offset 0."""
         new = [each for each in ends if each not in begun.by_partition]
         if not new:
@@ -298,14 +298,14 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 self._lose(f"{each} is new, and begins at offset {offset} already")
         return {each: begun.by_partition.get(each, earliest.get(each, 0)) for each in ends}
 
-    def _check_same_topics(self, begun: Offsets, now: Mapping[str, uuid.UUID | None]) -> None:
+    def _check_same_topics(self, begun: ReadOffsets, now: Mapping[str, uuid.UUID | None]) -> None:
         for topic, topic_id in begun.topic_ids.items():
             if topic_id is not None and now.get(topic) not in (None, topic_id):
                 self._connected().check_id(topic, topic_id)  # says so
 
-    def _connected(self) -> Cluster:
+    def _connected(self) -> TopicClient:
         if self._cluster is None:
-            self._cluster = Cluster(self._options.client)
+            self._cluster = TopicClient(self._options.client)
         return self._cluster
 
 

@@ -12,7 +12,7 @@ from chronik.shell.entries import sync_directory
 from chronik.shell.errors import StartError
 
 LOCK = ".lock"
-# Whoever asks `holder_of` holds the lock for an instant; a node that starts just then tries again.
+# `holder_of` holds the lock for an instant; a node that starts just then tries again.
 TRIES = 10
 BETWEEN_TRIES_S = 0.02
 

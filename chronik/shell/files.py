@@ -229,7 +229,7 @@ class RealFiles:
         self._open_files_max = open_files_max
         self._open: OrderedDict[RealFile, None] = OrderedDict()  # least recently used first
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="files")
-        self._placing = threading.Lock()  # whoever asks whether a file is still wanted, until it is in its place
+        self._placing = threading.Lock()  # held from asking whether a file is still wanted until it is in its place
         self.entries = Entries(self._root, sync_names)
         self.written_bytes = 0
         self.can_ask_for_cached = hasattr(os, "RWF_NOWAIT")

@@ -1,7 +1,7 @@
 """A data directory's first start, which may be refused: then the directory is as it was.
 
 What was wrong may have been the very number or cluster that a node writes into its directory first, and that the next
-start must match: whoever corrects the mistake is to find a directory that belongs to nobody yet. So nothing that was
+start must match: after the mistake is corrected, the directory must not belong to any node yet. So nothing that was
 there is touched, and of what is new the few things that a node makes before its cluster knows of it go again. A vote
 that may have been given stays, and the directory with it: given again it would elect two leaders.
 """
@@ -11,8 +11,8 @@ from __future__ import annotations
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Files
 from chronik.core.raft import state_file
-from chronik.node.identity import META, is_known_to_a_cluster
-from chronik.shell.company import FOUND_VOTERS
+from chronik.node.cluster.identity import META, is_known_to_a_cluster
+from chronik.shell.join_checks import FOUND_VOTERS
 
 METADATA_DIRECTORY = f"{METADATA_TOPIC}-0"
 VOTE = f"{METADATA_DIRECTORY}/{state_file.FILE_NAME}"

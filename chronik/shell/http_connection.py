@@ -13,7 +13,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-from chronik.shell.http import HttpBounds
+from chronik.shell.http_server import HttpBounds
 
 log = logging.getLogger(__name__)
 

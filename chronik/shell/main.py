@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
-from chronik.node.identity import CannotStart, WrongDirectory, proposed, settle
+from chronik.node.cluster.identity import CannotStart, WrongDirectory, proposed, settle
 from chronik.node.node import Node
-from chronik.shell import company
+from chronik.shell import join_checks
 from chronik.shell.chance import RealChance
 from chronik.shell.clock import RealClock
 from chronik.shell.data_dir import DataDirLock
@@ -32,7 +32,7 @@ from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
 
 if TYPE_CHECKING:
-    from chronik.shell.http import HttpServer
+    from chronik.shell.http_server import HttpServer
 
 log = logging.getLogger(__name__)
 
@@ -107,10 +107,10 @@ class House:
         config = self._config
         chance = RealChance()
         try:
-            # All that can be refused before anything is written: whoever waits for others here may be told to stop.
+            # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.cluster_id)
-            self._config = config = await company.with_voters(config, self._files)
-            await company.refuse_twin(config)
+            self._config = config = await join_checks.with_voters(config, self._files)
+            await join_checks.refuse_twin(config)
             identity = settle(self._files, config.node_id, chance, config.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
@@ -153,7 +153,7 @@ class House:
                 await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
                 if starting.done():
                     break
-                await company.refuse_strangers(self._config)
+                await join_checks.refuse_strangers(self._config)
             return await starting
         finally:
             starting.cancel()
@@ -162,7 +162,7 @@ class House:
         where = self._config.http_host_and_port
         if where is None or self.node is None:
             return
-        from chronik.shell.http import HttpBounds, HttpServer
+        from chronik.shell.http_server import HttpBounds, HttpServer
 
         try:
             self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max))
@@ -190,9 +190,9 @@ class House:
 
 
 def _look(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
-    from chronik.console import looks  # a node that nobody looks at starts without it
+    from chronik.http import inspect_views  # a node that nobody looks at starts without it
 
-    return looks.answer(node, view, arguments)
+    return inspect_views.answer(node, view, arguments)
 
 
 def _listen_error(where: tuple[str, int], problem: OSError, option: str) -> StartError:
@@ -231,7 +231,7 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
 
 
 async def _serve(config: NodeConfig) -> int:
-    company.refuse_own_address(config)
+    join_checks.refuse_own_address(config)
     house = House(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -5,16 +5,16 @@ from __future__ import annotations
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import ConfigOperation, ResourceType
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Client, milliseconds
+from chronik.sim.client import SimClient, milliseconds
 from chronik.sim.link import part_of
-from chronik.sim.orders import Setting
+from chronik.sim.orders import OrderedSetting
 from chronik.sim.routes import Address
 
 TIMEOUT_MS = 5000
 PREFERRED, UNCLEAN = 0, 1
 
 
-async def reassign(client: Client, name: TopicPartition, replicas: tuple[int, ...] | None) -> Code:
+async def reassign(client: SimClient, name: TopicPartition, replicas: tuple[int, ...] | None) -> Code:
     """None takes a move back. Raises OSError."""
     topic = part_of("alter_partition_reassignments", "topics")
     partition = part_of("alter_partition_reassignments", "topics", "partitions")
@@ -28,7 +28,7 @@ async def reassign(client: Client, name: TopicPartition, replicas: tuple[int, ..
     return answer.error_code or answer.responses[0].partitions[0].error_code  # type: ignore[no-any-return]
 
 
-async def elect(client: Client, name: TopicPartition | None, election: int) -> Code:
+async def elect(client: SimClient, name: TopicPartition | None, election: int) -> Code:
     """None: all partitions. Raises OSError."""
     topic = part_of("elect_leaders", "topic_partitions")
     wanted = None if name is None else (topic(topic=name.topic, partitions=(name.partition,)),)
@@ -40,7 +40,7 @@ async def elect(client: Client, name: TopicPartition | None, election: int) -> C
     return answer.replica_election_results[0].partition_result[0].error_code  # type: ignore[no-any-return]
 
 
-async def create_partitions(client: Client, topic: str, count: int) -> Code:
+async def create_partitions(client: SimClient, topic: str, count: int) -> Code:
     """Raises OSError."""
     wanted = part_of("create_partitions", "topics")(name=topic, count=count, assignments=None)
     answer = await client.ask(
@@ -49,7 +49,7 @@ async def create_partitions(client: Client, topic: str, count: int) -> Code:
     return answer.results[0].error_code  # type: ignore[no-any-return]
 
 
-async def delete_records(client: Client, name: TopicPartition, offset: int) -> tuple[Code, int]:
+async def delete_records(client: SimClient, name: TopicPartition, offset: int) -> tuple[Code, int]:
     """Also where the log begins then. Raises OSError and TryAgain."""
     topic, partition = part_of("delete_records", "topics"), part_of("delete_records", "topics", "partitions")
     wanted = partition(partition_index=name.partition, offset=offset)
@@ -63,7 +63,7 @@ async def delete_records(client: Client, name: TopicPartition, offset: int) -> t
     return part.error_code, part.low_watermark
 
 
-async def alter_config(client: Client, setting: Setting, value: str | None) -> Code:
+async def alter_config(client: SimClient, setting: OrderedSetting, value: str | None) -> Code:
     """None takes it back. Raises OSError."""
     resource = part_of("incremental_alter_configs", "resources")
     config = part_of("incremental_alter_configs", "resources", "configs")
@@ -77,7 +77,7 @@ async def alter_config(client: Client, setting: Setting, value: str | None) -> C
     return answer.responses[0].error_code  # type: ignore[no-any-return]
 
 
-async def told_config(client: Client, setting: Setting, node: Address) -> tuple[Code, str | None]:
+async def told_config(client: SimClient, setting: OrderedSetting, node: Address) -> tuple[Code, str | None]:
     """What one node says was altered; None: nothing, it has its default. Raises OSError."""
     kind = part_of("describe_configs", "resources")
     wanted = kind(

@@ -23,11 +23,11 @@ from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
 from chronik.sim import admin_requests as requests
 from chronik.sim.chance import SimChance
-from chronik.sim.client import Client, TryAgain, milliseconds
+from chronik.sim.client import SimClient, TryAgain, milliseconds
 from chronik.sim.coverage import register
 from chronik.sim.link import part_of
 from chronik.sim.network import STRAY_S
-from chronik.sim.orders import Orders, Setting
+from chronik.sim.orders import OrderedSetting, Orders
 from chronik.sim.plans import UNKEYED, TopicPlan
 
 WITH_ADMINISTRATOR = 0.25  # of all worlds
@@ -83,7 +83,7 @@ def kinds_of(chance: SimChance, node_count: int) -> dict[str, int]:
     return {kind: weight for kind, weight in possible.items() if chance.happens(0.6)} or possible
 
 
-class Administrator(Client):
+class Administrator(SimClient):
     """One order after the other, each to any node."""
 
     is_over: Callable[[], bool]
@@ -192,7 +192,7 @@ class Administrator(Client):
         if not is_done and self.placed(name) is None:
             return
         self.orders.counted(topic, count + 1)
-        if any(self.orders.settings.get(Setting(ResourceType.TOPIC, topic, key)) for key in DELETES):
+        if any(self.orders.settings.get(OrderedSetting(ResourceType.TOPIC, topic, key)) for key in DELETES):
             self.judge.starts.asked(name, -1)
         self.names.append(name)
         await self._append(name, KeyValue(None, b"%s-%d:0:" % (self.name.encode(), len(self.names))))
@@ -209,7 +209,9 @@ class Administrator(Client):
         placed = self.placed(name)
         if self.chance.happens(0.2):
             key = self.chance.one_of(sorted(LOSSY_SETTINGS))
-            await self._order_setting(Setting(ResourceType.TOPIC, LOSSY, key), self.chance.one_of(LOSSY_SETTINGS[key]))
+            await self._order_setting(
+                OrderedSetting(ResourceType.TOPIC, LOSSY, key), self.chance.one_of(LOSSY_SETTINGS[key])
+            )
             return
         if placed is None or placed.has_leader:
             self._written += 1
@@ -267,14 +269,14 @@ class Administrator(Client):
         topic = self.chance.one_of(sorted({name.topic for name in self.names}))
         table = KEYED_SETTINGS if topic == KEYED else TOPIC_SETTINGS
         key = self.chance.one_of(sorted(table))
-        await self._order_setting(Setting(ResourceType.TOPIC, topic, key), self.chance.one_of(table[key]))
+        await self._order_setting(OrderedSetting(ResourceType.TOPIC, topic, key), self.chance.one_of(table[key]))
 
     async def _broker_setting(self) -> None:
         key = self.chance.one_of(sorted(ALL_BROKERS_SETTINGS))
         value = self.chance.one_of(ALL_BROKERS_SETTINGS[key])
-        await self._order_setting(Setting(ResourceType.BROKER, ALL_BROKERS, key), value)
+        await self._order_setting(OrderedSetting(ResourceType.BROKER, ALL_BROKERS, key), value)
 
-    async def _order_setting(self, setting: Setting, value: str | None) -> bool:
+    async def _order_setting(self, setting: OrderedSetting, value: str | None) -> bool:
         self.orders.sets(setting, value)
         if value in DELETES.get(setting.key, ()):
             for name in self.names:
@@ -302,14 +304,14 @@ class Administrator(Client):
         for setting, value in settings.items():
             self.orders.holds(setting, value)
 
-    def _last_value(self, setting: Setting) -> str | None:
+    def _last_value(self, setting: OrderedSetting) -> str | None:
         table = {KEYED: KEYED_SETTINGS, LOSSY: LOSSY_SETTINGS}.get(setting.resource_name, TOPIC_SETTINGS)
         if setting.resource_type == ResourceType.BROKER:
             table = ALL_BROKERS_SETTINGS
         return self.chance.one_of(table[setting.key])
 
 
-class ConfigAuditor(Client):
+class ConfigAuditor(SimClient):
     """Every node tells the settings as they were ordered last, however long it takes it to hear of them."""
 
     orders: Orders

@@ -16,10 +16,10 @@ from chronik.core.types import TopicPartition
 from chronik.sim.hints import LeaderHints, Placed
 from chronik.sim.holders import Holders
 from chronik.sim.starts import Starts
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 
-class Coordinator(NamedTuple):
+class CheckedCoordinator(NamedTuple):
     """Who coordinates a group, and since when."""
 
     host: str  # "" when there is no choice
@@ -40,7 +40,7 @@ class Truth(Protocol):
     def hidden_end(self, name: TopicPartition) -> int:
         """Where the log of a leader ends, however much of it is safe; 0 when that is not known."""
 
-    def coordinator(self, group: str) -> Coordinator: ...
+    def coordinator(self, group: str) -> CheckedCoordinator: ...
 
     def placed(self, address: tuple[str, int], name: TopicPartition) -> Placed | None:
         """What the image of the node there has of a partition now; None when it does not run or know it."""
@@ -61,8 +61,8 @@ class OneNode:
     def hidden_end(self, name: TopicPartition) -> int:
         return 0
 
-    def coordinator(self, group: str) -> Coordinator:
-        return Coordinator("", 0)
+    def coordinator(self, group: str) -> CheckedCoordinator:
+        return CheckedCoordinator("", 0)
 
     def placed(self, address: tuple[str, int], name: TopicPartition) -> Placed | None:
         return None
@@ -72,7 +72,7 @@ class OneNode:
 
 
 @dataclass(slots=True)
-class Known:
+class KnownPartition:
     """What clients know of one partition."""
 
     written: dict[bytes, bool] = field(default_factory=dict)  # every value ever sent there, and whether idempotently
@@ -102,10 +102,10 @@ class Known:
 class Judge:
     """What the world's clients were told. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story, node_count: int = 1) -> None:
+    def __init__(self, story: WorldStory, node_count: int = 1) -> None:
         self._story = story
         self.node_count = node_count
-        self.partitions: dict[TopicPartition, Known] = {}
+        self.partitions: dict[TopicPartition, KnownPartition] = {}
         self.damage: dict[TopicPartition, set[int]] = {}  # nodes on whose disk bits of a partition were turned over
         self.truth: Truth = OneNode()
         self._commits: dict[tuple[str, TopicPartition], int] = {}
@@ -115,9 +115,9 @@ class Judge:
         self.starts = Starts(story)
         self._owners: dict[tuple[str, int, TopicPartition], str] = {}
 
-    def known(self, name: TopicPartition) -> Known:
+    def known(self, name: TopicPartition) -> KnownPartition:
         if name not in self.partitions:
-            self.partitions[name] = Known()
+            self.partitions[name] = KnownPartition()
         return self.partitions[name]
 
     def damaged(self, name: TopicPartition, node_id: int) -> None:
@@ -162,7 +162,7 @@ class Judge:
             known.promised[offset] = value
             self._placed(who, name, known, offset, value)
 
-    def _placed(self, who: str, name: TopicPartition, known: Known, offset: int, value: bytes) -> None:
+    def _placed(self, who: str, name: TopicPartition, known: KnownPartition, offset: int, value: bytes) -> None:
         if known.place.get(value, offset) < self.starts.limit(name):
             # What was deleted may be unknown to a replica that came after that: a retry is a new record there.
             known.place[value] = offset
@@ -270,7 +270,7 @@ class Judge:
     # --- groups
 
     def committed(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
-        """A commit was acknowledged: what somebody else, or this one at another epoch, gave up is refused by now."""
+        """A commit was acknowledged: what another member, or this one at another epoch, gave up is refused by now."""
         key = group, name
         if not any(given_up <= offset for _, given_up in self._given_up.get(key, ())):
             offset = max(self._commits.get(key, -1), offset)

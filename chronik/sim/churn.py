@@ -8,14 +8,14 @@ from collections.abc import Callable
 from chronik.core.errors import Code
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Client, create_topics, fetch_one, milliseconds
+from chronik.sim.client import SimClient, create_topics, fetch_one, milliseconds
 from chronik.sim.link import part_of
 from chronik.sim.plans import UNKEYED, TopicPlan
 
 _NO_TOPIC = frozenset((Code.UNKNOWN_TOPIC_OR_PARTITION,))
 
 
-class Churn(Client):
+class Churn(SimClient):
     """Each round is one topic's life. What a lost answer leaves open is settled by asking again. What was given up may
     still arrive, from the way or from a node that sends requests on: so the next topic has another name then. And a
     node that is cut off with a topic's only copy goes on taking what is written to its name, as Kafka's does: it cannot

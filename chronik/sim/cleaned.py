@@ -19,7 +19,7 @@ from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
 from chronik.sim.chance import SimChance
 from chronik.sim.plans import TopicPlan
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 if TYPE_CHECKING:
     from chronik.sim.world import World
@@ -41,7 +41,7 @@ class Pair(NamedTuple):
 class Records:
     """What is known of the one partition of such a topic. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, name: TopicPartition, story: Story, *, is_keyed: bool) -> None:
+    def __init__(self, name: TopicPartition, story: WorldStory, *, is_keyed: bool) -> None:
         self.name = name
         self.is_keyed = is_keyed
         self._story = story
@@ -98,7 +98,7 @@ class Records:
 class Cleaned:
     """Which of these topics a world has, and what is known of them."""
 
-    def __init__(self, chance: SimChance, node_count: int, story: Story) -> None:
+    def __init__(self, chance: SimChance, node_count: int, story: WorldStory) -> None:
         self.plans: dict[str, TopicPlan] = {}
         has_keyed, has_aged = chance.happens(WITH_KEYED), chance.happens(WITH_AGED)
         if has_keyed:

@@ -10,9 +10,9 @@ from chronik.core.errors import Code
 from chronik.core.log.scan import sound_batches
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.sim.cleaned import AGED, Pair, Records
-from chronik.sim.client import OUT_OF_REACH, Auditor, Client, TryAgain, fetch_one, milliseconds
+from chronik.sim.client import OUT_OF_REACH, Auditor, SimClient, TryAgain, fetch_one, milliseconds
 from chronik.sim.link import part_of
-from chronik.sim.producers import Producer
+from chronik.sim.producers import SimProducer
 
 if TYPE_CHECKING:
     from chronik.sim.world import World
@@ -23,7 +23,7 @@ EARLIEST, LATEST = -2, -1
 _SEQUENCE_LOST = frozenset((Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID))
 
 
-class CleanedProducer(Producer):
+class CleanedProducer(SimProducer):
     """Idempotent, one batch after the other: so the last that was acknowledged of a key is the latest."""
 
     acks = -1
@@ -153,10 +153,10 @@ def next_offset_of(records: bytes) -> int:
     return last.header.next_offset
 
 
-def cleaned_clients(world: World, batches: int) -> tuple[list[Producer], list[Client]]:
+def cleaned_clients(world: World, batches: int) -> tuple[list[SimProducer], list[SimClient]]:
     """Those of a world, while it lasts."""
-    producers: list[Producer] = []
-    readers: list[Client] = []
+    producers: list[SimProducer] = []
+    readers: list[SimClient] = []
     for known in world.cleaned.records:
         topic = known.name.topic
         traits: dict[str, Any] = {"batches": batches, "pace_s": world.seconds / batches * 0.8, "known": known}
@@ -170,7 +170,7 @@ def cleaned_clients(world: World, batches: int) -> tuple[list[Producer], list[Cl
     return producers, readers
 
 
-def cleaned_auditors(world: World, number: int) -> list[Client]:
+def cleaned_auditors(world: World, number: int) -> list[SimClient]:
     return [
         world.client(CleanedAuditor, f"audit-{known.name.topic}{number}", known=known, names=[])
         for known in world.cleaned.records

@@ -12,11 +12,11 @@ from chronik.core.types import TopicPartition
 from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
 from chronik.sim.clock import SimClock
-from chronik.sim.link import Link, part_of
+from chronik.sim.link import SimLink, part_of
 from chronik.sim.network import SimNetwork
 from chronik.sim.plans import TopicPlan
-from chronik.sim.routes import Address, Place, Routes
-from chronik.sim.story import Story
+from chronik.sim.routes import Address, KnownLeader, SimRoutes
+from chronik.sim.story import WorldStory
 
 # Answers after which a client tries again. Anything else, in this world, is a broken promise.
 PASSING = frozenset(
@@ -60,7 +60,7 @@ def milliseconds(count: int) -> datetime.timedelta:
     return datetime.timedelta(milliseconds=count)
 
 
-class Client:
+class SimClient:
     """One client on a host of its own."""
 
     def __init__(
@@ -71,7 +71,7 @@ class Client:
         clock: SimClock,
         chance: SimChance,
         judge: Judge,
-        story: Story,
+        story: WorldStory,
     ) -> None:
         self.name = name
         self.addresses = addresses
@@ -80,21 +80,21 @@ class Client:
         self.chance = chance
         self.judge = judge
         self.story = story
-        self.routes = Routes()
+        self.routes = SimRoutes()
         self.is_done = False
-        self._links: dict[Address, Link] = {}
+        self._links: dict[Address, SimLink] = {}
         self._home: Address | None = None  # the node for whatever any node can do
 
     # --- connections
 
-    async def link(self, address: Address | None = None) -> Link:
+    async def link(self, address: Address | None = None) -> SimLink:
         """The connection to a node, or to any, opened when there is none. Raises OSError."""
         if address is None:
             if self._home is None:
                 self._home = self.chance.one_of([*self.addresses, *self.routes.brokers.values()])
             address = self._home
         if address not in self._links:
-            self._links[address] = await Link.open(self.name, self.story, self.network, address)
+            self._links[address] = await SimLink.open(self.name, self.story, self.network, address)
         return self._links[address]
 
     def hang_up(self) -> None:
@@ -115,7 +115,7 @@ class Client:
 
     # --- finding the way
 
-    async def place_of(self, name: TopicPartition) -> Place:
+    async def place_of(self, name: TopicPartition) -> KnownLeader:
         """Raises OSError, and TryAgain while nobody leads it."""
         if self.routes.is_stale or name not in self.routes.places:
             topic = part_of("metadata", "topics")
@@ -194,7 +194,7 @@ class Client:
         raise NotImplementedError
 
 
-class Admin(Client):
+class Admin(SimClient):
     """Makes the topics."""
 
     topics: dict[str, TopicPlan]
@@ -206,7 +206,7 @@ class Admin(Client):
                 self.check(made.error_code, f"creating {made.name}")
 
 
-class Auditor(Client):
+class Auditor(SimClient):
     """Reads everything, after everything, and compares it with what was promised."""
 
     names: list[TopicPartition]
@@ -256,7 +256,7 @@ class Auditor(Client):
         return int(part.offset)
 
 
-async def create_topics(client: Client, topics: dict[str, TopicPlan]) -> Any:
+async def create_topics(client: SimClient, topics: dict[str, TopicPlan]) -> Any:
     """Ask any node for topics. Raises OSError."""
     topic, config = part_of("create_topics", "topics"), part_of("create_topics", "topics", "configs")
     wanted = tuple(
@@ -273,7 +273,7 @@ async def create_topics(client: Client, topics: dict[str, TopicPlan]) -> Any:
 
 
 async def fetch_one(
-    client: Client, name: TopicPartition, offset: int, max_bytes: int, wait_ms: int, source: Address | None = None
+    client: SimClient, name: TopicPartition, offset: int, max_bytes: int, wait_ms: int, source: Address | None = None
 ) -> Any:
     """Fetch from one partition: from its leader, or from `source`. Raises OSError and TryAgain."""
     topic, partition = part_of("fetch", "topics"), part_of("fetch", "topics", "partitions")
@@ -301,7 +301,7 @@ async def fetch_one(
     return part
 
 
-async def earliest(client: Client, name: TopicPartition) -> int:
+async def earliest(client: SimClient, name: TopicPartition) -> int:
     """Where a log begins, as its leader says, held against what was deleted. Raises OSError and TryAgain."""
     topic, partition = part_of("list_offsets", "topics"), part_of("list_offsets", "topics", "partitions")
     place = await client.place_of(name)

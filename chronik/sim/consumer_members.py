@@ -62,7 +62,7 @@ class ConsumerMember(GroupClient):
         return (self.member_id, self.epoch) if self.epoch else (NOBODY, NO_EPOCH)
 
     async def _is_at_rest(self) -> bool:
-        """Everything is committed, and every partition has somebody who knows of it."""
+        """Everything is committed, and every partition has a member that knows of it."""
         if not self.judge.holders.are_all_held(self.group, self.names) or not await self.is_all_committed():
             return False
         answer = await self.ask_coordinator(

@@ -12,7 +12,7 @@ from chronik.core.types import TopicPartition
 from chronik.sim.client import OUT_OF_REACH, Auditor, TryAgain, earliest, fetch_one, milliseconds
 from chronik.sim.group_client import GroupClient
 from chronik.sim.link import part_of
-from chronik.sim.routes import Address, Place
+from chronik.sim.routes import Address, KnownLeader
 
 SESSION_MS = 6000
 REBALANCE_MS = 8000
@@ -22,7 +22,7 @@ _REJOIN = frozenset(
 )
 
 
-class Reader(Auditor):
+class SimReader(Auditor):
     """Reads all partitions, now and then from an earlier offset again, until it has read to the end of a done world."""
 
     is_over: Callable[[], bool]
@@ -67,14 +67,14 @@ class Reader(Auditor):
         next_offset = self.judge.read(self.name, name, offset, records, told, known, epoch)
         positions[name] = max(positions[name], next_offset)
 
-    def _follower(self, place: Place) -> Address | None:
+    def _follower(self, place: KnownLeader) -> Address | None:
         """Now and then one of the others that have it."""
         if len(place.replicas) == 1 or not self.chance.happens(self.from_followers):
             return None
         return self.routes.address_of(self.chance.one_of(place.replicas))
 
 
-class Member(GroupClient):
+class SimMember(GroupClient):
     """A member of a classic group: joins, reads what it is given, commits, and leaves when all has been read."""
 
     member_id = ""

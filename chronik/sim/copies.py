@@ -3,8 +3,8 @@
 - One node leads in a leader epoch.
 - A node's watermark never goes back while its process lives, and lies within its log.
 - The watermark of a leader has not passed any replica that is in sync: each has all below it, safely.
-- Whoever the metadata counts as eligible to lead (KIP-966), or as the last in sync while nobody leads, has all that is
-  below the watermark: it may be elected at any moment, and nothing safe may be lost then.
+- A replica that the metadata counts as eligible to lead (KIP-966), or as the last in sync while there is no leader,
+  has all that is below the watermark: it may be elected at any moment, and nothing safe may be lost then.
 - What is below any node's watermark is the same wherever it is below the watermark, for ever.
 - What two nodes wrote in the same leader epoch at the same offset is the same, safe or not (Raft's log matching).
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from chronik.core.records.batch import BatchHeader
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 Key = tuple[bytes, int]  # topic id and partition: a name may be used again
 
@@ -43,7 +43,7 @@ class SafeBatch(NamedTuple):
 class Copies:
     """Told what is seen of each copy when it changes. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._seen: dict[Key, dict[int, Sight]] = {}  # by partition and node, of the processes that live
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
@@ -84,8 +84,8 @@ class Copies:
         self._dropped.add((key, node_id))
 
     def lost_disk(self, node_id: int) -> None:
-        """It begins anew with nothing. Whoever still counts it as in sync has not heard of it, and must ask it nothing
-        that it does not have: so it is not looked at as such until it has caught up."""
+        """It begins anew with nothing. A node that still counts it as in sync has not heard of it, and must ask it
+        nothing that it does not have: so it is not looked at as such until it has caught up."""
         self._excused.update({(key, node_id): True for key in self._seen})
 
     def saw(self, node_id: int, name: str, key: Key, sight: Sight, *, may_lose: bool = False) -> None:

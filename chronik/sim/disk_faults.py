@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from chronik.core.errors import Corrupt
 from chronik.core.log.scan import headers
 from chronik.core.types import TopicPartition
-from chronik.node.checkpoints import SYNCED, decode
+from chronik.node.replication.checkpoints import SYNCED, decode
 from chronik.sim.chance import SimChance
 from chronik.sim.host import Host
 from chronik.sim.memory_files import MemoryFiles

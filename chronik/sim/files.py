@@ -103,7 +103,7 @@ class SimDisk(MemoryFiles):
         try:
             self.before_sync(path)
         except OSError as problem:
-            # The kernel forgets that these pages were to be written: whoever tries again is told all is well, also by
+            # The kernel forgets that these pages were to be written: a second sync says that all is well, also by
             # another process. Unless the file could not even be opened.
             if path in self.contents and shortage_of(problem) is None:
                 self._poison(self.contents[path], size)
@@ -256,7 +256,7 @@ class SimDisk(MemoryFiles):
         return written[: kept + self._chance.below(len(written) - kept + 1)]
 
     def wipe(self) -> None:
-        """Somebody put in a new one."""
+        """A new one was put in."""
         self.contents.clear()
         self.entries.clear()
         self.process_died()

@@ -7,13 +7,13 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Client, earliest, fetch_one
+from chronik.sim.client import SimClient, earliest, fetch_one
 from chronik.sim.link import part_of
 
 NOBODY, NO_EPOCH = None, -1  # who looks commits up without being a member
 
 
-class GroupClient(Client):
+class GroupClient(SimClient):
     """A client of one group."""
 
     group: str

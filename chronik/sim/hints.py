@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from chronik.core.types import TopicPartition
 from chronik.sim.plans import PORT, host_name
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 NOTHING = -1  # no hint is given
 
@@ -26,7 +26,7 @@ class Placed(NamedTuple):
 class LeaderHints:
     """Told what images have, and what clients hear. Raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._had: dict[TopicPartition, set[tuple[int, int]]] = {}  # leader and epoch, for ever
         self.checked = 0

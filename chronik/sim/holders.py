@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from chronik.core.types import TopicPartition
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 NEVER = -1
 
@@ -58,7 +58,7 @@ class Session:
 class Holders:
     """Told by members what they hear and do, and by who looks into coordinators which sessions have ended."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._sessions: dict[str, dict[str, Session]] = {}  # by group and member id
         self._grants: dict[tuple[str, TopicPartition], Grant] = {}
@@ -114,12 +114,12 @@ class Holders:
         self.session(group, member_id).ended_ms = now_ms
 
     def is_overtaken(self, group: str, member_id: str, name: TopicPartition) -> bool:
-        """Whether another has been told that the partition is his, after this member was."""
+        """Whether the partition was assigned to another member after this one."""
         newest = self._grants.get((group, name))
         mine = self.session(group, member_id).held.get(name, 0)
         return newest is not None and newest.member_id != member_id and newest.epoch > mine
 
     def are_all_held(self, group: str, names: Iterable[TopicPartition]) -> bool:
-        """Whether each of them is held by somebody whom the coordinator counts on."""
+        """Whether each of them is held by a member that the coordinator counts on."""
         held = {name for session in self._sessions.get(group, {}).values() if session.is_alive for name in session.held}
         return held.issuperset(names)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Corrupt, Refused
-from chronik.node.identity import settle
+from chronik.node.cluster.identity import settle
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
@@ -15,10 +15,10 @@ from chronik.sim.files import SimDisk
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, Wires
 from chronik.sim.plans import PORT, host_name
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 START_AGAIN_S = 1.0
-STOP_S = 20.0  # whoever has not stopped by then is killed
+STOP_S = 20.0  # a node that has not stopped by then is killed
 
 
 class Host:
@@ -32,7 +32,7 @@ class Host:
         wires: Wires,
         chance: SimChance,
         judge: Judge,
-        story: Story,
+        story: WorldStory,
         snapshot_records: int | None = None,
     ) -> None:
         self.node_id = node_id

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from chronik.sim.absurd import Absurd
-from chronik.sim.client import Client, milliseconds
-from chronik.sim.link import Link, part_of, request_type
+from chronik.sim.client import SimClient, milliseconds
+from chronik.sim.link import SimLink, part_of, request_type
 from chronik.sim.plans import CLUSTER_ID
 from chronik.wire.versions import NODE_SOFTWARE, node_name
 
@@ -43,7 +43,7 @@ READS = (
 )
 
 
-class Hostile(Client):
+class Hostile(SimClient):
     """Speaks until it is over. What becomes of it is not its concern."""
 
     until_s: float
@@ -62,7 +62,7 @@ class Hostile(Client):
         """Raises OSError."""
         raise NotImplementedError
 
-    async def say(self, link: Link, name: str, **fields: Any) -> Any:
+    async def say(self, link: SimLink, name: str, **fields: Any) -> Any:
         """Send it, and return the answer if it comes in a moment. Raises OSError."""
         self.story.tell(self.name, f"says {name}", is_chatter=True)
         answer = link.send(name, is_answered=fields.get("acks") != 0, **fields)
@@ -77,7 +77,7 @@ class HostileClient(Hostile):
     kinds: Sequence[str]
 
     async def speak(self, address: tuple[str, int]) -> None:
-        link = await Link.open(self.name, self.story, self.network, address)
+        link = await SimLink.open(self.name, self.story, self.network, address)
         try:
             for _ in range(1 + self.chance.below(8)):
                 name = self.chance.one_of(self.kinds)
@@ -96,7 +96,7 @@ class HostilePeer(Hostile):
     async def speak(self, address: tuple[str, int]) -> None:
         chance = self.chance
         claimed = chance.one_of((*self.node_ids, *self.node_ids, STRANGER))
-        link = await Link.open(node_name(claimed), self.story, self.network, address)
+        link = await SimLink.open(node_name(claimed), self.story, self.network, address)
         try:
             if chance.happens(0.9):
                 introduction = {"client_software_name": NODE_SOFTWARE, "client_software_version": "1.0"}
@@ -119,7 +119,7 @@ class HostilePeer(Hostile):
         near = max(self._heard_epoch + chance.one_of((-1, 0, 0, 1, 1, 2, 5)), 0)
         return chance.one_of((near,) * 6 + (0, 1, 900, 10**6, 2**31 - 1, 2**31 - 2, -1, -(2**31)))
 
-    async def _say_to_quorum(self, link: Link, name: str, **fields: Any) -> None:
+    async def _say_to_quorum(self, link: SimLink, name: str, **fields: Any) -> None:
         """And listen which epoch it is."""
         answer = await self.say(link, name, **fields)
         parts = [part for topic in answer.topics for part in topic.partitions] if answer is not None else []
@@ -131,7 +131,7 @@ class HostilePeer(Hostile):
 
     # --- what it says
 
-    async def _vote(self, link: Link, sender: int) -> None:
+    async def _vote(self, link: SimLink, sender: int) -> None:
         epoch, chance = self._epoch(), self.chance
         part = part_of("vote", "topics", "partitions")(
             partition_index=0,
@@ -146,7 +146,7 @@ class HostilePeer(Hostile):
         topics = (part_of("vote", "topics")(topic_name=METADATA, partitions=(part,)),)
         await self._say_to_quorum(link, "vote", cluster_id=self._cluster(), voter_id=-1, topics=topics)
 
-    async def _begin(self, link: Link, sender: int) -> None:
+    async def _begin(self, link: SimLink, sender: int) -> None:
         part = part_of("begin_quorum_epoch", "topics", "partitions")(
             partition_index=0, voter_directory_id=None, leader_id=sender, leader_epoch=self._epoch()
         )
@@ -154,7 +154,7 @@ class HostilePeer(Hostile):
         fields = {"cluster_id": self._cluster(), "voter_id": -1, "topics": topics, "leader_endpoints": ()}
         await self._say_to_quorum(link, "begin_quorum_epoch", **fields)
 
-    async def _end(self, link: Link, sender: int) -> None:
+    async def _end(self, link: SimLink, sender: int) -> None:
         successor = part_of("end_quorum_epoch", "topics", "partitions", "preferred_candidates")
         part = part_of("end_quorum_epoch", "topics", "partitions")(
             partition_index=0,
@@ -170,7 +170,7 @@ class HostilePeer(Hostile):
             link, "end_quorum_epoch", cluster_id=self._cluster(), topics=topics, leader_endpoints=()
         )
 
-    async def _fetch(self, link: Link, sender: int) -> None:
+    async def _fetch(self, link: SimLink, sender: int) -> None:
         """Of the metadata log, or of a snapshot of it."""
         if self.chance.happens(0.5):
             point = part_of("fetch_snapshot", "topics", "partitions")
@@ -182,11 +182,11 @@ class HostilePeer(Hostile):
             return
         await self._replica_fetch(link, sender, METADATA, self._cluster())
 
-    async def _follow(self, link: Link, sender: int) -> None:
+    async def _follow(self, link: SimLink, sender: int) -> None:
         """A partition, under a registration that is not the node's."""
         await self._replica_fetch(link, sender, self.chance.one_of(("topic0", "topic1", "hostile")), None)
 
-    async def _replica_fetch(self, link: Link, sender: int, topic: str, cluster_id: str | None) -> None:
+    async def _replica_fetch(self, link: SimLink, sender: int, topic: str, cluster_id: str | None) -> None:
         part = part_of("fetch", "topics", "partitions")(
             partition=0,
             current_leader_epoch=self._epoch(),
@@ -209,7 +209,7 @@ class HostilePeer(Hostile):
             forgotten_topics_data=(),
         )
 
-    async def _other(self, link: Link, sender: int) -> None:
+    async def _other(self, link: SimLink, sender: int) -> None:
         """What a broker says to its controller, under an epoch that is not its own, or for a node that is not there."""
         name = self.chance.one_of(
             ("alter_partition", "broker_heartbeat", "broker_registration", "allocate_producer_ids", "unregister_broker")

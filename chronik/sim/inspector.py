@@ -12,24 +12,24 @@ from chronik.core.machines.metadata.image import MetadataImage, Partition
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
 from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
-from chronik.node.coordinators import partition_of
+from chronik.node.coordinators.group_coordinators import partition_of
 from chronik.node.node import Node
-from chronik.sim.checkers import Coordinator, Judge
+from chronik.sim.checkers import CheckedCoordinator, Judge
 from chronik.sim.copies import Copies, Key, Sight
 from chronik.sim.hints import Placed
 from chronik.sim.host import Host
 from chronik.sim.plans import host_name
 from chronik.sim.quorum_checks import QuorumChecks
-from chronik.sim.sessions import Sessions
-from chronik.sim.story import Story
-from chronik.sim.tails import Tail
+from chronik.sim.sessions import SimSessions
+from chronik.sim.story import WorldStory
+from chronik.sim.tails import LogTail
 
 
 class Inspector:
     """Checks every node after every event. It is the judge's truth."""
 
     def __init__(
-        self, hosts: Sequence[Host], judge: Judge, story: Story, voter_ids: Sequence[int] | None = None
+        self, hosts: Sequence[Host], judge: Judge, story: WorldStory, voter_ids: Sequence[int] | None = None
     ) -> None:
         self._hosts = hosts
         self._voter_ids = sorted(voter_ids or [host.node_id for host in hosts])  # while no vote is being moved
@@ -37,11 +37,11 @@ class Inspector:
         self._story = story
         self.copies = Copies(story)
         self.quorum = QuorumChecks(story)
-        self._sessions = Sessions(judge.holders)
+        self._sessions = SimSessions(judge.holders)
         for host in hosts:
             host.last_look = self._look_at_sessions  # what it wrote in its last moment outlives it
         self._lives: dict[int, int] = {}  # which of a node's processes was looked at last
-        self._tails: dict[int, dict[Key, Tail]] = {}
+        self._tails: dict[int, dict[Key, LogTail]] = {}
         self._objects: dict[int, dict[Key, Replica]] = {}
         self._glimpses: dict[int, dict[Replica, Glimpse]] = {}  # what was so at the last look, of the same processes
         self._places: dict[TopicPartition, Partition] = {}  # the newest that any image has
@@ -142,11 +142,11 @@ class Inspector:
         tails = self._tails[host.node_id]
         tail = tails.get(key)
         if tail is None:
-            tail = tails[key] = Tail(host.disk, replica.log.directory, sight.start_offset)
+            tail = tails[key] = LogTail(host.disk, replica.log.directory, sight.start_offset)
         grown = list(tail.grown(sight.end_offset))
         # A snapshot took the place of the log, or it begins where the leader's does: in the middle of a batch.
         if tail.offset < max(sight.start_offset, sight.end_offset):
-            tail = tails[key] = Tail(host.disk, replica.log.directory, sight.start_offset)
+            tail = tails[key] = LogTail(host.disk, replica.log.directory, sight.start_offset)
             grown = list(tail.grown(sight.end_offset))
         for header in grown:
             if len(self._hosts) > 1:  # a node alone may write something else in the place of what a power cut took
@@ -229,11 +229,11 @@ class Inspector:
         copies = [copy for node in nodes for copy in node.replicas.held() if (copy.topic, copy.partition) == name]
         return max((copy.log.end_offset for copy in copies if copy.is_leader), default=0)
 
-    def coordinator(self, group: str) -> Coordinator:
+    def coordinator(self, group: str) -> CheckedCoordinator:
         name = self.log_of(group)
         if name is None:
-            return Coordinator("", 0)
-        return Coordinator(host_name(self._places[name].leader), self._places[name].leader_epoch)
+            return CheckedCoordinator("", 0)
+        return CheckedCoordinator(host_name(self._places[name].leader), self._places[name].leader_epoch)
 
     def placed(self, address: tuple[str, int], name: TopicPartition) -> Placed | None:
         nodes = [host.node for host in self._hosts if host.address == address and host.node is not None]

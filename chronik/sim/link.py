@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kio.serial import entity_reader
 
 from chronik.sim.network import SimNetwork
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 from chronik.wire import schemas
 from chronik.wire.framing import response_head
 from chronik.wire.versions import APIS
@@ -82,10 +82,10 @@ def part_of(name: str, *path: str) -> Any:
     return kind
 
 
-class Link(asyncio.Protocol):
+class SimLink(asyncio.Protocol):
     """One connection."""
 
-    def __init__(self, who: str, story: Story, address: tuple[str, int]) -> None:
+    def __init__(self, who: str, story: WorldStory, address: tuple[str, int]) -> None:
         self.address = address
         self._who = who
         self._story = story
@@ -95,7 +95,7 @@ class Link(asyncio.Protocol):
         self._next_id = 1
 
     @classmethod
-    async def open(cls, who: str, story: Story, network: SimNetwork, address: tuple[str, int]) -> Link:
+    async def open(cls, who: str, story: WorldStory, network: SimNetwork, address: tuple[str, int]) -> SimLink:
         """Raises OSError."""
         link = cls(who, story, address)
         await network.connect(*address, link)
@@ -109,7 +109,7 @@ class Link(asyncio.Protocol):
         for asked in self._asked:
             if not asked.answer.done():
                 asked.answer.set_exception(ConnectionError("the connection ended"))
-                asked.answer.exception()  # whoever still wants it is told; nobody else needs to be
+                asked.answer.exception()  # a caller that still wants it sees it; no other needs to
         self._asked.clear()
 
     def abort(self) -> None:

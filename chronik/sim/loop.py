@@ -30,7 +30,7 @@ class SimProcess:
         self.name = name
         self.is_alive = True
         self.is_paused = False
-        self.has_run = False  # something of it has happened since whoever is interested looked last
+        self.has_run = False  # something of it has happened since it was last checked
         self.deferred: list[asyncio.Handle] = []  # what would have run while it was paused
         self.tasks: list[asyncio.Task[Any]] = []
         self.context = contextvars.copy_context()
@@ -171,7 +171,7 @@ class SimLoop(asyncio.BaseEventLoop):
         process.deferred.clear()
 
     def outside(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Do this later, as nobody's deed: it happens whoever dies until then."""
+        """Do this later, as nobody's deed: it happens whatever dies until then."""
         self.call_later(delay_s, action, context=contextvars.Context())
 
     def call_soon(  # type: ignore[override]  # a plain callable is all that is ever given

@@ -9,7 +9,7 @@ import signal
 from collections.abc import Generator, Sequence
 from functools import partial
 
-from chronik.sim.run import Outcome, run_seed
+from chronik.sim.run import WorldOutcome, run_seed
 
 
 def cores() -> int:
@@ -19,7 +19,7 @@ def cores() -> int:
 
 def run_many(
     seeds: Sequence[int], seconds: float | None, node_count: int | None, jobs: int
-) -> Generator[Outcome, None, None]:
+) -> Generator[WorldOutcome, None, None]:
     """The outcomes in the order of the seeds. When the caller stops asking, or is interrupted, the processes end."""
     run = partial(run_seed, seconds=seconds, node_count=node_count)
     if jobs == 1 or len(seeds) == 1:
@@ -31,5 +31,5 @@ def run_many(
 
 
 def _begin() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it ends it
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
     gc.freeze()  # what was imported never goes: it is not looked through after each world

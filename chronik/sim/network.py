@@ -1,12 +1,12 @@
 """The Network door of a simulated host, and the wires between hosts.
 
 A connection is two pipes. In each, bytes keep their order, as TCP has it; when they arrive depends on the wire's mood.
-What a partition holds back arrives when it heals. A host that lost power does not say goodbye: whoever it was connected
-to hears nothing, until he sends something to the host as it is then, and is told that there is no such connection.
+What a partition holds back arrives when it heals. A host that lost power does not say goodbye: a host it was connected
+to hears nothing, until it sends something to the host as it is then, and is told that there is no such connection.
 
-Within a connection nothing is reordered or doubled: TCP numbers its bytes, and whoever reads never sees it happen. What
+Within a connection nothing is reordered or doubled: TCP numbers its bytes, and the reader never sees it happen. What
 is real is one level up. Requests on different connections overtake each other, and who hears no answer says the same
-again on another one. What he had sent on the first is lost, or processed already, or it strays: it arrives later, maybe
+again on another one. What it had sent on the first is lost, or processed already, or it strays: it arrives later, maybe
 after its own repetition, as from a proxy, a tunnel or a long way that still had it.
 """
 
@@ -23,7 +23,7 @@ from typing import Any, cast
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
 from chronik.sim.chance import SimChance
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 HIGH_WATER_BYTES = 64 * 1024
 LOW_WATER_BYTES = 16 * 1024
@@ -49,7 +49,7 @@ class WireMood:
 class Wires:
     """All hosts and what lies between them."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, chance: SimChance, story: Story) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, chance: SimChance, story: WorldStory) -> None:
         self.loop = loop
         self.chance = chance
         self.strays = chance.other("strays")

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from chronik.core.types import TopicPartition
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 Replicas = tuple[int, ...]
 
 
-class Setting(NamedTuple):
+class OrderedSetting(NamedTuple):
     """A setting of a topic, of one broker, or (a broker without a name) of all brokers."""
 
     resource_type: int
@@ -25,12 +25,12 @@ class Setting(NamedTuple):
 class Orders:
     """Told of each order when it is sent, and when it is known to hold."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._targets: dict[TopicPartition, set[Replicas]] = {}
         self._settled: dict[TopicPartition, Replicas] = {}
         self.counts: dict[str, int] = {}  # partitions that a topic has at least
-        self.settings: dict[Setting, set[str | None]] = {}  # None: nothing was altered
+        self.settings: dict[OrderedSetting, set[str | None]] = {}  # None: nothing was altered
 
     # --- replicas
 
@@ -68,9 +68,9 @@ class Orders:
 
     # --- settings
 
-    def sets(self, setting: Setting, value: str | None, before: str | None = None) -> None:
+    def sets(self, setting: OrderedSetting, value: str | None, before: str | None = None) -> None:
         self.settings.setdefault(setting, {before}).add(value)
 
-    def holds(self, setting: Setting, value: str | None) -> None:
+    def holds(self, setting: OrderedSetting, value: str | None) -> None:
         """This was asked last, it was said to be done, and nothing else is under way."""
         self.settings[setting] = {value}

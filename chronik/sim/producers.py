@@ -9,9 +9,9 @@ from typing import Any
 from chronik.core.errors import Code
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
-from chronik.sim.client import Client, TryAgain, milliseconds
+from chronik.sim.client import SimClient, TryAgain, milliseconds
 from chronik.sim.hints import Placed
-from chronik.sim.link import Link, part_of
+from chronik.sim.link import SimLink, part_of
 
 IN_FLIGHT_MAX = 5
 TIMEOUT_MS = 5000
@@ -19,7 +19,7 @@ HASTE = 0.1  # of the pauses that are left when nothing goes wrong any more
 _SEQUENCE_LOST = frozenset((Code.OUT_OF_ORDER_SEQUENCE_NUMBER, Code.UNKNOWN_PRODUCER_ID))
 
 
-class Producer(Client):
+class SimProducer(SimClient):
     """Sends its batches one after the other to one partition and waits for each, as its acks say."""
 
     partition: TopicPartition
@@ -49,7 +49,7 @@ class Producer(Client):
         """Nothing goes wrong any more: what is left is sent without leisure, for that would find nothing."""
         self.pace_s *= HASTE
 
-    def send(self, link: Link, number: int, batch: bytes) -> asyncio.Future[Any]:
+    def send(self, link: SimLink, number: int, batch: bytes) -> asyncio.Future[Any]:
         topic, partition = part_of("produce", "topic_data"), part_of("produce", "topic_data", "partition_data")
         part = partition(index=self.partition.partition, records=batch)
         answer = link.send(
@@ -62,7 +62,7 @@ class Producer(Client):
         self.__dict__.setdefault("_placed", {})[answer] = self.judge.truth.placed(link.address, self.partition)
         return answer
 
-    async def wait_for_answer(self, link: Link, answer: asyncio.Future[Any]) -> Any:
+    async def wait_for_answer(self, link: SimLink, answer: asyncio.Future[Any]) -> Any:
         """What became of the batch; the leader that it names is held against the truth. Raises OSError."""
         told = await link.wait_for(answer)
         part, before = told.responses[0].partition_responses[0], self._placed.pop(answer)
@@ -71,7 +71,7 @@ class Producer(Client):
         self.judge.hints.endpoints(self.name, told.node_endpoints)
         return part
 
-    async def target(self) -> Link:
+    async def target(self) -> SimLink:
         """The connection to the leader, or to wherever this producer believes it to be. Raises OSError and TryAgain."""
         if self.is_lost:
             return await self.link()
@@ -107,7 +107,7 @@ class Producer(Client):
             await asyncio.sleep(self.chance.between(0, 2 * self.pace_s))
 
 
-class IdempotentProducer(Producer):
+class IdempotentProducer(SimProducer):
     """Five in flight; whatever goes wrong, all that was not answered is sent again, in order, on a new connection."""
 
     acks = -1

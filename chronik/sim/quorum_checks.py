@@ -7,13 +7,13 @@ from typing import Any
 
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 
 class QuorumChecks:
     """Told what is seen of each node's part of the quorum. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._leaders: dict[int, int] = {}  # by epoch, for ever
         self._images: dict[int, tuple[int, str, dict[str, Any]]] = {}  # by offset: who had it first, digest and state

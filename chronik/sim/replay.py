@@ -19,10 +19,10 @@ from chronik.core.replica.replica import Replica
 from chronik.node.node import Node, group_config
 from chronik.sim.files import SimDisk
 from chronik.sim.quorum_checks import differences, metadata_state
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 
-def check_replay(node: Node, disk: SimDisk, story: Story) -> None:
+def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
     """Every machine of the node against its log. Raises Violation."""
     fresh = MetadataImage(node.identity.cluster_id, node.config)
     snapshot = node.quorum.log.snapshot

@@ -15,7 +15,7 @@ from chronik.core.types import TopicPartition
 Address = tuple[str, int]
 
 
-class Place(NamedTuple):
+class KnownLeader(NamedTuple):
     """Where a partition is, as far as a client knows."""
 
     leader: int  # -1: nobody leads
@@ -24,12 +24,12 @@ class Place(NamedTuple):
     topic_id: Any
 
 
-class Routes:
+class SimRoutes:
     """Learned from answers, and doubted when something goes wrong."""
 
     def __init__(self) -> None:
         self.brokers: dict[int, Address] = {}
-        self.places: dict[TopicPartition, Place] = {}
+        self.places: dict[TopicPartition, KnownLeader] = {}
         self.coordinators: dict[str, Address] = {}
         self.is_stale = True  # to be asked for again before it is used
 
@@ -42,7 +42,7 @@ class Routes:
                 known = self.places.get(name)
                 if known is None or topic.topic_id != known.topic_id or part.leader_epoch >= known.leader_epoch:
                     leader = part.leader_id if part.error_code == Code.NONE else -1
-                    self.places[name] = Place(leader, part.leader_epoch, part.replica_nodes, topic.topic_id)
+                    self.places[name] = KnownLeader(leader, part.leader_epoch, part.replica_nodes, topic.topic_id)
         self.is_stale = False
 
     def doubt(self) -> None:

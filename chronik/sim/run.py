@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chronik.sim.client import Client
+from chronik.sim.client import SimClient
 from chronik.sim.coverage import Table
 from chronik.sim.faults import Faults
 from chronik.sim.loop import SimProcess, SpinError
@@ -25,7 +25,7 @@ FINISH_S = 60.0  # after the last fault everybody must be done within this
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class WorldOutcome:
     """What a seed led to."""
 
     seed: int
@@ -42,7 +42,7 @@ class Outcome:
 
 def run_seed(
     seed: int, seconds: float | None = None, node_count: int | None = None, *, is_whole_story_kept: bool = False
-) -> Outcome:
+) -> WorldOutcome:
     """Everything that happens follows from the seed, and from what else is given."""
     gc.disable()  # when something is collected must not matter, and worlds are small
     world = World(seed, seconds, node_count, is_whole_story_kept=is_whole_story_kept)
@@ -56,7 +56,7 @@ def run_seed(
             gc.collect()
 
 
-def run_world(world: World) -> Outcome:
+def run_world(world: World) -> WorldOutcome:
     """The whole history of a world, which is of no use afterwards."""
     faults, main, story = Faults(world), SimProcess("main"), world.story
     try:
@@ -65,7 +65,7 @@ def run_world(world: World) -> Outcome:
     finally:
         _end(world, main)
     promised = sum(len(known.promised) for known in world.judge.partitions.values())
-    return Outcome(
+    return WorldOutcome(
         world.seed,
         world.node_count,
         story.trace_hash(),
@@ -125,11 +125,11 @@ async def _history(world: World, faults: Faults) -> None:
     await _finish(world, world.auditors(2), FINISH_S)
 
 
-async def _finish(world: World, clients: list[Client], within_s: float) -> None:
+async def _finish(world: World, clients: list[SimClient], within_s: float) -> None:
     await _finished(world, {client: world.set_to_work(client) for client in clients}, within_s)
 
 
-async def _finished(world: World, tasks: dict[Client, asyncio.Task[None]], within_s: float) -> None:
+async def _finished(world: World, tasks: dict[SimClient, asyncio.Task[None]], within_s: float) -> None:
     """Until all of them are done. Raises Violation when that takes too long."""
     until = world.loop.time() + within_s
     for client, task in tasks.items():

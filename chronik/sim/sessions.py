@@ -9,7 +9,7 @@ from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.sim.holders import Holders
 
 
-class Sessions:
+class SimSessions:
     """Compares what a coordinator has with what it had at the last look."""
 
     def __init__(self, holders: Holders) -> None:

@@ -7,7 +7,7 @@ that lead after it.
 from __future__ import annotations
 
 from chronik.core.types import TopicPartition
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 ANYWHERE = 2**62  # below the watermark: retention was asked for, or everything was to go
 
@@ -15,7 +15,7 @@ ANYWHERE = 2**62  # below the watermark: retention was asked for, or everything 
 class Starts:
     """Told what was asked and answered. Each method that finds a broken promise raises Violation."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         self._story = story
         self._limits: dict[TopicPartition, int] = {}
         self._gone: dict[TopicPartition, dict[int, int]] = {}  # by leader epoch

@@ -14,7 +14,7 @@ class Violation(Exception):
     """A promise was broken."""
 
 
-class Story:
+class WorldStory:
     """Everybody in the world tells it; the first broken promise ends it."""
 
     def __init__(self, time: Callable[[], float], *, is_whole: bool = False) -> None:
@@ -42,7 +42,7 @@ class Story:
         self._hash.update(event)
 
     def break_promise(self, what: str) -> Violation:
-        """Returns the exception for whoever found it; the run ends in any case."""
+        """Returns the exception for the caller; the run ends in any case."""
         if self.broken is None:
             self.tell("judge", f"BROKEN: {what}")
             self.broken = what

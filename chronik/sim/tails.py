@@ -10,7 +10,7 @@ from chronik.core.records.batch import HEADER_BYTES, BatchHeader, read_header
 from chronik.sim.memory_files import MemoryFiles
 
 
-class Place(NamedTuple):
+class TailPlace(NamedTuple):
     """Between two batches."""
 
     path: str
@@ -21,16 +21,16 @@ class Place(NamedTuple):
 class Standing(NamedTuple):
     """A batch in a file."""
 
-    place: Place
+    place: TailPlace
     header: BatchHeader
 
     @property
-    def after(self) -> Place:
+    def after(self) -> TailPlace:
         header = self.header
-        return Place(self.place.path, self.place.position + header.size_bytes, header.next_offset)
+        return TailPlace(self.place.path, self.place.position + header.size_bytes, header.next_offset)
 
 
-class Tail:
+class LogTail:
     """How far the log of one process has been read, and what of that is not safe yet."""
 
     def __init__(self, disk: MemoryFiles, directory: str, start_offset: int = 0) -> None:
@@ -40,7 +40,7 @@ class Tail:
         # A power cut brings some of the segments back that were deleted, and others not: they are below the start.
         below = [base for base in bases if base <= start_offset]
         first = below[-1] if below else bases[0] if bases else 0
-        self._safe = Place("", 0, first)  # behind the last batch that is safe
+        self._safe = TailPlace("", 0, first)  # behind the last batch that is safe
         self._unsafe: deque[Standing] = deque()
 
     @property
@@ -49,7 +49,7 @@ class Tail:
         return self._place.offset
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> TailPlace:
         return self._unsafe[-1].after if self._unsafe else self._safe
 
     def grown(self, end_offset: int) -> Iterator[BatchHeader]:
@@ -67,7 +67,7 @@ class Tail:
             self._safe = standing.after
             yield standing.header, self._is_durable(standing.after)
 
-    def _is_durable(self, end: Place) -> bool:
+    def _is_durable(self, end: TailPlace) -> bool:
         content = self._disk.contents.get(end.path)
         if content is None:
             return True  # retention has taken it: nothing is left to be lost
@@ -79,13 +79,13 @@ class Tail:
 
     def _next(self) -> Standing | None:
         place = self._place
-        for candidate in (place, Place(f"{self._directory}/{place.offset:020}.log", 0, place.offset)):
+        for candidate in (place, TailPlace(f"{self._directory}/{place.offset:020}.log", 0, place.offset)):
             header = self._at(candidate)
             if header is not None:
                 return Standing(candidate, header)
         return None
 
-    def _at(self, place: Place) -> BatchHeader | None:
+    def _at(self, place: TailPlace) -> BatchHeader | None:
         content = self._disk.contents.get(place.path)
         if content is None or len(content.written) < place.position + HEADER_BYTES:
             return None

@@ -12,14 +12,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from chronik.core.errors import Code
-from chronik.sim.client import Client, milliseconds
+from chronik.sim.client import SimClient, milliseconds
 from chronik.sim.link import part_of
 from chronik.sim.plans import CLUSTER_ID, PORT, host_name
 
 TIMEOUT_MS = 3000
 
 
-class VoterChanges(Client):
+class VoterChanges(SimClient):
     """A round is one node's vote, gone and back, or there and gone. What a lost answer leaves open is settled by asking
     again."""
 

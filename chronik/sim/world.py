@@ -15,10 +15,10 @@ from chronik.sim.checkers import Judge
 from chronik.sim.churn import Churn
 from chronik.sim.cleaned import Cleaned
 from chronik.sim.cleaned_clients import cleaned_auditors, cleaned_clients
-from chronik.sim.client import Admin, Auditor, Client
+from chronik.sim.client import Admin, Auditor, SimClient
 from chronik.sim.clock import SimClock
 from chronik.sim.consumer_members import ConsumerMember
-from chronik.sim.consumers import Member, Reader
+from chronik.sim.consumers import SimMember, SimReader
 from chronik.sim.coverage import Coverage
 from chronik.sim.group_client import GroupAuditor
 from chronik.sim.host import Host
@@ -39,8 +39,8 @@ from chronik.sim.plans import (
     topic_plans,
     with_settings,
 )
-from chronik.sim.producers import IdempotentProducer, Producer
-from chronik.sim.story import Story, Violation
+from chronik.sim.producers import IdempotentProducer, SimProducer
+from chronik.sim.story import Violation, WorldStory
 from chronik.sim.voters import VoterChanges
 
 CLASSIC_GROUP, CONSUMER_GROUP = "group", "consumer-group"  # coordinated apart
@@ -48,13 +48,13 @@ WITH_CONSUMER_GROUP = 0.5  # of all worlds
 WITH_HOSTILE_PEER = 0.25  # of those with several nodes
 WITH_HOSTILE_CLIENT = 0.2
 
-ClientT = TypeVar("ClientT", bound=Client)
+ClientT = TypeVar("ClientT", bound=SimClient)
 
 
 class NodeLog(logging.Handler):
     """What nodes log is part of the story; a traceback in it is a fault."""
 
-    def __init__(self, story: Story) -> None:
+    def __init__(self, story: WorldStory) -> None:
         super().__init__()
         self._story = story
 
@@ -80,7 +80,7 @@ class World:
     ) -> None:
         self.seed = seed
         self.loop = SimLoop()
-        self.story = Story(self.loop.time, is_whole=is_whole_story_kept)
+        self.story = WorldStory(self.loop.time, is_whole=is_whole_story_kept)
         self.chance = SimChance(seed, "world")
         drawn = self.chance.weighted(SIZES)  # drawn in any case: what follows does not depend on who has a say in it
         self.node_count = node_count or mixture.size(self.chance.other("size"), drawn)
@@ -117,8 +117,8 @@ class World:
             self.topics[administrator.LOSSY] = administrator.lossy_plan(self.node_count)
             self.inspector.lossy_topics.add(administrator.LOSSY)
         self.groups = [CLASSIC_GROUP]
-        self.clients: list[Client] = []
-        self.producers: list[Producer] = []
+        self.clients: list[SimClient] = []
+        self.producers: list[SimProducer] = []
         self.processes: list[SimProcess] = []
         self.loop.before_time_passes = self.inspector.look
         self.coverage = Coverage(self)
@@ -146,7 +146,7 @@ class World:
         self.clients.append(client)
         return client
 
-    def set_to_work(self, client: Client) -> Any:
+    def set_to_work(self, client: SimClient) -> Any:
         """Returns its task."""
         process = SimProcess(client.name)
         self.processes.append(process)
@@ -162,7 +162,7 @@ class World:
     def admin(self) -> Admin:
         return self.client(Admin, "admin", topics=self.topics)
 
-    def populate(self) -> list[Client]:
+    def populate(self) -> list[SimClient]:
         """Producers, readers and a group, as many as the seed has it."""
         batches, chance = 10 + self.chance.below(40), self.chance
         traits: dict[str, Any] = {
@@ -178,11 +178,11 @@ class World:
             traits.update(partition=name, is_replicated=is_replicated)
             idempotent = self.client(IdempotentProducer, f"idem{number}", is_lost=self._is_lost(), **traits)
             acks = chance.one_of((-1, -1, 1, 0))
-            plain = self.client(Producer, f"plain{number}", acks=acks, is_lost=self._is_lost(), **traits)
+            plain = self.client(SimProducer, f"plain{number}", acks=acks, is_lost=self._is_lost(), **traits)
             self.producers += [idempotent, plain]
         from_followers = chance.one_of((0.0, 0.3))
-        others: list[Client] = [
-            self.client(Reader, "reader", names=self.names, is_over=self.is_written, from_followers=from_followers)
+        others: list[SimClient] = [
+            self.client(SimReader, "reader", names=self.names, is_over=self.is_written, from_followers=from_followers)
         ]
         others += self._members(1 + chance.below(3), chance.other("consumer group"))
         if chance.happens(0.5):
@@ -198,9 +198,9 @@ class World:
         self.producers += cleaned_producers
         return [*self.producers, *others, *cleaned_readers, *self._hostile()]
 
-    def _hostile(self) -> list[Client]:
+    def _hostile(self) -> list[SimClient]:
         """In some worlds, until the last fault: what they disturb must heal like anything else."""
-        hostile: list[Client] = []
+        hostile: list[SimClient] = []
         until_s = self.loop.time() + self.seconds
         peer, client = self.chance.other("hostile peer"), self.chance.other("hostile client")
         if self.node_count > 1 and peer.happens(WITH_HOSTILE_PEER):
@@ -232,11 +232,11 @@ class World:
         leads = [host for host in self.hosts if host.node is not None and host.node.quorum.is_leader]
         return (leads or self.hosts)[0]
 
-    def _members(self, classic_count: int, chance: SimChance) -> list[Client]:
+    def _members(self, classic_count: int, chance: SimChance) -> list[SimClient]:
         """Of a classic group, and in some worlds of one of KIP-848 as well."""
         traits: dict[str, Any] = {"names": self.names, "is_over": self.is_written}
-        members: list[Client] = [
-            self.client(Member, f"member{number}", group=CLASSIC_GROUP, **traits) for number in range(classic_count)
+        members: list[SimClient] = [
+            self.client(SimMember, f"member{number}", group=CLASSIC_GROUP, **traits) for number in range(classic_count)
         ]
         if not chance.happens(WITH_CONSUMER_GROUP):
             return members
@@ -254,7 +254,7 @@ class World:
         """Whether all producers are done."""
         return all(producer.is_done for producer in self.producers)
 
-    def auditors(self, number: int) -> list[Client]:
+    def auditors(self, number: int) -> list[SimClient]:
         """Those who look at everything, after everything."""
         return [
             self.client(

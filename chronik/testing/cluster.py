@@ -11,8 +11,8 @@ import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator, Mapping
 
-from chronik.shell.asking import NoAnswer
-from chronik.shell.cluster_view import ClusterView, view_of
+from chronik.client.cluster_view import ClusterView, view_of
+from chronik.client.request import NoAnswer
 from chronik.shell.ports import free_ports
 from chronik.testing.node import START_TIMEOUT_S, TEST_SETTINGS, RunningNode
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from chronik.trace.events import AnyEvent, LeaderChanged, ProduceAnswered, ProduceAppended
-from chronik.trace.looks import BatchSeen, RecordLook
+from chronik.trace.inspections import BatchSeen, RecordView
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
@@ -112,7 +112,7 @@ def _cut_words(event: ProduceAppended, answered: ProduceAnswered | None) -> str:
 
 
 def writer(
-    batch: BatchSeen | None, written: ProduceAppended | None, events: Sequence[AnyEvent], leading: RecordLook | None
+    batch: BatchSeen | None, written: ProduceAppended | None, events: Sequence[AnyEvent], leading: RecordView | None
 ) -> int:
     """The node that led in the epoch that is stamped on the batch."""
     if written is not None:

@@ -5,8 +5,8 @@ that turn of the loop ends, all that were noted are brought into the form in whi
 when a batch is answered: what is safe is answered in the order of offsets, many at a time, so it is noted how far a
 partition was safe and when (`released`), and how many batches each of these moments answered is worked out when the
 recorder writes down what there is. What is safe as soon as it is appended is answered when its turn ends, with all
-others of that turn. Only who is refused after all is noted by himself, and the retry of what was safe long ago. Batches
-of a connection to a partition are told together: a *run* is one event.
+others of that turn. Only a batch that is refused after all is noted by itself, and the retry of what was safe long ago.
+Batches of a connection to a partition are told together: a *run* is one event.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _HEAD_BYTES = _PRODUCER_AT + _PRODUCER.size
 _KEPT_BYTES = 16 * 1024  # of a larger one only the head is kept: the memory of its request is soon used for the next
 
 
-class Client(Protocol):
-    """Who asked (api.desk.Caller)."""
+class BatchClient(Protocol):
+    """Who asked (api.context.Caller)."""
 
     @property
     def client_id(self) -> str: ...
@@ -51,16 +51,16 @@ _BASE_OFFSET = Taken._fields.index("base_offset")
 _LAST_OFFSET = Taken._fields.index("last_offset")
 _last_offset = itemgetter(_LAST_OFFSET)
 
-Noted: TypeAlias = tuple[Replica, int, Client, int, int, int, int, Appended, Buffer]
-"""What `Batches.appended` is told, the leader's epoch then, and of a large batch its beginning only. Notes are made of
-it at the end of the turn: many at a time cost half of what one does in the middle of its request (decision 0019)."""
+Noted: TypeAlias = tuple[Replica, int, BatchClient, int, int, int, int, Appended, Buffer]
+"""What `PendingBatches.appended` gets, the leader's epoch then, and of a large batch its beginning only. Notes are made
+of it at the end of the turn: many at a time cost half of what one does in the middle of its request (decision 0019)."""
 
 Answer: TypeAlias = tuple[int, int, int, tuple[int, ...]]
 """The fields of lines.Answered, bare."""
 
 
 class Release(NamedTuple):
-    """A partition was safe further than before, and whoever waited for that was answered."""
+    """A partition was safe further than before, and the batches that waited for that were answered."""
 
     at_ns: int
     watermark: int
@@ -73,7 +73,7 @@ class Run:
 
     __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
 
-    def __init__(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> None:
+    def __init__(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> None:
         self.replica = replica
         self.acks = acks
         self.client = client
@@ -107,7 +107,7 @@ class Run:
         return waiting[done:]
 
 
-class Batches:
+class PendingBatches:
     """Those that were appended and not written down yet."""
 
     def __init__(
@@ -121,13 +121,13 @@ class Batches:
         self._soon = soon
         self._node_id = node_id
         self._put = put
-        self._runs: dict[tuple[Replica, int, Client, int], Run] = {}
+        self._runs: dict[tuple[Replica, int, BatchClient, int], Run] = {}
         self._left = 0  # batches that waited for an answer when the others were told of
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
-        self._refused: Counter[tuple[Replica, Client, int]] = Counter()  # and the offset where the batch begins
-        self._hung_up_ns: dict[int, int] = {}  # connections that ended while somebody waited there, and when
+        self._refused: Counter[tuple[Replica, BatchClient, int]] = Counter()  # and the offset where the batch begins
+        self._hung_up_ns: dict[int, int] = {}  # connections that ended while a response was due there, and when
         self._releases: dict[Replica, list[Release]] = {}
-        self.awaited: dict[Replica, None] = {}  # partitions that somebody waits for: their releases are to be told
+        self.awaited: dict[Replica, None] = {}  # partitions with responses due: their releases are events
         self._noted: list[Noted] = []  # in this turn of the loop
 
     @property
@@ -139,7 +139,7 @@ class Batches:
         self,
         replica: Replica,
         acks: int,
-        client: Client,
+        client: BatchClient,
         began_ns: int,
         watermark_before: int,
         appended: Appended,
@@ -153,7 +153,7 @@ class Batches:
             self._soon(self._turn_ends)
 
     def _turn_ends(self) -> None:
-        """The answers of this turn of the loop leave now; whoever else waits for one is told later."""
+        """The answers of this turn of the loop leave now; other pending batches follow later."""
         noted, self._noted = self._noted, []
         at_once: dict[Replica, None] = {}
         run, reached = None, 0  # mostly the next batch is of the same run, and nothing becomes safe in here
@@ -182,7 +182,7 @@ class Batches:
         for replica in at_once:
             self.released(replica)
 
-    def _run_of(self, replica: Replica, acks: int, client: Client, leader_epoch: int) -> Run:
+    def _run_of(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> Run:
         which = replica, acks, client, leader_epoch
         run = self._runs.get(which)
         if run is None:
@@ -196,12 +196,12 @@ class Batches:
         if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
             releases.append(Release(self.now_ns(), watermark, _in_sync(replica), safe_end))
 
-    def refused(self, replica: Replica, client: Client, base_offset: int) -> None:
+    def refused(self, replica: Replica, client: BatchClient, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 
     def hung_up(self, connection_id: int) -> None:
-        """Who waits there is not answered, though his batches may become safe."""
+        """The connection closed: its pending batches may still commit but get no response."""
         self._hung_up_ns.setdefault(connection_id, self.now_ns())
 
     def tell(self, unanswered_us: int = 0) -> None:
@@ -262,7 +262,7 @@ class Batches:
                 self.awaited[run.replica] = None
 
     def _take_refused(self, run: Run) -> list[Note]:
-        """Out of the run: whoever is refused is not answered."""
+        """Out of the run: a refused batch is not answered."""
         waiting, batches, answers = run.waiting, run.batches, run.answers
         refused: list[Note] = []
         run.waiting, run.batches, run.answers = [], [], []

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector,
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric, SummaryMetricFamily
 from prometheus_client.registry import Collector
 
-from chronik.trace.reading import Reading
+from chronik.trace.reading import NodeReading
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 COUNTER, GAUGE, SUMMARY = "counter", "gauge", "summary"
@@ -196,7 +196,7 @@ OFFLINE = PartitionFamily(
 )
 
 
-def render(reading: Reading) -> bytes:
+def render(reading: NodeReading) -> bytes:
     """All metrics in Prometheus' text format. Needs nothing but the reading, so it may run on any thread."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(NodeCollector(reading))
@@ -209,7 +209,7 @@ def render(reading: Reading) -> bytes:
 class NodeCollector(Collector):
     """Gives prometheus_client one reading."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: NodeReading) -> None:
         self._reading = reading
 
     def collect(self) -> Iterator[Metric]:
@@ -227,7 +227,7 @@ def _metric(family: Family, value: Any) -> Metric:
     return metric
 
 
-def _partition_lines(reading: Reading) -> Iterator[str]:
+def _partition_lines(reading: NodeReading) -> Iterator[str]:
     served = [_labels(partition.topic, partition.partition) for partition in reading.served]
     for family in PARTITION_FAMILIES:
         yield from _family_lines(family, served, map(attrgetter(family.field), reading.served))

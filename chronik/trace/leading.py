@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Mapping
 
 from chronik.trace.events import PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook, UnopenedSeen
+from chronik.trace.inspections import CopySeen, StateView, UnopenedSeen
 
 Partition = tuple[str, int]
 
 
-def newest_leaders(states: Iterable[StateLook]) -> dict[Partition, PartitionSeen]:
+def newest_leaders(states: Iterable[StateView]) -> dict[Partition, PartitionSeen]:
     """By partition, what its leader says of it. Left out where a node knows of a later election."""
     epochs: dict[Partition, int] = {}
     told: list[PartitionSeen] = []
@@ -30,7 +30,7 @@ def newest_leaders(states: Iterable[StateLook]) -> dict[Partition, PartitionSeen
     }
 
 
-def sure_leaders(states: Mapping[int, StateLook], silent: Container[int]) -> dict[Partition, PartitionSeen]:
+def sure_leaders(states: Mapping[int, StateView], silent: Container[int]) -> dict[Partition, PartitionSeen]:
     """The same, without those whose place a node that does not answer may have taken."""
     return {
         place: seen

@@ -1,7 +1,7 @@
 """Events as they are written down: one JSON object a line, and the batches of a connection to a partition in one line.
 
 Who reads is given single events, whatever the version of the schema that wrote them (`from_lines`). The kinds of line
-that stand for several events are only here; docs/trace.md has them for who reads the topic by himself.
+that stand for several events are only here; docs/trace.md has them for other readers of the topic.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Produced(Event, frozen=True, gc=False, tag="produced"):
     took_us: int
 
 
-class Batch(NamedTuple):
+class BatchLine(NamedTuple):
     """A batch of ProducedBatches, written as an array."""
 
     appended_us: int
@@ -69,7 +69,7 @@ class ProducedBatches(Event, frozen=True, gc=False, tag="produced_batches"):
     connection: int
     acks: int
     leader_epoch: int
-    batches: list[Batch]
+    batches: list[BatchLine]
 
 
 class Taken(NamedTuple):
@@ -179,7 +179,7 @@ def _run_of(one: Produced) -> ProducedBatches:
     sent = one.producer_id, one.producer_epoch, one.base_sequence, one.base_offset, one.to_offset, one.size_bytes
     seen = one.is_duplicate, one.watermark_before, one.watermark
     who = one.topic, one.partition, one.client_id, one.host, one.connection, one.acks
-    batch = Batch(one.at_us - one.took_us, one.took_us, *sent, *seen, one.in_sync)
+    batch = BatchLine(one.at_us - one.took_us, one.took_us, *sent, *seen, one.in_sync)
     return ProducedBatches(one.at_us, one.node, *who, one.leader_epoch, [batch])
 
 

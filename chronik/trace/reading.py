@@ -46,7 +46,7 @@ class FollowerReading(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class NodeReading:
     """A node's numbers."""
 
     builds: ByLabels  # by version

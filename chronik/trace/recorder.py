@@ -1,7 +1,7 @@
-"""Where a node's events go: a ring in memory for those who look now, and on to whoever stores them.
+"""Where a node's events go: a ring in memory for live views, and on to the store.
 
-Off, it costs whoever has something to tell one attribute (`steps` is None). On, an event is a small value put on a
-list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for whoever
+Off, reporting costs one attribute (`steps` is None). On, an event is a small value put on a
+list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for what
 stores them. So a ring full of events is a few large blocks that nobody touches, and not a million small values that
 push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and who reads
 the ring is told how many.
@@ -49,7 +49,7 @@ class Chunk(NamedTuple):
     lines: bytes
 
 
-class Wanted(dict[str, bool]):
+class TracedTopics(dict[str, bool]):
     """Whether a topic is traced, looked up once each."""
 
     def __init__(self, recorder: Recorder) -> None:
@@ -79,7 +79,7 @@ class Recorder:
         self._oldest = 0  # of those, the first that is still there
         self.is_all = False
         self.exceptions: frozenset[str] = frozenset()
-        self.wanted = Wanted(self)
+        self.wanted = TracedTopics(self)
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
         self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms
@@ -130,7 +130,7 @@ class Recorder:
             self.seal()
 
     def seal_if_due(self) -> None:
-        """Batches are not counted one by one: now and then somebody looks whether there are enough for a chunk."""
+        """Batches are not counted one by one: now and then it is checked whether there are enough for a chunk."""
         if self.steps is not None and len(self._open) + self.steps.batches.count >= self._chunk_events:
             self.seal()
 

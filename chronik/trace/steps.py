@@ -14,7 +14,7 @@ from chronik.core.errors import Code
 from chronik.core.fetch_sessions import SessionPartition
 from chronik.core.log.segment import Slice
 from chronik.core.replica.replica import READ_COMMITTED, Replica
-from chronik.trace.batches import Batches, Client
+from chronik.trace.batches import BatchClient, PendingBatches
 from chronik.trace.events import (
     Committed,
     FetchAnswered,
@@ -73,7 +73,7 @@ class Steps:
         self.wanted: Mapping[str, bool] = recorder.wanted  # for who asks for each batch: no call
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
-        self.batches = Batches(recorder.node_id, recorder.clock.now_ns, recorder.put, recorder.soon)
+        self.batches = PendingBatches(recorder.node_id, recorder.clock.now_ns, recorder.put, recorder.soon)
         self._seal_if_due = recorder.seal_if_due
         self._later = recorder.later
         self.readers = Readers()
@@ -126,7 +126,7 @@ class Steps:
 
     # --- consuming
 
-    def fetch(self, request: FetchAsked, client: Client) -> FetchSteps:
+    def fetch(self, request: FetchAsked, client: BatchClient) -> FetchSteps:
         """A consumer asks."""
         now_us, connection = self.now_us(), client.connection_id
         is_full = now_us - self._told_us.get(connection, 0) >= QUIET_US
@@ -149,7 +149,7 @@ class Steps:
     def refused(
         self,
         api: str,
-        client: Client,
+        client: BatchClient,
         code: int,
         reason: str | None,
         topic: str | None = None,
@@ -179,7 +179,7 @@ class Steps:
         )
 
     def metadata_told(
-        self, topic: str, client: Client, brokers: Iterable[int], controller: int, leaders: Iterable[int]
+        self, topic: str, client: BatchClient, brokers: Iterable[int], controller: int, leaders: Iterable[int]
     ) -> None:
         self.add(
             MetadataTold(
@@ -230,7 +230,7 @@ class Steps:
     def group_changed(self, group: str, state_before: str, state: str, generation: int, members: int) -> None:
         self.add(GroupChanged(self.now_us(), self.node_id, group, state_before, state, generation, members))
 
-    def committed(self, topic: str, partition: int, group: str, client: Client, offset: int) -> None:
+    def committed(self, topic: str, partition: int, group: str, client: BatchClient, offset: int) -> None:
         if self.wants(topic):
             at_us, client_id, host = self.now_us(), client.client_id, client.client_host
             self.add(Committed(at_us, self.node_id, topic, partition, group, client_id, host, offset))
@@ -241,7 +241,7 @@ class FetchSteps:
 
     __slots__ = ("_client", "_group", "_has_waited", "_is_full", "_parts", "_request", "_steps", "since_us")
 
-    def __init__(self, steps: Steps, request: FetchAsked, client: Client, since_us: int, is_full: bool) -> None:
+    def __init__(self, steps: Steps, request: FetchAsked, client: BatchClient, since_us: int, is_full: bool) -> None:
         self._steps = steps
         self._request = request
         self._client = client

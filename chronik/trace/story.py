@@ -13,15 +13,15 @@ import msgspec
 from chronik.trace.arrival import Acknowledged, Arrival, arrival_of, writer
 from chronik.trace.assignments import Assignment, assignments_of, group_of
 from chronik.trace.events import AnyEvent, Committed, FetchAnswered, ProduceAppended, Replicated, WatermarkMoved
-from chronik.trace.looks import BatchSeen, Place, RecordLook
+from chronik.trace.inspections import BatchSeen, RecordPlace, RecordView
 
 NO_OFFSET = -1
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class KnownRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What was gathered of one record."""
 
-    looks: Sequence[RecordLook]  # one a node that answered
+    looks: Sequence[RecordView]  # one a node that answered
     silent: Mapping[int, str] = {}  # nodes that did not, and why
     events: Sequence[AnyEvent] = ()  # of all nodes, by time
     traced_from_us: int | None = None  # the trace reaches back to here; None: there is none
@@ -38,13 +38,13 @@ class CopyTold(msgspec.Struct, frozen=True):
     node: int
     is_leader: bool
     is_in_sync: bool
-    place: Place | None  # None: the node does not answer
+    place: RecordPlace | None  # None: the node does not answer
     is_synced: bool | None  # None: another Kafka does not tell
     replicated_us: int | None  # when the leader heard that this follower has it safely
     words: str
 
 
-class Delivered(msgspec.Struct, frozen=True):
+class RecordDelivery(msgspec.Struct, frozen=True):
     """A fetch answer that had it. A fetch does not say for which group it is: that is inferred, where exactly one group
     had given the partition to a member with this client's id and host at that time."""
 
@@ -69,13 +69,13 @@ class CommitTold(msgspec.Struct, frozen=True):
     client_id: str | None = None
 
 
-class Story(msgspec.Struct, frozen=True):
+class RecordStory(msgspec.Struct, frozen=True):
     """All that is known of one record."""
 
     topic: str
     partition: int
     offset: int
-    place: Place
+    place: RecordPlace
     summary: str
     batch: BatchSeen | None
     written_by: int  # the node that led when it was written; -1: not known
@@ -89,12 +89,12 @@ class Story(msgspec.Struct, frozen=True):
     acknowledged: Acknowledged | None
     replaced: tuple[str, ...]  # what once stood at this offset and was cut off when the leader changed
     copies: tuple[CopyTold, ...]
-    delivered: tuple[Delivered, ...]
+    delivered: tuple[RecordDelivery, ...]
     committed: tuple[CommitTold, ...]
     unknown: tuple[str, ...]
 
 
-def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
+def tell(topic: str, partition: int, offset: int, known: KnownRecord) -> RecordStory:
     """The story of the record at an offset."""
     leading = _leading(known.looks)
     is_led = leading is not None and _is_newest_leader(leading, known)
@@ -104,7 +104,7 @@ def tell(topic: str, partition: int, offset: int, known: Known) -> Story:
     place = _place(leading, known)
     copies = _copies(known, leading, events, offset, arrival.written)
     led = leading if is_led else None
-    return Story(
+    return RecordStory(
         topic,
         partition,
         offset,
@@ -138,12 +138,12 @@ def _is_about(event: AnyEvent, topic: str, partition: int) -> bool:
     return getattr(event, "topic", None) == topic and getattr(event, "partition", None) == partition
 
 
-def _leading(looks: Sequence[RecordLook]) -> RecordLook | None:
+def _leading(looks: Sequence[RecordView]) -> RecordView | None:
     """The look that counts: the leader's of the latest epoch, or else the one that knows most."""
     with_copy = [look for look in looks if look.next_offset >= 0]
     if not with_copy:
         # That there is no such partition is what a node says too that has not heard of it yet.
-        return max(looks, key=lambda look: (look.place is not Place.NO_SUCH_PARTITION, -look.node), default=None)
+        return max(looks, key=lambda look: (look.place is not RecordPlace.NO_SUCH_PARTITION, -look.node), default=None)
     newest = max(look.leader_epoch for look in looks)
     return max(
         with_copy,
@@ -156,33 +156,33 @@ def _leading(looks: Sequence[RecordLook]) -> RecordLook | None:
     )
 
 
-def _is_newest_leader(leading: RecordLook, known: Known) -> bool:
+def _is_newest_leader(leading: RecordView, known: KnownRecord) -> bool:
     """No node that answers knows of a later election."""
     return leading.is_leader and all(look.leader_epoch <= leading.leader_epoch for look in known.looks)
 
 
-def _rivals(leading: RecordLook, known: Known) -> list[int]:
+def _rivals(leading: RecordView, known: KnownRecord) -> list[int]:
     """In-sync replicas that do not answer: one of them may have been elected since."""
     return sorted(node for node in leading.in_sync if node in known.silent and node != leading.node)
 
 
-def _place(leading: RecordLook | None, known: Known) -> Place:
+def _place(leading: RecordView | None, known: KnownRecord) -> RecordPlace:
     """Where it is. That it is nowhere is said only by a leader whose place nobody else can have taken."""
     if leading is None:
-        return Place.NO_COPY
-    if leading.place is Place.NO_SUCH_PARTITION:
-        return Place.NO_COPY if known.silent else Place.NO_SUCH_PARTITION
+        return RecordPlace.NO_COPY
+    if leading.place is RecordPlace.NO_SUCH_PARTITION:
+        return RecordPlace.NO_COPY if known.silent else RecordPlace.NO_SUCH_PARTITION
     if not known.is_chronik:
         return leading.place
     is_led = _is_newest_leader(leading, known)
-    if leading.place is Place.BEYOND_END and (not is_led or _rivals(leading, known)):
-        return Place.NOT_KNOWN
-    if leading.place in (Place.DELETED, Place.COMPACTED) and not is_led:
-        return Place.NOT_KNOWN
+    if leading.place is RecordPlace.BEYOND_END and (not is_led or _rivals(leading, known)):
+        return RecordPlace.NOT_KNOWN
+    if leading.place in (RecordPlace.DELETED, RecordPlace.COMPACTED) and not is_led:
+        return RecordPlace.NOT_KNOWN
     return leading.place
 
 
-def _batch(looks: Sequence[RecordLook], leading: RecordLook | None) -> BatchSeen | None:
+def _batch(looks: Sequence[RecordView], leading: RecordView | None) -> BatchSeen | None:
     if leading is not None and leading.batch is not None:
         return leading.batch
     return next((look.batch for look in looks if look.batch is not None), None)
@@ -199,8 +199,8 @@ def _visible_us(events: Sequence[AnyEvent], offset: int) -> int | None:
 
 
 def _copies(
-    known: Known,
-    leading: RecordLook | None,
+    known: KnownRecord,
+    leading: RecordView | None,
     events: Sequence[AnyEvent],
     offset: int,
     written: ProduceAppended | None,
@@ -238,32 +238,32 @@ def _heard_us(events: Sequence[AnyEvent], follower: int, offset: int, written: P
     return None
 
 
-def _copy_elsewhere(node: int, leading: RecordLook) -> CopyTold:
+def _copy_elsewhere(node: int, leading: RecordView) -> CopyTold:
     """At another Kafka: who is in sync has all that is below the watermark, and no more is told."""
     is_leader, is_in_sync, place = node == leading.leader, node in leading.in_sync, leading.place
-    if place is Place.HERE and (is_leader or is_in_sync):
+    if place is RecordPlace.HERE and (is_leader or is_in_sync):
         return CopyTold(node, is_leader, is_in_sync, place, None, None, "has it: it is below the watermark")
-    if place in (Place.DELETED, Place.COMPACTED, Place.NO_RECORD) and is_leader:
+    if place in (RecordPlace.DELETED, RecordPlace.COMPACTED, RecordPlace.NO_RECORD) and is_leader:
         return CopyTold(node, is_leader, is_in_sync, place, None, None, _copy_words(leading, leading))
     return CopyTold(node, is_leader, is_in_sync, None, None, None, "this cluster does not tell what it has")
 
 
-def _copy_words(look: RecordLook, leading: RecordLook | None) -> str:
+def _copy_words(look: RecordView, leading: RecordView | None) -> str:
     match look.place:
-        case Place.HERE:
+        case RecordPlace.HERE:
             other = None if leading is None else leading.batch
             if other is not None and look.batch is not None and _stamp(other) != _stamp(look.batch):
                 return f"has another batch there, of leader epoch {look.batch.leader_epoch}: it will be cut off"
             return "has it, synced" if look.is_synced else "has it, not synced to disk yet"
-        case Place.DELETED:
+        case RecordPlace.DELETED:
             return f"has deleted it: its log starts at {look.log_start}"
-        case Place.COMPACTED:
+        case RecordPlace.COMPACTED:
             return "has compacted it away: a later record of its key is there instead"
-        case Place.NO_RECORD:
+        case RecordPlace.NO_RECORD:
             return f"has no record there: {look.reason}"
-        case Place.BEYOND_END:
+        case RecordPlace.BEYOND_END:
             return f"does not have it yet: its log ends at {look.next_offset}"
-        case Place.UNREADABLE:
+        case RecordPlace.UNREADABLE:
             return f"cannot read it: {look.reason}"
         case _:
             return "has no copy of the partition"
@@ -273,32 +273,34 @@ def _stamp(batch: BatchSeen) -> tuple[int, int]:
     return batch.leader_epoch, batch.base_offset
 
 
-def _summary(offset: int, place: Place, leading: RecordLook | None, copies: Sequence[CopyTold], known: Known) -> str:
+def _summary(
+    offset: int, place: RecordPlace, leading: RecordView | None, copies: Sequence[CopyTold], known: KnownRecord
+) -> str:
     if leading is None:
         return _NO_COPY
     match place:
-        case Place.NOT_KNOWN:
+        case RecordPlace.NOT_KNOWN:
             return _not_known(leading, known)
-        case Place.NO_SUCH_PARTITION:
+        case RecordPlace.NO_SUCH_PARTITION:
             return "There is no such partition."
-        case Place.DELETED:
+        case RecordPlace.DELETED:
             return f"Deleted: the log starts at offset {leading.log_start}. {_sentence(leading.reason)}"
-        case Place.COMPACTED:
+        case RecordPlace.COMPACTED:
             return "Compacted away: a later record of the same key has replaced it."
-        case Place.NO_RECORD:
+        case RecordPlace.NO_RECORD:
             return f"No record is at this offset, and there are later ones: {leading.reason}."
-        case Place.BEYOND_END:
+        case RecordPlace.BEYOND_END:
             return f"Not written yet: the log ends at offset {leading.next_offset}."
-        case Place.ABOVE_WATERMARK:
+        case RecordPlace.ABOVE_WATERMARK:
             return (
                 f"No consumer can read it: it is not below the watermark ({leading.watermark}). Whether it is not"
                 " written yet, or not on all in-sync replicas yet, this cluster does not tell."
             )
-        case Place.UNREADABLE if not known.is_chronik:
+        case RecordPlace.UNREADABLE if not known.is_chronik:
             return f"Not known: it is between the ends of the log, and could not be read: {leading.reason}."
-        case Place.UNREADABLE:
+        case RecordPlace.UNREADABLE:
             return f"Not known: node {leading.node} cannot read its copy: {leading.reason}"
-        case Place.NO_COPY:
+        case RecordPlace.NO_COPY:
             return _NO_COPY
     return _here(offset, leading, copies, known)
 
@@ -306,7 +308,7 @@ def _summary(offset: int, place: Place, leading: RecordLook | None, copies: Sequ
 _NO_COPY = "Not known: no node answers that has a copy of the partition."
 
 
-def _not_known(leading: RecordLook, known: Known) -> str:
+def _not_known(leading: RecordView, known: KnownRecord) -> str:
     copy = f"node {leading.node} {_copy_words(leading, leading)}"
     if not _is_newest_leader(leading, known):
         return f"Not known: no leader answers. As far as is known, {copy}."
@@ -314,7 +316,7 @@ def _not_known(leading: RecordLook, known: Known) -> str:
     return f"Not known: {copy}, and leads as far as it knows; node {rivals} may lead since, and does not answer."
 
 
-def _here(offset: int, leading: RecordLook, copies: Sequence[CopyTold], known: Known) -> str:
+def _here(offset: int, leading: RecordView, copies: Sequence[CopyTold], known: KnownRecord) -> str:
     if not known.is_chronik:
         but = "so consumers can read it" if leading.reason is None else f"but {leading.reason}"
         return f"In the log and below the watermark, {but}."
@@ -344,13 +346,15 @@ def _listed(numbers: Sequence[int]) -> str:
 # --- where it went
 
 
-def _deliveries(events: Sequence[AnyEvent], offset: int, assignments: Sequence[Assignment]) -> tuple[Delivered, ...]:
+def _deliveries(
+    events: Sequence[AnyEvent], offset: int, assignments: Sequence[Assignment]
+) -> tuple[RecordDelivery, ...]:
     told = []
     for e in events:
         if isinstance(e, FetchAnswered) and e.offset <= offset < e.to_offset:
             group = group_of(assignments, e.client_id, e.host, e.at_us)
             told.append(
-                Delivered(
+                RecordDelivery(
                     e.at_us, e.node, e.client_id, e.host, group, e.offset, e.to_offset, e.took_us, group is not None
                 )
             )
@@ -358,7 +362,7 @@ def _deliveries(events: Sequence[AnyEvent], offset: int, assignments: Sequence[A
 
 
 def _commits(
-    events: Sequence[AnyEvent], offset: int, known: Known, written: ProduceAppended | None
+    events: Sequence[AnyEvent], offset: int, known: KnownRecord, written: ProduceAppended | None
 ) -> tuple[CommitTold, ...]:
     commits: dict[str, list[Committed]] = {}
     for event in events:
@@ -399,13 +403,13 @@ def _first_commit(
 
 
 def _blind_since(
-    known: Known,
-    leading: RecordLook | None,
+    known: KnownRecord,
+    leading: RecordView | None,
     events: Iterable[AnyEvent],
     offset: int,
     written: ProduceAppended | None,
 ) -> list[int]:
-    """Nodes that may have given it to somebody and not be known to: of what they did since it was written, something
+    """Nodes that may have served it without being known to: of what they did since it was written, something
     is missing."""
     if leading is None or written is None or offset >= leading.watermark:
         return []
@@ -415,14 +419,14 @@ def _blind_since(
     return sorted(node for node in could if node in known.silent or until_us.get(node, 0) > written.at_us)
 
 
-def _unknown(known: Known, place: Place, arrival: Arrival, blind: Sequence[int]) -> tuple[str, ...]:
+def _unknown(known: KnownRecord, place: RecordPlace, arrival: Arrival, blind: Sequence[int]) -> tuple[str, ...]:
     lines: list[str] = []
     if known.silent:
         lines.append(f"what node {_listed(sorted(known.silent))} has: no answer")
     lines += (f"what all groups have committed: {reason}" for reason in known.untold_groups)
     if not known.is_chronik:
         return (*lines, *_NOT_TOLD_ELSEWHERE)
-    if place in (Place.BEYOND_END, Place.NO_SUCH_PARTITION):
+    if place in (RecordPlace.BEYOND_END, RecordPlace.NO_SUCH_PARTITION):
         return tuple(lines)  # there is nothing to be known
     told = arrival.acknowledged
     if told is None:
@@ -448,7 +452,7 @@ _NOT_TOLD_ELSEWHERE = (
 )
 
 
-def _why(known: Known) -> str:
+def _why(known: KnownRecord) -> str:
     if known.is_traced is None:
         return "no node says whether the topic is traced"
     if known.traced_from_us is None:

@@ -1,4 +1,4 @@
-"""What stalls, and why: the words in which it is told, whoever tells it: the command line, the console, a Spark job."""
+"""What stalls, and why: in the same words everywhere: the command line, the console, a Spark job."""
 
 from __future__ import annotations
 

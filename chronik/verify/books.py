@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chronik.verify.errors import CannotRun
-from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, Place
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.ledger import ACKNOWLEDGED, DeliveredMessages, Ledger, LedgerPlace
 
 
 @dataclass(frozen=True)
@@ -20,27 +20,27 @@ class Books:
     received: Path | None = None
 
     def check(self) -> None:
-        """Before the run: a file that cannot be written is found out too late otherwise. Raises CannotRun."""
+        """Before the run: a file that cannot be written is found out too late otherwise. Raises RunCannotStart."""
         for path in (self.ledger, self.received):
             if path is not None:
                 _write(path, ())
 
-    def write(self, topic: str, producer: str, ledger: Ledger, delivered: Delivered) -> None:
+    def write(self, topic: str, producer: str, ledger: Ledger, delivered: DeliveredMessages) -> None:
         if self.ledger is not None:
             rows = runs(topic, acknowledged(ledger), "number")
             _write(self.ledger, ({**row, "producer": producer} for row in rows))
         if self.received is not None:
-            given = map(Place, delivered.partitions, delivered.offsets)
+            given = map(LedgerPlace, delivered.partitions, delivered.offsets)
             _write(self.received, runs(topic, given, "position"))
 
 
-def acknowledged(ledger: Ledger) -> Iterator[Place]:
+def acknowledged(ledger: Ledger) -> Iterator[LedgerPlace]:
     """Where the producer was told that messages are, in the order of sending."""
     places = (ledger.place(number) for number, state in enumerate(ledger.states) if state == ACKNOWLEDGED)
     return (place for place in places if place.partition >= 0 and place.offset >= 0)
 
 
-def runs(topic: str, places: Iterable[Place], counted: str) -> Iterator[dict[str, Any]]:
+def runs(topic: str, places: Iterable[LedgerPlace], counted: str) -> Iterator[dict[str, Any]]:
     """Places that follow one another in their partition as one row; `counted` is the column that has their order."""
     begun: dict[int, list[int]] = {}  # by partition: first offset, end offset, count of those before
     for partition, offset in places:
@@ -68,4 +68,6 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
             for row in rows:
                 file.write(json.dumps(row) + "\n")
     except OSError as problem:
-        raise CannotRun(f"{path} cannot be written: {problem.strerror or problem}", "give another file") from problem
+        raise RunCannotStart(
+            f"{path} cannot be written: {problem.strerror or problem}", "give another file"
+        ) from problem

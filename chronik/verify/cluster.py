@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import Looks, NotChronik
-from chronik.shell.looking import cluster as look_at_cluster
-from chronik.shell.looking import states as look_at_states
+from chronik.client.inspect_request import Inspections, NotChronik
+from chronik.client.inspect_request import cluster as look_at_cluster
+from chronik.client.inspect_request import states as look_at_states
+from chronik.client.request import Address, NoAnswer
+from chronik.trace.inspections import StateView
 from chronik.trace.leading import sure_leaders
-from chronik.trace.looks import StateLook
-from chronik.verify.errors import CannotRun
+from chronik.verify.errors import RunCannotStart
 from chronik.verify.settings import REPLICATION
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ TRACE = "chronik.trace"
 LATEST = -1  # Kafka's number for the end of a log, where otherwise a time stands
 
 
-def led_ends(looks: Looks[StateLook], topic: str, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
+def led_ends(looks: Inspections[StateView], topic: str, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
     """Watermark and end of the log of each partition, where it is sure who leads it. A leader that was just asked for
     the end, said 0 and has not even opened a log has none."""
     sure = sure_leaders(looks, looks.silent)
@@ -44,7 +44,7 @@ def led_ends(looks: Looks[StateLook], topic: str, ends: Mapping[int, int]) -> di
     return led
 
 
-class Cluster:
+class VerifyCluster:
     """Asked through librdkafka's admin client, whatever the run's client is: that one is to be tested, not this."""
 
     def __init__(self, bootstrap: str, addresses: Sequence[Address]) -> None:
@@ -89,7 +89,7 @@ class Cluster:
         }
 
     def _answer(self, ask: Callable[[], Any], doing: str) -> Any:
-        """The result of one admin request. Raises CannotRun with what was being done."""
+        """The result of one admin request. Raises RunCannotStart with what was being done."""
         from confluent_kafka import KafkaException
 
         try:
@@ -99,9 +99,9 @@ class Cluster:
         except KafkaException as refused:
             error = refused.args[0]
             words = error.str().removeprefix("Broker: ").removeprefix("Local: ").strip()
-            raise CannotRun(f"cannot {doing}: {words} ({error.name()})") from refused
+            raise RunCannotStart(f"cannot {doing}: {words} ({error.name()})") from refused
         except (ValueError, OverflowError) as wrong:  # a number that librdkafka does not even send
-            raise CannotRun(f"cannot {doing}: {wrong}") from wrong
+            raise RunCannotStart(f"cannot {doing}: {wrong}") from wrong
 
     def nodes(self) -> int:
         return len(self._metadata().brokers)
@@ -114,7 +114,9 @@ class Cluster:
         if found is None or (found.error is not None and found.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART):
             return None
         if found.error is not None:
-            raise CannotRun(f"cannot look at topic {topic}: {found.error.str()} ({found.error.name()})", "try again")
+            raise RunCannotStart(
+                f"cannot look at topic {topic}: {found.error.str()} ({found.error.name()})", "try again"
+            )
         return len(found.partitions)
 
     def _metadata(self) -> Any:
@@ -123,7 +125,7 @@ class Cluster:
         try:
             return self._admin.list_topics(timeout=ANSWER_S)
         except KafkaException as problem:
-            raise CannotRun(
+            raise RunCannotStart(
                 f"no Kafka node answers at {self._bootstrap}: {problem.args[0].str()}", "start one with `chronik serve`"
             ) from problem
 
@@ -147,7 +149,7 @@ class Cluster:
             if found is not None and sum(part.leader >= 0 for part in found.partitions.values()) == partitions:
                 return
             if time.monotonic() > deadline:
-                raise CannotRun(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
+                raise RunCannotStart(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
             time.sleep(POLL_S)
 
     def trace(self, topic: str, is_on: bool) -> None:
@@ -178,7 +180,7 @@ class Cluster:
             self._answer(lambda: self._admin.delete_topics([topic], request_timeout=ANSWER_S), f"delete topic {topic}")
         finally:
             if group is not None:
-                with contextlib.suppress(CannotRun):
+                with contextlib.suppress(RunCannotStart):
                     self._answer(
                         lambda: self._admin.delete_consumer_groups([group], request_timeout=ANSWER_S),
                         f"delete group {group}",

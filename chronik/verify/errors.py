@@ -1,9 +1,9 @@
-"""What ends a run before its end: bad input, a cluster that cannot be used, or somebody who wants it to end."""
+"""What ends a run before its end: bad input, a cluster that cannot be used, or a user who ends it."""
 
 from __future__ import annotations
 
 
-class CannotRun(Exception):
+class RunCannotStart(Exception):
     """Nothing was verified. The command line prints it and exits with 2."""
 
     def __init__(self, message: str, hint: str | None = None) -> None:
@@ -13,4 +13,4 @@ class CannotRun(Exception):
 
 
 class Stopped(Exception):
-    """Somebody does not want to wait for the end of the run."""
+    """The user does not want to wait for the end of the run."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from chronik.trace.events import AnyEvent, EventsLost, FetchAnswered, ProduceAppended, TraceBegan
-from chronik.verify.ledger import UNKNOWN, Ledger, Place
+from chronik.verify.ledger import UNKNOWN, Ledger, LedgerPlace
 
 
 class Fate(StrEnum):
@@ -30,10 +30,10 @@ Interval = tuple[int, int]
 
 
 @dataclass
-class Found:
+class MissingSearch:
     """What the search came back with. Offsets by partition."""
 
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, LedgerPlace] = field(default_factory=dict)
     """Where the second reader found missing messages, by their number."""
     read_to: dict[int, int] = field(default_factory=dict)
     """It read everything below this."""
@@ -43,7 +43,7 @@ class Found:
     served: Mapping[int, Sequence[Interval]] | None = None
     """What the consumer was sent, sorted and apart from each other; None when it was not traced."""
 
-    def is_served(self, place: Place) -> bool:
+    def is_served(self, place: LedgerPlace) -> bool:
         intervals = (self.served or {}).get(place.partition, ())
         at = bisect_right(intervals, (place.offset, 1 << 62)) - 1
         return at >= 0 and intervals[at][0] <= place.offset < intervals[at][1]
@@ -86,7 +86,7 @@ def _joined(intervals: list[Interval]) -> list[Interval]:
     return joined
 
 
-def fates(numbers: Iterable[int], ledger: Ledger, found: Found) -> dict[int, Fate]:
+def fates(numbers: Iterable[int], ledger: Ledger, found: MissingSearch) -> dict[int, Fate]:
     """Of each of these messages, which were sent and not consumed."""
     # Above the watermark nobody can read which messages they are, only how many.
     hidden = {
@@ -109,7 +109,7 @@ def fates(numbers: Iterable[int], ledger: Ledger, found: Found) -> dict[int, Fat
     return dict(sorted(decided.items()))
 
 
-def _acknowledged(place: Place, found: Found) -> Fate:
+def _acknowledged(place: LedgerPlace, found: MissingSearch) -> Fate:
     """At this offset, as its producer was told; the second reader did not find it."""
     watermark = found.watermarks.get(place.partition)
     if watermark is None:
@@ -124,14 +124,14 @@ def _acknowledged(place: Place, found: Found) -> Fate:
     return _unconsumed(place, found)
 
 
-def _unconsumed(place: Place, found: Found) -> Fate:
+def _unconsumed(place: LedgerPlace, found: MissingSearch) -> Fate:
     """It is in the log, and consumers may read it."""
     if found.served is None:
         return Fate.NOT_CONSUMED
     return Fate.NOT_GIVEN if found.is_served(place) else Fate.NOT_FETCHED
 
 
-def _without_offset(number: int, ledger: Ledger, found: Found, hidden: dict[int, int]) -> Fate:
+def _without_offset(number: int, ledger: Ledger, found: MissingSearch, hidden: dict[int, int]) -> Fate:
     """Nobody said where it would be, and the second reader did not find it."""
     partition = ledger.partitions[number]
     candidates = [partition] if partition != UNKNOWN else list(found.read_to)  # all that there are

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chronik.verify.errors import CannotRun
-from chronik.verify.settings import Settings
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.settings import VerifySettings
 
 SCHEMA_VERSION = 1
 BUSY_S = 10.0
@@ -29,7 +29,7 @@ CREATE TABLE IF NOT EXISTS runs (
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRun:
     """A run from the history. `report` is its JSON; None of one that was not finished."""
 
     run: int
@@ -44,11 +44,11 @@ def default_path() -> Path:
     return Path(state) / "chronik" / "verify.sqlite3"
 
 
-class History:
+class RunHistory:
     """Numbers runs and keeps them. Several processes may do so at once."""
 
     def __init__(self, path: Path | None, busy_s: float = BUSY_S) -> None:
-        """None: nothing is kept. Another process is waited for so long. Raises CannotRun."""
+        """None: nothing is kept. Another process is waited for so long. Raises RunCannotStart."""
         self.path = path
         try:
             if path is not None:
@@ -59,7 +59,7 @@ class History:
             with self._change() as change:
                 version = change.execute("PRAGMA user_version").fetchone()[0]
                 if version > SCHEMA_VERSION:
-                    raise CannotRun(f"the history {path} is of a newer chronik", "give another --history FILE")
+                    raise RunCannotStart(f"the history {path} is of a newer chronik", "give another --history FILE")
                 change.execute(_SCHEMA)
                 change.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         except (OSError, sqlite3.Error) as problem:
@@ -67,7 +67,7 @@ class History:
 
     @contextmanager
     def _change(self) -> Iterator[sqlite3.Connection]:
-        """All or nothing. Raises CannotRun: it may be locked, or its disk full."""
+        """All or nothing. Raises RunCannotStart: it may be locked, or its disk full."""
         connection = self._connection
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -81,11 +81,11 @@ class History:
         except sqlite3.Error as problem:
             raise self._unusable(problem) from problem
 
-    def _unusable(self, problem: Exception) -> CannotRun:
-        return CannotRun(f"the history {self.path} cannot be used: {problem}", "give another --history FILE")
+    def _unusable(self, problem: Exception) -> RunCannotStart:
+        return RunCannotStart(f"the history {self.path} cannot be used: {problem}", "give another --history FILE")
 
-    def begin(self, started_at: str, settings: Settings) -> int:
-        """Its number. Raises CannotRun, as all of these do."""
+    def begin(self, started_at: str, settings: VerifySettings) -> int:
+        """Its number. Raises RunCannotStart, as all of these do."""
         with self._change() as change:
             added = change.execute(
                 "INSERT INTO runs (started_at, settings) VALUES (?, ?)",
@@ -102,12 +102,12 @@ class History:
         with self._change() as change:
             change.execute("DELETE FROM runs WHERE run = ?", (run,))
 
-    def runs(self, limit: int | None = None) -> list[Kept]:
+    def runs(self, limit: int | None = None) -> list[KeptRun]:
         """The newest, oldest of them first."""
         rows = self._rows("ORDER BY run DESC LIMIT ?", -1 if limit is None else limit)
         return [_kept(row) for row in rows][::-1]
 
-    def run(self, run: int) -> Kept | None:
+    def run(self, run: int) -> KeptRun | None:
         rows = self._rows("WHERE run = ?", run)
         return _kept(rows[0]) if rows else None
 
@@ -122,6 +122,6 @@ class History:
         self._connection.close()
 
 
-def _kept(row: tuple[int, str, str, str | None]) -> Kept:
+def _kept(row: tuple[int, str, str, str | None]) -> KeptRun:
     run, started_at, settings, report = row
-    return Kept(run, started_at, json.loads(settings), None if report is None else json.loads(report))
+    return KeptRun(run, started_at, json.loads(settings), None if report is None else json.loads(report))

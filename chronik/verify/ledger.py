@@ -17,7 +17,7 @@ Seconds = Callable[[], float]
 """The time since the run began."""
 
 
-class Record(NamedTuple):
+class ReceivedRecord(NamedTuple):
     """What a consumer was given."""
 
     value: bytes | None
@@ -25,7 +25,7 @@ class Record(NamedTuple):
     offset: int
 
 
-class Place(NamedTuple):
+class LedgerPlace(NamedTuple):
     partition: int
     offset: int
 
@@ -87,11 +87,11 @@ class Ledger:
     def is_acknowledged(self, number: int) -> bool:
         return self.states[number] == ACKNOWLEDGED
 
-    def place(self, number: int) -> Place:
-        return Place(self.partitions[number], self.offsets[number])
+    def place(self, number: int) -> LedgerPlace:
+        return LedgerPlace(self.partitions[number], self.offsets[number])
 
 
-class Delivered:
+class DeliveredMessages:
     """What the consumer was given, in the order in which it was given it."""
 
     def __init__(self, messages: Messages, count: int, seconds: Seconds) -> None:
@@ -104,13 +104,13 @@ class Delivered:
         self._messages = messages
         self._seconds = seconds
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, records: Iterable[ReceivedRecord]) -> None:
         """What one poll gave. Messages of others are kept too: their offsets are no gaps."""
         numbers = [self._take(record) for record in records]
         if numbers:
             self.pulse.beat(self._seconds(), len(numbers))
 
-    def _take(self, record: Record) -> int:
+    def _take(self, record: ReceivedRecord) -> int:
         number = self._messages.number(record.value)
         self.numbers.append(number)
         self.partitions.append(record.partition)
@@ -127,6 +127,6 @@ class Delivered:
         return bool(self._seen[number])
 
 
-def missing(ledger: Ledger, delivered: Delivered) -> Iterator[int]:
+def missing(ledger: Ledger, delivered: DeliveredMessages) -> Iterator[int]:
     """The numbers that were sent and not consumed, acknowledged or not."""
     return (number for number, state in enumerate(ledger.states) if state != UNSENT and not delivered.has(number))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 
-from chronik.shell.asking import NoAnswer
+from chronik.client.request import NoAnswer
+from chronik.inspect.trace_history import TraceHistory
 from chronik.trace.events import AnyEvent
 from chronik.trace.stalls import find
 from chronik.trace.verdicts import Verdict
-from chronik.verify.gathering import Gathering
 from chronik.verify.ledger import Seconds
 from chronik.verify.pulse import STALL_S, Pulse
 
@@ -24,7 +24,7 @@ class Observer:
     """`gathering` is None where there is nobody to ask: another Kafka than ours."""
 
     def __init__(
-        self, gathering: Gathering | None, topic: str, group: str | None, seconds: Seconds, on_progress: OnProgress
+        self, gathering: TraceHistory | None, topic: str, group: str | None, seconds: Seconds, on_progress: OnProgress
     ) -> None:
         self.events: Sequence[AnyEvent] | None = None
         """What was traced, as of the last look; None: nothing was, or not all of it has come."""

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from chronik.verify.fates import Fate
-from chronik.verify.history import Kept
+from chronik.verify.history import KeptRun
 from chronik.verify.verdict import percent
 
 Report = dict[str, Any]
@@ -29,7 +29,7 @@ _LATE_FIRST_S = 0.5
 
 
 @dataclass(frozen=True)
-class Bar:
+class ReportBar:
     """As wide as there is room for; the largest fills it."""
 
     count: int
@@ -167,7 +167,7 @@ def _partitions(report: Report) -> Table:
             str(part["partition"]),
             Text(f"{part['consumed']:,}", "yellow" if is_short else ""),
             f"{100 * part['share']:.1f} %",
-            Bar(part["consumed"], largest, "yellow" if is_short else "green"),
+            ReportBar(part["consumed"], largest, "yellow" if is_short else "green"),
             signed_percent(part["deviation"]),
             _offsets(part),
             *(_flagged(part[name]) for name in ("gaps", "duplicated", "reordered")),
@@ -241,7 +241,7 @@ def _closing(report: Report) -> Text:
     return line
 
 
-def history_table(runs: Sequence[Kept]) -> Table:
+def history_table(runs: Sequence[KeptRun]) -> Table:
     """All runs, oldest first: what was done and changed, and how many were consumed."""
     is_any_lost = any(kept.report is not None and _lost(kept.report) != "0" for kept in runs)
     columns = [
@@ -261,7 +261,7 @@ def history_table(runs: Sequence[Kept]) -> Table:
     return table
 
 
-def _history_row(kept: Kept) -> Iterator[RenderableType]:
+def _history_row(kept: KeptRun) -> Iterator[RenderableType]:
     settings, report = kept.settings, kept.report
     yield str(kept.run)
     yield datetime.fromisoformat(kept.started_at).strftime("%m-%d %H:%M")

@@ -9,7 +9,7 @@ from typing import Any
 from chronik.verify.compare import Comparison, PartitionCount
 from chronik.verify.fates import Fate
 from chronik.verify.pulse import Stall
-from chronik.verify.settings import Settings
+from chronik.verify.settings import VerifySettings
 from chronik.verify.verdict import FateCount, Judgement
 
 
@@ -17,7 +17,7 @@ from chronik.verify.verdict import FateCount, Judgement
 class Result:
     run: int
     started_at: str
-    settings: Settings
+    settings: VerifySettings
     topic: str
     group: str | None
     replication: int | None

@@ -10,26 +10,26 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 
 from chronik import __version__
-from chronik.shell.asking import Address
+from chronik.client.request import Address
+from chronik.inspect.trace_history import TraceHistory
 from chronik.verify.books import Books
 from chronik.verify.clients.choice import another_than, open_client
-from chronik.verify.clients.protocol import Client, Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending
-from chronik.verify.cluster import TRACE, Cluster
+from chronik.verify.clients.protocol import Consumer, ConsumerFailed, ProducerFailed, Receiving, Sending, VerifyClient
+from chronik.verify.cluster import TRACE, VerifyCluster
 from chronik.verify.compare import Comparison, compare
-from chronik.verify.errors import CannotRun, Stopped
-from chronik.verify.fates import Fate, Found, fates
-from chronik.verify.gathering import Gathering
-from chronik.verify.history import History
-from chronik.verify.ledger import ACKNOWLEDGED, Delivered, Ledger, missing
+from chronik.verify.errors import RunCannotStart, Stopped
+from chronik.verify.fates import Fate, MissingSearch, fates
+from chronik.verify.history import RunHistory
+from chronik.verify.ledger import ACKNOWLEDGED, DeliveredMessages, Ledger, missing
 from chronik.verify.messages import Messages
 from chronik.verify.observer import Observer, OnProgress
 from chronik.verify.patience import Ends, Patience
 from chronik.verify.pulse import STALL_S
 from chronik.verify.result import Result
 from chronik.verify.search import Scene, search, told_of
-from chronik.verify.settings import Acks, Settings, Spread
+from chronik.verify.settings import Spread, VerifyAcks, VerifySettings
 from chronik.verify.tail import Tail
-from chronik.verify.verdict import Facts, FateCount, Outcome, judge
+from chronik.verify.verdict import Facts, FateCount, VerifyOutcome, judge
 
 # kafka-python never takes in an assignment that arrives after the poll that asked for it: the first may be long.
 FIRST_POLL_S = 5.0
@@ -71,27 +71,27 @@ class Consuming:
 
 
 def verify(
-    settings: Settings,
+    settings: VerifySettings,
     addresses: Sequence[Address],
-    history: History,
+    history: RunHistory,
     on_progress: OnProgress,
     is_stopped: Callable[[], bool] = lambda: False,
     books: Books = NO_BOOKS,
     on_note: OnNote = lambda text: None,
 ) -> Result:
-    """The whole run. Raises CannotRun when it cannot even begin, Stopped when it is to end before its end."""
+    """The whole run. Raises RunCannotStart when it cannot even begin, Stopped when it is to end before its end."""
     settings.check()
     books.check()
     client = open_client(settings.client, settings.bootstrap)
-    cluster = Cluster(settings.bootstrap, addresses)
+    cluster = VerifyCluster(settings.bootstrap, addresses)
     return verify_on(cluster, client, settings, history, on_progress, is_stopped, books, on_note)
 
 
 def verify_on(
-    cluster: Cluster,
-    client: Client,
-    settings: Settings,
-    history: History,
+    cluster: VerifyCluster,
+    client: VerifyClient,
+    settings: VerifySettings,
+    history: RunHistory,
     on_progress: OnProgress,
     is_stopped: Callable[[], bool],
     books: Books,
@@ -104,17 +104,17 @@ def verify_on(
     mark = secrets.token_hex(4)
     try:
         stage = set_up(cluster, settings, run, mark)
-    except CannotRun:
+    except RunCannotStart:
         _keep(lambda: history.forget(run), on_note)
         raise
     try:
         result = _Run(settings, cluster, client, stage, run, mark, on_progress, is_stopped, books).carry_out(started_at)
-    except (Stopped, CannotRun):
+    except (Stopped, RunCannotStart):
         clear_up(cluster, stage, settings.is_kept or not stage.is_own, on_note)
         raise
     # First: on a cluster that is unwell nobody may want to wait for the rest.
     is_in_history = _keep(lambda: history.finish(run, result.to_json()), on_note)
-    is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not Outcome.PASS
+    is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not VerifyOutcome.PASS
     if not clear_up(cluster, stage, is_kept, on_note):
         result = replace(result, is_topic_kept=False)
         if is_in_history:
@@ -126,13 +126,13 @@ def _keep(change: Callable[[], None], on_note: OnNote) -> bool:
     """Whether the history took it. One that is locked or on a full disk takes nothing away from how the run ended."""
     try:
         change()
-    except CannotRun as problem:
+    except RunCannotStart as problem:
         on_note(f"this run could not be kept: {problem}")
         return False
     return True
 
 
-def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
+def set_up(cluster: VerifyCluster, settings: VerifySettings, run: int, mark: str) -> Stage:
     """The topic, and where its messages will begin."""
     topic = settings.topic or f"chronik-verify-{run}-{mark}"
     group = None if settings.is_assigned else settings.group or f"chronik-verify-{run}-{mark}"
@@ -143,7 +143,7 @@ def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
         return Stage(topic, starts, copies, group, is_own=settings.topic is None)
     starts = cluster.ends(topic, partitions)
     if len(starts) < partitions:
-        raise CannotRun(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
+        raise RunCannotStart(f"topic {topic} has partitions without a leader", "see `chronik topic describe`")
     if group is not None:
         cluster.commit(group, topic, starts)
     is_traced_by_us = cluster.is_chronik and not cluster.is_traced(topic)
@@ -152,21 +152,21 @@ def set_up(cluster: Cluster, settings: Settings, run: int, mark: str) -> Stage:
     return Stage(topic, starts, None, group, is_own=False, is_traced_by_us=is_traced_by_us)
 
 
-def clear_up(cluster: Cluster, stage: Stage, is_kept: bool, on_note: OnNote) -> bool:
+def clear_up(cluster: VerifyCluster, stage: Stage, is_kept: bool, on_note: OnNote) -> bool:
     """Leaves behind what was there before, and the topic if it is to be looked at. Returns whether the topic stays.
 
     What cannot be done is said, and no more: how the run ended is not changed by it."""
     if not is_kept:
         try:
             cluster.delete(stage.topic, stage.group)
-        except CannotRun as problem:
+        except RunCannotStart as problem:
             on_note(f"{problem}; do it with `chronik topic delete {stage.topic}`")
             return True
         return False
     if stage.is_traced_by_us:
         try:
             cluster.trace(stage.topic, is_on=False)
-        except CannotRun as problem:
+        except RunCannotStart as problem:
             how = f"chronik topic alter {stage.topic} --delete-config {TRACE}"
             on_note(f"{problem}; if the topic is still there, do it with `{how}`")
     return True
@@ -175,9 +175,9 @@ def clear_up(cluster: Cluster, stage: Stage, is_kept: bool, on_note: OnNote) -> 
 class _Run:
     def __init__(
         self,
-        settings: Settings,
-        cluster: Cluster,
-        client: Client,
+        settings: VerifySettings,
+        cluster: VerifyCluster,
+        client: VerifyClient,
         stage: Stage,
         run: int,
         mark: str,
@@ -195,8 +195,8 @@ class _Run:
         self._messages = Messages(mark, settings.value_bytes)
         self._client_id = f"chronik-verify-{run}-{mark}"
         self._began = time.monotonic()
-        self._ledger = Ledger(settings.messages, self._seconds, is_answered=settings.acks is not Acks.NONE)
-        gathering = Gathering(cluster.addresses, [stage.topic]) if cluster.is_chronik else None
+        self._ledger = Ledger(settings.messages, self._seconds, is_answered=settings.acks is not VerifyAcks.NONE)
+        gathering = TraceHistory(cluster.addresses, [stage.topic]) if cluster.is_chronik else None
         self._observer = Observer(gathering, stage.topic, stage.group, self._seconds, on_progress)
 
     def _seconds(self) -> float:
@@ -282,11 +282,11 @@ class _Run:
         self._observer.rest()
         return self._seconds() - began_s
 
-    def _consume(self) -> tuple[Delivered, Consuming]:
+    def _consume(self) -> tuple[DeliveredMessages, Consuming]:
         """Until everything is there that was sent, or the rest cannot come any more, or the time is up."""
         settings = self._settings
         began_s = self._seconds()
-        delivered = Delivered(self._messages, settings.messages, self._seconds)
+        delivered = DeliveredMessages(self._messages, settings.messages, self._seconds)
         self._observer.watch(delivered.pulse, lambda: delivered.distinct, self._ledger.sent)
         order = Receiving(
             self._stage.topic,
@@ -324,7 +324,7 @@ class _Run:
         quiet_s = delivered.pulse.quiet_s(ended_s)
         return delivered, Consuming(ended_s - began_s, until_first_s, quiet_s, error, tail.unread if tail else [])
 
-    def _poll(self, consumer: Consumer, delivered: Delivered, deadline_s: float) -> None:
+    def _poll(self, consumer: Consumer, delivered: DeliveredMessages, deadline_s: float) -> None:
         sent, patience = self._ledger.sent, Patience(self._stage.partitions, self._ends)
         is_all_acknowledged = self._ledger.acknowledged == sent
         while delivered.distinct < sent and (left_s := deadline_s - self._seconds()) > 0:
@@ -339,7 +339,7 @@ class _Run:
             if patience.is_over(delivered.pulse.quiet_s(self._seconds()), self._reached(delivered)):
                 return
 
-    def _read_on(self, consumer: Consumer, delivered: Delivered, tail: Tail, deadline_s: float) -> None:
+    def _read_on(self, consumer: Consumer, delivered: DeliveredMessages, tail: Tail, deadline_s: float) -> None:
         """To the end of the log: behind the last message there may be a copy of one. Where the end is a marker, or was
         compacted away, nothing comes: that is waited for no longer than makes a stall."""
         quiet_from_s = self._seconds()
@@ -364,16 +364,16 @@ class _Run:
         stage, ledger = self._stage, self._ledger
         ends = self._cluster.ends(stage.topic, stage.partitions)
         # What all in-sync replicas are known to have is below the watermark.
-        is_below = self._settings.acks is Acks.ALL and ledger.acknowledged == ledger.sent
+        is_below = self._settings.acks is VerifyAcks.ALL and ledger.acknowledged == ledger.sent
         return Ends(ends, is_below or self._cluster.is_all_visible(stage.topic, ends))
 
-    def _reached(self, delivered: Delivered) -> dict[int, int]:
+    def _reached(self, delivered: DeliveredMessages) -> dict[int, int]:
         """Up to where each partition has been read."""
         at = dict(self._stage.starts)
         at.update(zip(delivered.partitions, (offset + 1 for offset in delivered.offsets), strict=True))
         return at
 
-    def _is_at_end(self, delivered: Delivered) -> bool:
+    def _is_at_end(self, delivered: DeliveredMessages) -> bool:
         """Whether only messages are missing that were never acknowledged, and the log has no more to read."""
         if any(state == ACKNOWLEDGED and not delivered.has(number) for number, state in enumerate(self._ledger.states)):
             return False
@@ -381,7 +381,7 @@ class _Run:
         ends = self._cluster.ends(self._stage.topic, self._stage.partitions)
         return all(partition in ends and at[partition] >= ends[partition] for partition in at)
 
-    def _fates(self, delivered: Delivered, compared: Comparison) -> list[FateCount]:
+    def _fates(self, delivered: DeliveredMessages, compared: Comparison) -> list[FateCount]:
         """Where the missing ones are, by what became of them."""
         if not compared.missing:
             return []
@@ -392,14 +392,14 @@ class _Run:
             by_fate.setdefault(fate, []).append(number)
         return [self._counted(fate, by_fate[fate], found) for fate in Fate if fate in by_fate]
 
-    def _search(self, numbers: list[int]) -> Found:
+    def _search(self, numbers: list[int]) -> MissingSearch:
         reader = open_client(another_than(self._settings.client), self._settings.bootstrap)
         scene = Scene(
             self._stage.topic, self._stage.starts, f"{self._client_id}-consumer", f"{self._client_id}-producer"
         )
         return search(self._cluster, scene, reader, self._messages, numbers, self._observer.events)
 
-    def _counted(self, fate: Fate, numbers: list[int], found: Found) -> FateCount:
+    def _counted(self, fate: Fate, numbers: list[int], found: MissingSearch) -> FateCount:
         places = [found.places.get(number) or self._ledger.place(number) for number in numbers]
         counts = Counter(place.partition for place in places if place.partition >= 0)
         first = places[0]

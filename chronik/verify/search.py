@@ -9,14 +9,14 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chronik.shell.asking import Address, NoAnswer
-from chronik.shell.looking import look_everywhere_as
+from chronik.client.inspect_request import inspect_everywhere_as
+from chronik.client.request import Address, NoAnswer
 from chronik.trace.events import AnyEvent
-from chronik.trace.looks import RECORD, RecordLook
-from chronik.verify.clients.protocol import Client, ConsumerFailed, Receiving
-from chronik.verify.cluster import Cluster
-from chronik.verify.fates import Found, served_to
-from chronik.verify.ledger import Place
+from chronik.trace.inspections import RECORD, RecordView
+from chronik.verify.clients.protocol import ConsumerFailed, Receiving, VerifyClient
+from chronik.verify.cluster import VerifyCluster
+from chronik.verify.fates import MissingSearch, served_to
+from chronik.verify.ledger import LedgerPlace
 from chronik.verify.messages import Messages
 
 QUIET_S = 10.0
@@ -39,16 +39,16 @@ class Scene:
 
 
 def search(
-    cluster: Cluster,
+    cluster: VerifyCluster,
     scene: Scene,
-    reader: Client,
+    reader: VerifyClient,
     messages: Messages,
     wanted: Sequence[int],
     events: Sequence[AnyEvent] | None,
     quiet_s: float = QUIET_S,
-) -> Found:
+) -> MissingSearch:
     """Looks for these numbers. `events` are what was traced, None when nothing was."""
-    found = Found(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
+    found = MissingSearch(watermarks=_settled_ends(cluster, scene, 3 * quiet_s))
     if cluster.is_chronik:
         led = cluster.led(scene.topic, found.watermarks, LOOK_S)
         found.next_offsets = {partition: next_offset for partition, (_, next_offset) in led.items()}
@@ -63,7 +63,7 @@ def search(
     return found
 
 
-def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int, int]:
+def _settled_ends(cluster: VerifyCluster, scene: Scene, patience_s: float) -> dict[int, int]:
     """The watermarks as soon as they stay where they are: what nobody waited for may still be on its way."""
     deadline = time.monotonic() + patience_s
     ends: dict[int, int] = {}
@@ -74,7 +74,9 @@ def _settled_ends(cluster: Cluster, scene: Scene, patience_s: float) -> dict[int
         time.sleep(min(SETTLE_S, patience_s))
 
 
-def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted: set[int], quiet_s: float) -> None:
+def _read(
+    found: MissingSearch, scene: Scene, reader: VerifyClient, messages: Messages, wanted: set[int], quiet_s: float
+) -> None:
     """Everything below the watermarks, by another client without a group; until it gets nothing more."""
     found.read_to.update(scene.starts)
     order = Receiving(scene.topic, f"{scene.consumer_id}-search", None, scene.starts, POLL_RECORDS)
@@ -94,24 +96,24 @@ def _read(found: Found, scene: Scene, reader: Client, messages: Messages, wanted
                 found.read_to[record.partition] = record.offset + 1
                 number = messages.number(record.value)
                 if number in wanted:
-                    found.places.setdefault(number, Place(record.partition, record.offset))
+                    found.places.setdefault(number, LedgerPlace(record.partition, record.offset))
     except ConsumerFailed:
         pass  # `read_to` says how far it got
     finally:
         consumer.close()
 
 
-def told_of(addresses: Sequence[Address], topic: str, place: Place, is_lost: bool) -> list[str]:
+def told_of(addresses: Sequence[Address], topic: str, place: LedgerPlace, is_lost: bool) -> list[str]:
     """What each node says of the offset of a message, in words; nothing where they do not answer."""
     arguments = {"topic": topic, "partition": place.partition, "offset": place.offset}
     try:
-        looks = look_everywhere_as(RecordLook, addresses, RECORD, LOOK_S, lambda node_id: arguments)
+        looks = inspect_everywhere_as(RecordView, addresses, RECORD, LOOK_S, lambda node_id: arguments)
     except NoAnswer:
         return []
     return [f"node {node_id}: {_in_words(seen, is_lost)}" for node_id, seen in looks.items()]
 
 
-def _in_words(seen: RecordLook, is_lost: bool) -> str:
+def _in_words(seen: RecordView, is_lost: bool) -> str:
     words = str(seen.place)
     if seen.batch is not None:
         words = f"another message is there, of leader epoch {seen.batch.leader_epoch}" if is_lost else "it is there"

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from chronik.verify.errors import CannotRun
+from chronik.verify.errors import RunCannotStart
 
 MESSAGES_MAX = 100_000_000
 REPLICATION = 3
@@ -19,7 +19,7 @@ class ClientName(StrEnum):
     AIOKAFKA = "aiokafka"
 
 
-class Acks(StrEnum):
+class VerifyAcks(StrEnum):
     NONE = "0"
     LEADER = "1"
     ALL = "all"
@@ -33,7 +33,7 @@ class Spread(StrEnum):
 
 
 @dataclass(frozen=True)
-class Settings:
+class VerifySettings:
     """The defaults are the run that this project began with (mission: 5,000 messages, of which 3,819 arrived)."""
 
     bootstrap: str
@@ -41,7 +41,7 @@ class Settings:
     partitions: int = 3
     replication: int | None = None
     """None: three, or as many as there are nodes."""
-    acks: Acks = Acks.LEADER
+    acks: VerifyAcks = VerifyAcks.LEADER
     client: ClientName = ClientName.KAFKA_PYTHON
     timeout_s: float = 60.0
     """For consuming, all in all."""
@@ -61,24 +61,24 @@ class Settings:
 
     @property
     def is_idempotent(self) -> bool:
-        return self.acks is Acks.ALL if self.idempotent is None else self.idempotent
+        return self.acks is VerifyAcks.ALL if self.idempotent is None else self.idempotent
 
     def check(self) -> None:
-        """Raises CannotRun for what contradicts itself."""
-        if self.is_idempotent and self.acks is not Acks.ALL:
-            raise CannotRun(f"an idempotent producer needs acks=all, not acks={self.acks}", "give --acks all")
+        """Raises RunCannotStart for what contradicts itself."""
+        if self.is_idempotent and self.acks is not VerifyAcks.ALL:
+            raise RunCannotStart(f"an idempotent producer needs acks=all, not acks={self.acks}", "give --acks all")
         if self.group is not None and self.is_assigned:
-            raise CannotRun("a group and --assign contradict each other", "give one of them")
+            raise RunCannotStart("a group and --assign contradict each other", "give one of them")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"is_idempotent": self.is_idempotent}
 
 
-def settings_from_json(stored: dict[str, Any]) -> Settings:
+def settings_from_json(stored: dict[str, Any]) -> VerifySettings:
     """Of a run that was kept; what an older version did not know has its default."""
-    known = {field.name for field in fields(Settings)}
+    known = {field.name for field in fields(VerifySettings)}
     given = {name: value for name, value in stored.items() if name in known}
-    for name, kind in (("acks", Acks), ("client", ClientName), ("spread", Spread)):
+    for name, kind in (("acks", VerifyAcks), ("client", ClientName), ("spread", Spread)):
         if name in given:
             given[name] = kind(given[name])
-    return Settings(**given)
+    return VerifySettings(**given)

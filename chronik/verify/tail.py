@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from chronik.verify.ledger import Record
+from chronik.verify.ledger import ReceivedRecord
 
 
 class Tail:
@@ -15,7 +15,7 @@ class Tail:
         self._ends = ends
         self._reached = dict(reached)
 
-    def take(self, records: Iterable[Record]) -> None:
+    def take(self, records: Iterable[ReceivedRecord]) -> None:
         self._reached.update((record.partition, record.offset + 1) for record in records)
 
     @property

@@ -14,9 +14,9 @@ from chronik.trace.verdicts import Cause
 from chronik.trace.verdicts import Verdict as Stalling
 from chronik.verify.compare import Comparison
 from chronik.verify.fates import Fate
-from chronik.verify.ledger import Place
+from chronik.verify.ledger import LedgerPlace
 from chronik.verify.pulse import STALL_S, Stall
-from chronik.verify.settings import Acks, Settings
+from chronik.verify.settings import VerifyAcks, VerifySettings
 
 LOST = "acknowledged and lost"
 WRITTEN_TWICE = "written twice"
@@ -30,7 +30,7 @@ _OF_NODES = ("corrupt", "crc", "invalidmsg", "invalidrecord", "badmsg", "storage
 _OF_CLIENTS = ("time", "codec", "compression", "toolarge", "maxpoll", "unsupported", "buffer", "memory")
 
 
-class Outcome(StrEnum):
+class VerifyOutcome(StrEnum):
     PASS = "pass"
     PARTIAL = "partial"
     FAIL = "fail"
@@ -44,7 +44,7 @@ class FateCount:
     count: int
     by_partition: Mapping[int, int]
     first_number: int
-    first_place: Place
+    first_place: LedgerPlace
     """Of the first of them; UNKNOWN (-1) where it is not known."""
     told: tuple[str, ...] = ()
     """What the nodes say of that place."""
@@ -54,7 +54,7 @@ class FateCount:
 class Facts:
     """All that a verdict is made of."""
 
-    settings: Settings
+    settings: VerifySettings
     comparison: Comparison
     fates: Sequence[FateCount]
     errors: Mapping[str, int]
@@ -72,7 +72,7 @@ class Facts:
 
 @dataclass(frozen=True)
 class Judgement:
-    outcome: Outcome
+    outcome: VerifyOutcome
     cause: str | None
     summary: str
     evidence: tuple[str, ...] = ()
@@ -107,16 +107,16 @@ _EXPLAINS[Fate.NOT_CONSUMED] = _EXPLAINS[Fate.NOT_FETCHED]
 _EXPLAINS[Fate.NOT_KNOWN] = tuple(Cause)
 
 _PROMISES = {
-    Acks.NONE: "acks=0 asks for no acknowledgement: the client never learns whether a message arrived",
-    Acks.LEADER: "acks=1 is acknowledged by the leader alone, and what it alone has goes with it",
-    Acks.ALL: "acks=all promises that every in-sync replica has it",
+    VerifyAcks.NONE: "acks=0 asks for no acknowledgement: the client never learns whether a message arrived",
+    VerifyAcks.LEADER: "acks=1 is acknowledged by the leader alone, and what it alone has goes with it",
+    VerifyAcks.ALL: "acks=all promises that every in-sync replica has it",
 }
 
 
 def judge(facts: Facts) -> Judgement:
     broken = _broken_promise(facts)
     if broken is None and _is_complete(facts):
-        return Judgement(Outcome.PASS, None, _passed(facts), _remarks(facts))
+        return Judgement(VerifyOutcome.PASS, None, _passed(facts), _remarks(facts))
     reason = broken or _reason(facts)
     return Judgement(
         _outcome(facts, broken is not None, reason.cause),
@@ -132,15 +132,15 @@ def _is_complete(facts: Facts) -> bool:
     return facts.comparison.consumed == wanted == facts.comparison.acknowledged
 
 
-def _outcome(facts: Facts, is_broken: bool, cause: str) -> Outcome:
+def _outcome(facts: Facts, is_broken: bool, cause: str) -> VerifyOutcome:
     is_nothing_there = facts.comparison.consumed == 0 and cause != Cause.CLIENT_LIMIT
-    return Outcome.FAIL if is_broken or is_nothing_there else Outcome.PARTIAL
+    return VerifyOutcome.FAIL if is_broken or is_nothing_there else VerifyOutcome.PARTIAL
 
 
 def _broken_promise(facts: Facts) -> _Reason | None:
     """What the settings promise and the cluster did not keep."""
     lost = _count(facts, Fate.LOST)
-    if lost is not None and facts.settings.acks is Acks.ALL:
+    if lost is not None and facts.settings.acks is VerifyAcks.ALL:
         return _lost(facts, lost)
     if not facts.settings.is_idempotent:
         return None
@@ -210,7 +210,7 @@ def _lost(facts: Facts, lost: FateCount) -> _Reason:
         cause,
         (_where(lost), _PROMISES[facts.settings.acks], *told),
         "this must not happen: keep the topic and the nodes' logs, and report it"
-        if facts.settings.acks is Acks.ALL
+        if facts.settings.acks is VerifyAcks.ALL
         else "use acks=all where no message may be lost",
     )
 

@@ -18,7 +18,7 @@ from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import response_head
-from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint, write_endpoints, write_leader
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
@@ -106,7 +106,7 @@ class FetchAnswer(NamedTuple):
     records: Outgoing = _EMPTY
     preferred_read_replica: int = -1
     diverging: EpochEnd | None = None
-    leader: Leader | None = None
+    leader: CurrentLeader | None = None
     snapshot: EpochEnd | None = None
     tombstone_horizon: int = 0  # below it, tombstones may be missing; told to followers, and only where there is one
 

@@ -23,7 +23,7 @@ from chronik.wire.fetch import (
     FetchPartition,
     FetchRequest,
 )
-from chronik.wire.leaders import Leader, write_text
+from chronik.wire.leaders import CurrentLeader, write_text
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 from chronik.wire.versions import FETCH
 
@@ -55,13 +55,13 @@ class FetchedPartition(NamedTuple):
     last_stable_offset: int
     log_start_offset: int
     diverging: EpochEnd | None
-    leader: Leader | None
+    leader: CurrentLeader | None
     snapshot: EpochEnd | None
     records: memoryview
     tombstone_horizon: int = 0  # below it, tombstones may be missing in the leader's log
 
 
-class Fetched(NamedTuple):
+class FollowerFetched(NamedTuple):
     """A leader's whole answer."""
 
     error: Code
@@ -132,7 +132,7 @@ def _write_tags(out: bytearray, request: FetchRequest) -> None:
     out += _REPLICA_STATE.pack(request.replica_id, request.replica_epoch, 0)
 
 
-def parse(frame: memoryview) -> Fetched:
+def parse(frame: memoryview) -> FollowerFetched:
     """The answer in a frame (without its size), header and all. Raises Malformed."""
     try:
         return _parse(frame, skip_tags(frame, CORRELATION_BYTES))
@@ -140,7 +140,7 @@ def parse(frame: memoryview) -> Fetched:
         raise Malformed(f"fetch response: {problem}") from problem
 
 
-def _parse(frame: memoryview, position: int) -> Fetched:
+def _parse(frame: memoryview, position: int) -> FollowerFetched:
     _, error_code, session_id = _ANSWER_HEAD.unpack_from(frame, position)
     count, position = _read_count(frame, position + _ANSWER_HEAD.size)
     partitions: list[FetchedPartition] = []
@@ -152,7 +152,7 @@ def _parse(frame: memoryview, position: int) -> Fetched:
             partitions.append(partition)
         position = skip_tags(frame, position)
     skip_tags(frame, position)
-    return Fetched(Code(error_code), session_id, partitions)
+    return FollowerFetched(Code(error_code), session_id, partitions)
 
 
 def _read_count(frame: memoryview, position: int) -> tuple[int, int]:
@@ -175,7 +175,7 @@ def _read_partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[
         records = frame[position:end]
         position = end
     diverging: EpochEnd | None = None
-    leader: Leader | None = None
+    leader: CurrentLeader | None = None
     snapshot: EpochEnd | None = None
     tombstone_horizon = 0
     count, position = read_uvarint(frame, position)
@@ -188,7 +188,7 @@ def _read_partition(frame: memoryview, position: int, topic_id: bytes) -> tuple[
         if tag == DIVERGING_TAG:
             diverging = EpochEnd._make(_EPOCH_END.unpack_from(field))
         elif tag == LEADER_TAG:
-            leader = Leader._make(_LEADER.unpack_from(field))
+            leader = CurrentLeader._make(_LEADER.unpack_from(field))
         elif tag == SNAPSHOT_TAG:
             end_offset, epoch = _SNAPSHOT.unpack_from(field)
             snapshot = EpochEnd(epoch, end_offset)

@@ -10,7 +10,7 @@ from chronik.core.errors import RecordError
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
-from chronik.wire.leaders import Leader, NodeEndpoint, write_text
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint, write_text
 from chronik.wire.names import topic_name
 from chronik.wire.produce import (
     ENDPOINTS_TAG,
@@ -150,10 +150,10 @@ class _Parser:
         if self.version >= MESSAGES_FROM:
             record_errors = tuple(self._record_error() for _ in range(self._count()))
             message = self._text()
-        leader: Leader | None = None
+        leader: CurrentLeader | None = None
         for tag, field in self._tags():
             if tag == LEADER_TAG and self.version >= LEADERS_FROM:
-                leader = Leader._make(_LEADER.unpack_from(field.frame, 0))
+                leader = CurrentLeader._make(_LEADER.unpack_from(field.frame, 0))
         offsets = base_offset, append_time_ms, start_offset
         return PartitionAnswer(partition, error_code, *offsets, message, leader, record_errors)
 

@@ -12,7 +12,7 @@ _LEADER = struct.Struct(">iib")
 _INT32 = struct.Struct(">i")
 
 
-class Leader(NamedTuple):
+class CurrentLeader(NamedTuple):
     """-1 stands for an unknown leader."""
 
     leader_id: int
@@ -28,7 +28,7 @@ class NodeEndpoint(NamedTuple):
     rack: str | None = None
 
 
-def write_leader(out: bytearray, tag: int, leader: Leader) -> None:
+def write_leader(out: bytearray, tag: int, leader: CurrentLeader) -> None:
     """A leader as a tagged field."""
     out.append(tag)
     out.append(_LEADER.size)

@@ -14,7 +14,7 @@ from chronik.core.errors import Code, RecordError
 from chronik.core.records.schema import write_uvarint
 from chronik.core.types import Buffer
 from chronik.wire.errors import Malformed
-from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader, write_text
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint, write_endpoints, write_leader, write_text
 from chronik.wire.names import topic_name
 from chronik.wire.reader import ARRAY_ITEMS_MAX, read_uvarint, skip_tags
 
@@ -52,7 +52,7 @@ class PartitionAnswer(NamedTuple):
     append_time_ms: int
     start_offset: int
     message: str | None = None
-    leader: Leader | None = None
+    leader: CurrentLeader | None = None
     record_errors: Sequence[RecordError] = ()
 
 

@@ -89,8 +89,8 @@ APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}
 
 # Not Kafka's and never told to clients: nodes and our own programs ask each other (decision 0017). Kafka counts its
 # requests up from 0, so this one is far away.
-LOOK = 31_000
-PRIVATE_APIS: dict[int, ApiVersion] = {LOOK: _api(LOOK, "look", 0, 0, 99)}
+INSPECT = 31_000
+PRIVATE_APIS: dict[int, ApiVersion] = {INSPECT: _api(INSPECT, "inspect", 0, 0, 99)}
 EVERY_API: dict[int, ApiVersion] = {**APIS, **PRIVATE_APIS}
 NODE_SOFTWARE = "chronik"  # what a node calls itself: its requests are answered where they arrive, never sent on
 _NODE_NAME = "node-"

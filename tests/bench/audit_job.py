@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from chronik.pipeline.jobs.audit import Settings, run
+from chronik.pipeline.jobs.audit import AuditSettings, run
 from chronik.pipeline.session import open_session
 from tests.spark.planted import plant_runs
 
@@ -70,8 +70,8 @@ def main(directory: Path, records: int) -> None:
     sys.stdout.write(json.dumps(figures) + "\n")
 
 
-def settings(folder: Path) -> Settings:
-    return Settings(ledgers=[str(folder / "ledger")], received=[str(folder / "received")])
+def settings(folder: Path) -> AuditSettings:
+    return AuditSettings(ledgers=[str(folder / "ledger")], received=[str(folder / "received")])
 
 
 if __name__ == "__main__":

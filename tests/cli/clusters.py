@@ -8,7 +8,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from chronik.cli.cluster_directory import ClusterDirectory
+from chronik.local_cluster.directory import ClusterDirectory
 from tests.cli.conftest import Chronik, Result
 
 NODES = 3

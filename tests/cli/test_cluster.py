@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chronik.cli.cluster_directory import ClusterDirectory
-from chronik.shell.cluster_view import view_of
+from chronik.client.cluster_view import view_of
+from chronik.local_cluster.directory import ClusterDirectory
 from chronik.shell.ports import free_ports
 from tests.cli.clusters import NODES, Local
 from tests.cli.conftest import Chronik, interrupt

@@ -10,17 +10,17 @@ from pathlib import Path
 import pytest
 from kio.schema.unregister_broker.v0.request import UnregisterBrokerRequest
 
-from chronik.cli import cluster_nodes
-from chronik.cli.cluster_config import with_voters
-from chronik.cli.cluster_directory import STATE, ClusterDirectory
-from chronik.cli.cluster_files import held
-from chronik.cli.cluster_members import take_back
-from chronik.cli.cluster_nodes import NotReady
-from chronik.cli.cluster_start import Wish, make
-from chronik.cli.interrupts import Interrupts
+from chronik.cli.cluster.members import take_back
+from chronik.client.cluster_view import view_of
+from chronik.client.request import ask
 from chronik.core.errors import Code
-from chronik.shell.asking import ask
-from chronik.shell.cluster_view import view_of
+from chronik.local_cluster import processes
+from chronik.local_cluster.config import with_voters
+from chronik.local_cluster.directory import STATE, ClusterDirectory
+from chronik.local_cluster.files import held
+from chronik.local_cluster.making import ClusterPlan, make
+from chronik.local_cluster.processes import NotReady
+from chronik.shell.interrupts import Interrupts
 from chronik.shell.ports import free_ports
 from tests.cli.clusters import NODES, Local, is_running
 from tests.cli.conftest import Chronik, interrupt
@@ -38,7 +38,7 @@ def local(tmp_path: Path) -> Iterator[Local]:
 
 def made_without_majority(local: Local) -> ClusterDirectory:
     """One node that waits for two others, which never come."""
-    cluster = make(str(local.path), Wish(1, 0, {}, None))
+    cluster = make(str(local.path), ClusterPlan(1, 0, {}, None))
     (node,) = cluster.nodes.values()
     host, port = node.address
     voters = f"1@{host}:{port},2@{host}:{port + 1},3@{host}:{port + 2}"
@@ -89,7 +89,7 @@ def test_a_new_cluster_that_is_not_ready_in_time_is_ended_again(local: Local) ->
     cluster = made_without_majority(local)
 
     with pytest.raises(NotReady, match="not ready after 1 s: node 1 does not answer"):
-        cluster_nodes.launch(cluster, cluster.nodes.values(), Interrupts(), timeout_s=LATE_S)
+        processes.launch(cluster, cluster.nodes.values(), Interrupts(), timeout_s=LATE_S)
 
     assert local.alive() == {}
 
@@ -234,7 +234,7 @@ def test_a_node_that_has_joined_already_is_taken_back_and_forgotten(local: Local
     joining = {"listeners": f"127.0.0.1:{port}", "controller.quorum.bootstrap.servers": bootstrap}
     node = cluster.new_node(2, joining)
     cluster.save()
-    launched = cluster_nodes.launch(cluster, [node], Interrupts())
+    launched = processes.launch(cluster, [node], Interrupts())
     first = cluster.node(1).address
     assert sorted(view_of(first).addresses) == [1, 2]
 

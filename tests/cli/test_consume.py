@@ -108,7 +108,7 @@ def _all(chronik: Chronik, topic: str) -> list[dict[str, int]]:
 
 
 def _iso(timestamp_ms: int) -> str:
-    from chronik.cli.record_format import iso_time
+    from chronik.inspect.record_format import iso_time
 
     text = iso_time(timestamp_ms)
     assert text is not None

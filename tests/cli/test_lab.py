@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from chronik.cli.cluster_directory import ClusterDirectory
 from chronik.lab.gallery import GALLERY
+from chronik.local_cluster.directory import ClusterDirectory
 from tests.cli.clusters import is_running
 from tests.cli.conftest import COMMAND, Chronik
 from tests.cluster.support import wait_until

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chronik.testing import node
-from chronik.verify.history import History
-from chronik.verify.settings import Settings
+from chronik.verify.history import RunHistory
+from chronik.verify.settings import VerifySettings
 from tests.cli.conftest import Chronik, interrupt
 
 KEYS = ["produced", "acknowledged", "consumed", "lost", "duplicated", "reordered", "gaps", "stalls", "partitions"]
@@ -56,8 +56,8 @@ def test_too_little_time_is_partial_and_the_clients_limit_and_the_exit_code_is_1
 
 
 def test_a_run_that_was_stopped_is_nothing_to_compare_with(chronik: Chronik, history: str) -> None:
-    kept = History(Path(history))
-    stopped = kept.begin("2026-11-16T04:25:00+00:00", Settings("127.0.0.1:9092"))
+    kept = RunHistory(Path(history))
+    stopped = kept.begin("2026-11-16T04:25:00+00:00", VerifySettings("127.0.0.1:9092"))
     kept.close()
 
     ended = chronik.run("verify", "--compare", str(stopped), "--history", history)

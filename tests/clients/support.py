@@ -114,11 +114,11 @@ def _why_missing(client: str) -> str | None:
 
 
 def _why_no_java() -> str | None:
-    from chronik.pipeline.session import NotReady, java_version
+    from chronik.pipeline.session import SparkNotReady, java_version
 
     try:
         java_version()
-    except NotReady as problem:
+    except SparkNotReady as problem:
         return str(problem)
     return None
 

@@ -13,7 +13,7 @@ from tests.clients.support import needs
 needs("kafka tools")
 
 IS_KAFKA = os.environ.get("CHRONIK_TEST_PEER") == "kafka"
-LOGGER = "org.apache.kafka.server.logger.LoggingController" if IS_KAFKA else "chronik.node.dispatch"
+LOGGER = "org.apache.kafka.server.logger.LoggingController" if IS_KAFKA else "chronik.node.routing.dispatch"
 
 
 @pytest.fixture(scope="module")

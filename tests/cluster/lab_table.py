@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from chronik.cli.errors import CliError
-from chronik.cli.lab_run import LabRun
 from chronik.cli.output import print_line, print_table
+from chronik.client.errors import ChronikError
 from chronik.lab.gallery import GALLERY, HEALTHY
+from chronik.lab.run import LabRun
 from tests.cluster.lab_traces import HEALTHY_LONGEST_S, HEALTHY_S, NAMED_S_MAX, run_lab
 
 TRIES = 3
@@ -56,7 +56,7 @@ def _run(name: str, healthy_s: float) -> LabRun:
         with tempfile.TemporaryDirectory(prefix="chronik-lab-") as directory:
             try:
                 return run_lab(name, Path(directory), seconds)
-            except CliError as problem:  # somebody else took a port in between: that says nothing of the fault
+            except ChronikError as problem:  # somebody else took a port in between: that says nothing of the fault
                 print_line(f"{name} did not start: {problem}")
     raise SystemExit(2)
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from chronik.cli.lab_run import LabRun
-from chronik.cli.trace_topic import stored_events
+from chronik.inspect.trace_topic import stored_events
 from chronik.lab.gallery import GALLERY, HEALTHY
-from chronik.pipeline.judging import EVERY_US, Stall, stalls_between
+from chronik.lab.run import LabRun
+from chronik.pipeline.judging import EVERY_US, JudgedStall, stalls_between
 from chronik.trace.events import AnyEvent
 from chronik.trace.lines import to_lines
 from chronik.trace.verdicts import Cause, Verdict
@@ -42,7 +42,7 @@ class Recorded(NamedTuple):
         """As of the last look."""
         return blamed(self.lab.verdicts)
 
-    def stalls(self) -> list[Stall]:
+    def stalls(self) -> list[JudgedStall]:
         """What the stored trace says, by the rules that diagnose deals out to Spark."""
         return stalls_between(self.events, self.events[0].at_us, self.until_us + EVERY_US)
 

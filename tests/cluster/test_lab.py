@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from chronik.cli.lab_run import LabRun
 from chronik.lab.bystanders import COMPACTED_GROUP, IDLE_GROUP, SLOW_GROUP, WAITING_GROUP
 from chronik.lab.gallery import GALLERY, HEALTHY
+from chronik.lab.run import LabRun
 from chronik.trace.events import GroupSeen
 from chronik.trace.verdicts import Verdict
 from tests.cluster.lab_traces import HEALTHY_LONG_S, blamed, record

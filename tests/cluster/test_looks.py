@@ -8,12 +8,12 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
-from chronik.shell import looking
-from chronik.shell.asking import Address, NoAnswer, ask
-from chronik.shell.looking import LookRefused, look
+from chronik.client import inspect_request
+from chronik.client.inspect_request import InspectRefused, look
+from chronik.client.request import Address, NoAnswer, ask
 from chronik.testing import RunningCluster
-from chronik.trace.looks import StateLook
-from chronik.wire.versions import LOOK
+from chronik.trace.inspections import StateView
+from chronik.wire.versions import INSPECT
 from tests.cluster.port_forward import port_forward
 from tests.cluster.support import (
     WAIT_S,
@@ -46,11 +46,13 @@ def test_through_any_one_node_all_of_them_tell_the_same_partition(cluster: Runni
     wait_until_in_sync(cluster, topic)
     produce(cluster.bootstrap, topic)
     leader_id = leader_of(cluster, topic)
-    seen: looking.Looks[StateLook] = looking.states([address_of(cluster, entrance)], topics=[topic])
+    seen: inspect_request.Inspections[StateView] = inspect_request.states(
+        [address_of(cluster, entrance)], topics=[topic]
+    )
 
     def is_everywhere() -> bool:
         nonlocal seen
-        seen = looking.states([address_of(cluster, entrance)], topics=[topic])
+        seen = inspect_request.states([address_of(cluster, entrance)], topics=[topic])
         copies = [copy for state in seen.values() for copy in state.copies if copy.partition == 0]
         return [copy.watermark for copy in copies] == [MESSAGES] * 3
 
@@ -74,7 +76,7 @@ def test_a_group_is_told_by_its_coordinator_with_its_members_and_offsets(cluster
     assert len(consumer.consume(10, WAIT_S)) == 10
     consumer.commit(asynchronous=False)
 
-    seen = looking.states([address_of(cluster, 1)])
+    seen = inspect_request.states([address_of(cluster, 1)])
     consumer.close()
 
     (told,) = [each for state in seen.values() for each in state.groups if each.group == group]
@@ -91,7 +93,7 @@ def test_a_follower_that_is_gone_is_named_silent_and_its_lag_is_told(cluster: Ru
     try:
         produce(cluster.nodes[leader_id].bootstrap, topic)
         began = time.monotonic()
-        seen = looking.states([address_of(cluster, leader_id)], topics=[topic])
+        seen = inspect_request.states([address_of(cluster, leader_id)], topics=[topic])
         took_s = time.monotonic() - began
     finally:
         cluster.nodes[gone].start()
@@ -109,16 +111,16 @@ def test_one_single_address_is_enough_though_it_is_that_of_every_node(cluster: R
     """As behind a tunnel that leads to one node, whatever the addresses that the nodes tell."""
     with port_forward(lambda: address_of(cluster, 2)) as forward:
         host, _, port = forward.address.rpartition(":")
-        seen = looking.states([(host, int(port))], topics=[])
+        seen = inspect_request.states([(host, int(port))], topics=[])
 
     assert (list(seen), seen.silent) == ([1, 2, 3], {})
 
 
 def test_a_question_that_makes_no_sense_is_answered_and_ends_no_connection(cluster: RunningCluster) -> None:
     for arguments in ({"node": 77}, {"node": "two"}, {"topics": 5}):
-        with pytest.raises(LookRefused):
+        with pytest.raises(InspectRefused):
             look(address_of(cluster, 1), "state", **arguments)
-    with pytest.raises(LookRefused, match="no view 'nonsense'"):
+    with pytest.raises(InspectRefused, match="no view 'nonsense'"):
         look(address_of(cluster, 1), "nonsense", node=3)
 
 
@@ -127,7 +129,7 @@ def test_clients_are_told_nothing_of_it(cluster: RunningCluster) -> None:
 
     for node in cluster.nodes.values():
         told = ask((node.host, node.port), ApiVersionsRequest(client_software_name="me", client_software_version="1"))
-        assert LOOK not in {each.api_key for each in told.api_keys}
+        assert INSPECT not in {each.api_key for each in told.api_keys}
 
 
 def test_clients_work_on_while_their_cluster_is_looked_at(cluster: RunningCluster) -> None:
@@ -135,7 +137,7 @@ def test_clients_work_on_while_their_cluster_is_looked_at(cluster: RunningCluste
     producer = KafkaProducer(bootstrap_servers=cluster.bootstrap)
     for number in range(20):
         producer.send(topic, b"%d" % number)
-        looking.states([address_of(cluster, 1 + number % 3)])
+        inspect_request.states([address_of(cluster, 1 + number % 3)])
     producer.flush(WAIT_S)
     consumer = KafkaConsumer(topic, bootstrap_servers=cluster.bootstrap, auto_offset_reset="earliest")
     found = [next(consumer).value for _ in range(20)]
@@ -155,15 +157,15 @@ def test_a_node_that_waits_for_the_others_tells_what_it_can(own_cluster: Running
 
     own_cluster.nodes[1].launch()
     wait_until(lambda: is_answered(address), "a node that is not ready is looked at")
-    seen = looking.states([address])
-    known = looking.cluster([address])
+    seen = inspect_request.states([address])
+    known = inspect_request.cluster([address])
 
     assert not known.is_ready
     assert [each.id for each in known.nodes] == [1, 2, 3]
     assert (list(seen), sorted(seen.silent)) == ([1], [2, 3])
     assert not seen[1].is_ready
     own_cluster.start()
-    assert list(looking.states([address])) == [1, 2, 3]
+    assert list(inspect_request.states([address])) == [1, 2, 3]
 
 
 def is_answered(address: Address) -> bool:

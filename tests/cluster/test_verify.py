@@ -10,27 +10,27 @@ from dataclasses import replace
 import pytest
 
 from chronik.testing import RunningCluster
-from chronik.verify.history import History
+from chronik.verify.history import RunHistory
 from chronik.verify.result import Result
 from chronik.verify.run import verify
-from chronik.verify.settings import Acks, ClientName, Settings
-from chronik.verify.verdict import Outcome
+from chronik.verify.settings import ClientName, VerifyAcks, VerifySettings
+from chronik.verify.verdict import VerifyOutcome
 from tests.cluster.support import leader_of, wait_until_in_sync
 
 SEED_MESSAGES = int(os.environ.get("CHRONIK_SEED_MESSAGES", "5000"))  # `make soak`: a million
 
 
 @pytest.fixture
-def history() -> Iterator[History]:
-    kept = History(None)
+def history() -> Iterator[RunHistory]:
+    kept = RunHistory(None)
     yield kept
     kept.close()
 
 
-def run(cluster: RunningCluster, history: History, node_id: int = 1, **given: object) -> Result:
+def run(cluster: RunningCluster, history: RunHistory, node_id: int = 1, **given: object) -> Result:
     """With one address known, as in the run that this project began with."""
     node = cluster.nodes[node_id]
-    settings = replace(Settings(node.bootstrap), **given)  # type: ignore[arg-type]
+    settings = replace(VerifySettings(node.bootstrap), **given)  # type: ignore[arg-type]
     return verify(settings, [(node.host, node.port)], history, lambda phase, done, total: None)
 
 
@@ -55,37 +55,39 @@ def check_accounted(result: Result) -> None:
 
 
 @pytest.mark.parametrize("client", list(ClientName))
-@pytest.mark.parametrize(("acks", "node_id"), [(Acks.NONE, 1), (Acks.LEADER, 2), (Acks.ALL, 3)])
+@pytest.mark.parametrize(("acks", "node_id"), [(VerifyAcks.NONE, 1), (VerifyAcks.LEADER, 2), (VerifyAcks.ALL, 3)])
 def test_the_seed_run_passes_with_every_client_and_acks(
-    cluster: RunningCluster, history: History, client: ClientName, acks: Acks, node_id: int
+    cluster: RunningCluster, history: RunHistory, client: ClientName, acks: VerifyAcks, node_id: int
 ) -> None:
     timeout_s = max(60.0, SEED_MESSAGES / 2_000)
     result = run(cluster, history, node_id, client=client, acks=acks, messages=SEED_MESSAGES, timeout_s=timeout_s)
     check_passed(result, SEED_MESSAGES)
 
 
-def test_the_seed_run_passes_with_a_longer_time_and_larger_polls(cluster: RunningCluster, history: History) -> None:
+def test_the_seed_run_passes_with_a_longer_time_and_larger_polls(cluster: RunningCluster, history: RunHistory) -> None:
     check_passed(run(cluster, history, timeout_s=120.0, max_poll_records=5_000))
 
 
 @pytest.mark.parametrize("client", list(ClientName))
-def test_partitions_are_read_without_a_group(cluster: RunningCluster, history: History, client: ClientName) -> None:
+def test_partitions_are_read_without_a_group(cluster: RunningCluster, history: RunHistory, client: ClientName) -> None:
     check_passed(run(cluster, history, client=client, is_assigned=True, messages=1_000), 1_000)
 
 
 @pytest.mark.parametrize("client", list(ClientName))
 def test_a_client_with_too_little_time_is_told_so(
-    cluster: RunningCluster, history: History, client: ClientName
+    cluster: RunningCluster, history: RunHistory, client: ClientName
 ) -> None:
     result = run(cluster, history, client=client, timeout_s=0.005)
 
-    assert (result.judgement.outcome, result.judgement.cause) == (Outcome.PARTIAL, "client limit or timeout")
+    assert (result.judgement.outcome, result.judgement.cause) == (VerifyOutcome.PARTIAL, "client limit or timeout")
     assert result.judgement.evidence
     assert result.lost == 0
     check_accounted(result)
 
 
-def killed_in_the_middle(cluster: RunningCluster, history: History, settings: Settings, node_id: int) -> Result:
+def killed_in_the_middle(
+    cluster: RunningCluster, history: RunHistory, settings: VerifySettings, node_id: int
+) -> Result:
     """The leader of partition 0 is killed when a fifth has been acknowledged, and started again when all is over."""
     killed: list[int] = []
 
@@ -105,30 +107,30 @@ def killed_in_the_middle(cluster: RunningCluster, history: History, settings: Se
 TOPIC = "verified-with-acks-{}"
 
 
-@pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
+@pytest.mark.parametrize("acks", [VerifyAcks.ALL, VerifyAcks.LEADER])
 def test_a_leader_killed_in_the_middle_loses_nothing_with_acks_all_and_is_accounted_for_with_acks_1(
-    cluster: RunningCluster, history: History, acks: Acks
+    cluster: RunningCluster, history: RunHistory, acks: VerifyAcks
 ) -> None:
     topic = TOPIC.format(acks)
-    settings = Settings(cluster.bootstrap, messages=20_000, acks=acks, topic=topic, timeout_s=8.0)
+    settings = VerifySettings(cluster.bootstrap, messages=20_000, acks=acks, topic=topic, timeout_s=8.0)
 
     result = killed_in_the_middle(cluster, history, settings, node_id=1)
 
     wait_until_in_sync(cluster, topic)
-    if acks is Acks.ALL:
-        assert result.judgement.outcome is Outcome.PASS, result.to_json()
+    if acks is VerifyAcks.ALL:
+        assert result.judgement.outcome is VerifyOutcome.PASS, result.to_json()
         assert result.comparison.duplicated == 0
         assert result.comparison.consumed == 20_000
     check_accounted(result)
 
 
 def test_what_only_a_killed_leader_had_is_acknowledged_and_lost_with_acks_1(
-    own_cluster: RunningCluster, history: History
+    own_cluster: RunningCluster, history: RunHistory
 ) -> None:
     """Its followers stand still while it goes on to acknowledge alone; then it is killed, and they go on without it."""
     topic = "verified-and-lost"
-    settings = Settings(
-        own_cluster.bootstrap, messages=20_000, partitions=1, acks=Acks.LEADER, topic=topic, timeout_s=120
+    settings = VerifySettings(
+        own_cluster.bootstrap, messages=20_000, partitions=1, acks=VerifyAcks.LEADER, topic=topic, timeout_s=120
     )
     paused: list[int] = []
     killed: list[int] = []
@@ -149,7 +151,7 @@ def test_what_only_a_killed_leader_had_is_acknowledged_and_lost_with_acks_1(
     result = verify(settings, addresses, history, on_progress)
 
     assert killed
-    assert (result.judgement.outcome, result.judgement.cause) == (Outcome.PARTIAL, "acknowledged and lost")
+    assert (result.judgement.outcome, result.judgement.cause) == (VerifyOutcome.PARTIAL, "acknowledged and lost")
     assert result.lost > 0
     assert result.consume_s < 60, "what is lost was waited for"
     assert any("leader alone" in line for line in result.judgement.evidence)

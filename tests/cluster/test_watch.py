@@ -9,9 +9,9 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from chronik.cli.watch_eye import Away, Eye
-from chronik.cli.watch_model import View
-from chronik.cli.watch_source import Looker
+from chronik.inspect.live_model import LiveView
+from chronik.inspect.live_source import Looker
+from chronik.inspect.poller import Away, Eye
 from chronik.testing import RunningCluster
 from tests.cluster.support import create_topic, wait_until, wait_until_in_sync
 
@@ -55,12 +55,12 @@ def test_it_goes_on_when_the_node_that_was_named_dies_and_tells_who_is_silent(ow
     named = own_cluster.nodes[1]
     eye = Eye(Looker([(named.host, named.port)], [topic]), 1.0)
     seen = eye.see()
-    assert isinstance(seen, View)
+    assert isinstance(seen, LiveView)
 
-    def looked() -> View | None:
+    def looked() -> LiveView | None:
         nonlocal seen
         seen = eye.see()
-        return seen if isinstance(seen, View) else None
+        return seen if isinstance(seen, LiveView) else None
 
     own_cluster.kill(1)
     wait_until(lambda: _is_mended(looked()), lambda: f"the others lead, and 1 is out of sync: {seen}")
@@ -73,7 +73,7 @@ def test_it_goes_on_when_the_node_that_was_named_dies_and_tells_who_is_silent(ow
     wait_until(lambda: _is_whole(looked()), lambda: f"all are back: {seen}")
 
 
-def _is_mended(view: View | None) -> bool:
+def _is_mended(view: LiveView | None) -> bool:
     return (
         view is not None
         and (view.alive, list(view.silent)) == ((2, 3), [1])
@@ -81,7 +81,7 @@ def _is_mended(view: View | None) -> bool:
     )
 
 
-def _is_whole(view: View | None) -> bool:
+def _is_whole(view: LiveView | None) -> bool:
     return (
         view is not None
         and (view.alive, list(view.silent)) == ((1, 2, 3), [])

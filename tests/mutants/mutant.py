@@ -3,7 +3,7 @@
 The file is a unified diff that `git apply` takes, under a few lines of its own:
 
     # F8: the next offset is shown as the watermark
-    # caught by: tests/unit/console/test_views.py::test_a_sentence
+    # caught by: tests/unit/http/test_views.py::test_a_sentence
     # caught by: tests/unit/api/test_fetch.py::test_another
     diff --git a/... b/...
 """

@@ -14,7 +14,7 @@ import pytest
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from chronik.node.identity import META
+from chronik.node.cluster.identity import META
 from chronik.testing import RunningNode, node
 from tests.recovery.ledger import TIMEOUT_S, Ledger, check_delivered, check_dense, consume_all
 

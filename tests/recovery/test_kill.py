@@ -71,7 +71,7 @@ class Load:
         self.acknowledged.append(payload)
 
 
-class Commits:
+class SyncRounds:
     """Commits ever larger offsets of a group, and remembers the last one that was acknowledged."""
 
     def __init__(self, bootstrap: str) -> None:
@@ -111,7 +111,7 @@ def test_killed_again_and_again_under_load_nothing_acknowledged_is_lost() -> Non
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(TIMEOUT_S)
         ledger = Ledger()
         loads = [Load(name, settings, running.bootstrap, ledger) for name, settings in PRODUCERS.items()]
-        commits = Commits(running.bootstrap)
+        commits = SyncRounds(running.bootstrap)
         for load in loads:
             load.start()
         try:
@@ -128,7 +128,7 @@ def test_killed_again_and_again_under_load_nothing_acknowledged_is_lost() -> Non
         check_producers(loads, list(delivered.values()))
 
 
-def kill_once(running: RunningNode, live_s: float, commits: Commits) -> None:
+def kill_once(running: RunningNode, live_s: float, commits: SyncRounds) -> None:
     """Let it live, kill it, start it again: what was promised before is there after."""
     live(live_s, commits.try_next)
     ends_before = end_offsets(running.bootstrap, TOPIC, PARTITIONS)

@@ -10,12 +10,12 @@ from typing import Any, cast
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from chronik.api import fetch, list_offsets, produce
-from chronik.api.desk import Caller
+from chronik.api.context import Caller
 from chronik.core.ports import File
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.wire.fetch import FetchPartition, FetchRequest
-from tests.unit.api.house_desk import WAITING, Asked, HouseDesk
+from tests.unit.api.house_context import WAITING, Asked, HouseContext
 from tests.unit.core.fakes import MemoryFile, MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request, produce_request
@@ -76,15 +76,15 @@ class WatchedFiles(MemoryFiles):
             self._is_elsewhere = False
 
 
-def send(desk: HouseDesk, records: bytes | None = None, *, acks: int = 1, topic: str = "orders") -> Asked:
+def send(context: HouseContext, records: bytes | None = None, *, acks: int = 1, topic: str = "orders") -> Asked:
     batch = bytes(batch_of()) if records is None else records
-    return desk.ask(
+    return context.ask(
         produce, PRODUCE_VERSION, produce_request(PRODUCE_VERSION, None, acks, 1000, [(topic, [(0, batch)])])
     )
 
 
 def get(
-    desk: HouseDesk,
+    context: HouseContext,
     offset: int,
     *,
     max_wait_ms: int = 0,
@@ -94,7 +94,7 @@ def get(
 ) -> Asked:
     wanted = [FetchPartition(topic, partition, offset, 1_000_000, -1) for partition in partitions]
     request = FetchRequest(-1, max_wait_ms, min_bytes, 50_000_000, 0, 0, -1, wanted, [])
-    return desk.ask(fetch, FETCH_VERSION, fetch_request(FETCH_VERSION, request))
+    return context.ask(fetch, FETCH_VERSION, fetch_request(FETCH_VERSION, request))
 
 
 def first_partition(asked: Asked) -> Any:
@@ -102,7 +102,7 @@ def first_partition(asked: Asked) -> Any:
     return asked.response.responses[0].partitions[0]
 
 
-def listed(desk: HouseDesk, timestamp: int) -> int:
+def listed(context: HouseContext, timestamp: int) -> int:
     """What ListOffsets says."""
     wanted = ListOffsetsPartition(partition_index=0, current_leader_epoch=-1, timestamp=timestamp)
     request = ListOffsetsRequest(
@@ -111,11 +111,11 @@ def listed(desk: HouseDesk, timestamp: int) -> int:
         topics=(ListOffsetsTopic(name="orders", partitions=(wanted,)),),
         timeout=datetime.timedelta(0),
     )
-    answer = list_offsets.handle(request, Caller("test", "10.0.0.7", LIST_OFFSETS_VERSION, 1), desk.desk)
+    answer = list_offsets.handle(request, Caller("test", "10.0.0.7", LIST_OFFSETS_VERSION, 1), context.context)
     [found] = answer.topics[0].partitions
     assert found.error_code == 0
     return int(found.offset)
 
 
-def replica_of(desk: HouseDesk) -> Replica:
-    return desk.house.replicas.leader("orders", 0)
+def replica_of(context: HouseContext) -> Replica:
+    return context.house.replicas.leader("orders", 0)

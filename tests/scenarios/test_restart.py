@@ -6,7 +6,7 @@ import pytest
 
 from chronik.core.errors import Code
 from tests.scenarios.one_partition import EARLIEST, LATEST, first_partition, get, listed, replica_of, send
-from tests.unit.api.house_desk import Asked, HouseDesk, run
+from tests.unit.api.house_context import Asked, HouseContext, run
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 
@@ -17,8 +17,8 @@ def outcome(asked: Asked) -> tuple[int, int]:
     return answer.error_code, answer.base_offset
 
 
-def checkpoint(desk: HouseDesk) -> None:
-    desk.house.checkpoints.write(desk.house.replicas.held())
+def checkpoint(context: HouseContext) -> None:
+    context.house.checkpoints.write(context.house.replicas.held())
 
 
 def numbered(sequence: int, epoch: int = 0) -> bytes:
@@ -27,14 +27,14 @@ def numbered(sequence: int, epoch: int = 0) -> bytes:
 
 
 @run()
-async def test_offsets_go_on_where_the_log_ends_not_where_the_checkpoint_saw_it(desk: HouseDesk) -> None:
-    send(desk, bytes(batch_of(3)))
-    await desk.settle()
-    checkpoint(desk)
-    send(desk, bytes(batch_of(2)))
-    await desk.settle()
+async def test_offsets_go_on_where_the_log_ends_not_where_the_checkpoint_saw_it(context: HouseContext) -> None:
+    send(context, bytes(batch_of(3)))
+    await context.settle()
+    checkpoint(context)
+    send(context, bytes(batch_of(2)))
+    await context.settle()
 
-    again = HouseDesk(files=desk.house.files)
+    again = HouseContext(files=context.house.files)
     assert (listed(again, EARLIEST), listed(again, LATEST)) == (0, 5)
     asked = send(again)
     await again.settle()
@@ -44,29 +44,29 @@ async def test_offsets_go_on_where_the_log_ends_not_where_the_checkpoint_saw_it(
 
 
 @run()
-async def test_what_a_restart_shows_to_consumers_survives_a_power_cut(desk: HouseDesk) -> None:
+async def test_what_a_restart_shows_to_consumers_survives_a_power_cut(context: HouseContext) -> None:
     """It was written before a kill and never synced: shown, it must not be lost later."""
-    files = desk.house.files
-    replica = replica_of(desk)
-    desk.house.replicas._directories.mark(replica)
-    replica.append(batch_of(4), 1, desk.house.clock.now_ms())  # and the process dies before the sync
+    files = context.house.files
+    replica = replica_of(context)
+    context.house.replicas._directories.mark(replica)
+    replica.append(batch_of(4), 1, context.house.clock.now_ms())  # and the process dies before the sync
     files.kill()
 
-    shown = listed(HouseDesk(files=files), LATEST)
+    shown = listed(HouseContext(files=files), LATEST)
     files.crash()
 
     assert shown == 4
-    assert listed(HouseDesk(files=files), LATEST) == 4
+    assert listed(HouseContext(files=files), LATEST) == 4
 
 
 @run()
-async def test_deleted_records_stay_deleted(desk: HouseDesk) -> None:
-    send(desk, bytes(batch_of(5)))
-    await desk.settle()
-    replica_of(desk).delete_records(3)
-    checkpoint(desk)
+async def test_deleted_records_stay_deleted(context: HouseContext) -> None:
+    send(context, bytes(batch_of(5)))
+    await context.settle()
+    replica_of(context).delete_records(3)
+    checkpoint(context)
 
-    again = HouseDesk(files=desk.house.files)
+    again = HouseContext(files=context.house.files)
 
     assert (listed(again, EARLIEST), listed(again, LATEST)) == (3, 5)
     assert first_partition(get(again, 2)).error_code == Code.OFFSET_OUT_OF_RANGE
@@ -78,21 +78,21 @@ def test_a_producer_is_known_after_a_restart(is_orderly: bool) -> None:
     files = MemoryFiles()
 
     @run(files=files)
-    async def before(desk: HouseDesk) -> None:
+    async def before(context: HouseContext) -> None:
         for number in range(7):
-            send(desk, numbered(2 * number))
-        await desk.settle()
+            send(context, numbered(2 * number))
+        await context.settle()
         if is_orderly:
-            desk.house.replicas.close()
-            checkpoint(desk)
-            desk.house.checkpoints.stopped()
+            context.house.replicas.close()
+            checkpoint(context)
+            context.house.checkpoints.stopped()
 
     @run(files=files)
-    async def after(desk: HouseDesk) -> None:
-        retries = [send(desk, numbered(2 * number)) for number in range(2, 7)]
-        gap = send(desk, numbered(20))
-        due = send(desk, numbered(14))
-        await desk.settle()
+    async def after(context: HouseContext) -> None:
+        retries = [send(context, numbered(2 * number)) for number in range(2, 7)]
+        gap = send(context, numbered(20))
+        due = send(context, numbered(14))
+        await context.settle()
         assert [outcome(asked) for asked in retries] == [(0, 2 * number) for number in range(2, 7)]
         assert outcome(gap) == (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)
         assert outcome(due) == (0, 14)
@@ -102,18 +102,18 @@ def test_a_producer_is_known_after_a_restart(is_orderly: bool) -> None:
 
 
 @run()
-async def test_a_retry_of_what_is_safe_here_only_waits_for_the_others_with_acks_all(desk: HouseDesk) -> None:
-    replica = replica_of(desk)
+async def test_a_retry_of_what_is_safe_here_only_waits_for_the_others_with_acks_all(context: HouseContext) -> None:
+    replica = replica_of(context)
     replica.lead(0, 1, (1, 2), (1, 2), 0)
-    send(desk, numbered(0), acks=-1)
-    await desk.settle()
+    send(context, numbered(0), acks=-1)
+    await context.settle()
     assert replica.safe_end == 2
 
-    retried = send(desk, numbered(0), acks=-1)
-    of_this_node = send(desk, numbered(0), acks=1)
+    retried = send(context, numbered(0), acks=-1)
+    of_this_node = send(context, numbered(0), acks=1)
 
     assert retried.answers == []
     assert outcome(of_this_node) == (0, 0)
     replica.follower_fetched(2, 2, 0)
-    desk.house.waiting.moved(replica)
+    context.house.waiting.moved(replica)
     assert outcome(retried) == (0, 0)

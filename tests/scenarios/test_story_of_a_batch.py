@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 from chronik.api import fetch, produce
-from chronik.api.desk import Caller
+from chronik.api.context import Caller
 from chronik.trace.events import (
     AnyEvent,
     FetchAnswered,
@@ -19,7 +19,7 @@ from chronik.trace.events import (
 )
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
-from tests.unit.api.house_desk import Asked
+from tests.unit.api.house_context import Asked
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.copies import TOPIC, Copies, CopyNode, pass_time, with_copies
 from tests.unit.wire.hot_requests import fetch_request, produce_request
@@ -38,7 +38,7 @@ def send(node: CopyNode, batch: bytes) -> Asked:
     asked = Asked(0, VERSION)
     body = produce_request(VERSION, None, -1, 30_000, [(TOPIC, [(0, batch)])])
     header = RequestHeader(0, VERSION, 9, "shop", 0)
-    produce.start(memoryview(bytearray(body)), header, Caller("shop", "10.0.0.7", VERSION, 5), node.desk, asked)
+    produce.start(memoryview(bytearray(body)), header, Caller("shop", "10.0.0.7", VERSION, 5), node.context, asked)
     return asked
 
 
@@ -47,7 +47,7 @@ def get(node: CopyNode, offset: int) -> Asked:
     request = FetchRequest(-1, 30_000, 1, 10**7, 0, 0, -1, [FetchPartition(TOPIC, 0, offset, 1_000_000, -1)], [])
     header = RequestHeader(1, VERSION, 9, "bill", 0)
     body = memoryview(bytearray(fetch_request(VERSION, request)))
-    fetch.start(body, header, Caller("bill", "10.0.0.8", VERSION, 6), node.desk, asked)
+    fetch.start(body, header, Caller("bill", "10.0.0.8", VERSION, 6), node.context, asked)
     return asked
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.console import views
 from chronik.core.errors import Code
 from chronik.core.records.batch import read_header
+from chronik.http import views
 from tests.scenarios.one_partition import EARLIEST, LATEST, first_partition, get, listed, replica_of, send
-from tests.unit.api.house_desk import WAITING, HouseDesk, run
+from tests.unit.api.house_context import WAITING, HouseContext, run
 from tests.unit.core.log.logs import batch_of
 
 
-def told_watermarks(desk: HouseDesk) -> set[int]:
+def told_watermarks(context: HouseContext) -> set[int]:
     """The watermark as every part of the node tells it."""
-    replica = replica_of(desk)
-    fetched = first_partition(get(desk, replica.log.start_offset))
+    replica = replica_of(context)
+    fetched = first_partition(get(context, replica.log.start_offset))
     return {
         replica.high_watermark,
-        listed(desk, LATEST),
+        listed(context, LATEST),
         fetched.high_watermark,
         fetched.last_stable_offset,
         views.partition(replica).high_watermark,
@@ -26,30 +26,30 @@ def told_watermarks(desk: HouseDesk) -> set[int]:
 
 
 @run()
-async def test_all_who_tell_the_watermark_tell_the_same(desk: HouseDesk) -> None:
+async def test_all_who_tell_the_watermark_tell_the_same(context: HouseContext) -> None:
     """In three states: written and not synced, synced, and synced here but not on another in-sync replica."""
-    send(desk, bytes(batch_of(3)))
-    assert told_watermarks(desk) == {0}
+    send(context, bytes(batch_of(3)))
+    assert told_watermarks(context) == {0}
 
-    await desk.settle()
-    assert told_watermarks(desk) == {3}
+    await context.settle()
+    assert told_watermarks(context) == {3}
 
-    replica_of(desk).lead(0, 1, (1, 2), (1, 2), 0)
-    replica_of(desk).follower_fetched(2, 3, 0)
-    send(desk, bytes(batch_of(2)))
-    await desk.settle()
-    assert (replica_of(desk).safe_end, replica_of(desk).log.synced_offset) == (5, 5)
-    assert told_watermarks(desk) == {3}
+    replica_of(context).lead(0, 1, (1, 2), (1, 2), 0)
+    replica_of(context).follower_fetched(2, 3, 0)
+    send(context, bytes(batch_of(2)))
+    await context.settle()
+    assert (replica_of(context).safe_end, replica_of(context).log.synced_offset) == (5, 5)
+    assert told_watermarks(context) == {3}
 
 
 @run(is_synced=False)
-async def test_with_durability_os_what_was_produced_is_visible_though_nothing_was_synced(desk: HouseDesk) -> None:
+async def test_with_durability_os_what_was_produced_is_visible_though_nothing_was_synced(context: HouseContext) -> None:
     for acks in (0, 1, -1):
-        send(desk, bytes(batch_of(2)), acks=acks)
+        send(context, bytes(batch_of(2)), acks=acks)
 
-    assert replica_of(desk).log.synced_offset == 0
-    assert told_watermarks(desk) == {6}
-    fetched = first_partition(get(desk, 0)).records
+    assert replica_of(context).log.synced_offset == 0
+    assert told_watermarks(context) == {6}
+    fetched = first_partition(get(context, 0)).records
     assert read_header(fetched).base_offset == 0
     assert fetched.count(b"value") == 6
 
@@ -58,68 +58,68 @@ async def test_with_durability_os_what_was_produced_is_visible_though_nothing_wa
 @pytest.mark.parametrize("is_synced", [True, False])
 def test_a_waiting_fetch_gets_what_is_produced(acks: int, is_synced: bool) -> None:
     @run(is_synced=is_synced)
-    async def told(desk: HouseDesk) -> None:
-        waiting = get(desk, 0, max_wait_ms=10_000)
+    async def told(context: HouseContext) -> None:
+        waiting = get(context, 0, max_wait_ms=10_000)
         assert waiting.raw is WAITING
 
-        send(desk, acks=acks)
-        await desk.settle()
+        send(context, acks=acks)
+        await context.settle()
 
         assert first_partition(waiting).records.count(b"value") == 1
-        assert told_watermarks(desk) == {1}
+        assert told_watermarks(context) == {1}
 
     told()
 
 
 @run()
-async def test_a_producer_is_answered_when_the_last_record_of_its_batch_is_safe(desk: HouseDesk) -> None:
-    replica = replica_of(desk)
+async def test_a_producer_is_answered_when_the_last_record_of_its_batch_is_safe(context: HouseContext) -> None:
+    replica = replica_of(context)
     replica.lead(0, 1, (1, 2), (1, 2), 0)
-    asked = send(desk, bytes(batch_of(3)), acks=-1)
-    await desk.settle()
+    asked = send(context, bytes(batch_of(3)), acks=-1)
+    await context.settle()
 
     replica.follower_fetched(2, 2, 0)
-    desk.house.waiting.moved(replica)
+    context.house.waiting.moved(replica)
     assert asked.raw is WAITING
-    retried = send(desk, bytes(batch_of(1)), acks=-1)
+    retried = send(context, bytes(batch_of(1)), acks=-1)
 
     replica.follower_fetched(2, 3, 0)
-    desk.house.waiting.moved(replica)
+    context.house.waiting.moved(replica)
     assert asked.raw is not WAITING
     assert retried.raw is WAITING
-    await desk.settle()
+    await context.settle()
 
 
 @run()
-async def test_a_batch_of_one_record_is_not_answered_before_it_is_safe(desk: HouseDesk) -> None:
-    asked = send(desk, acks=1)
+async def test_a_batch_of_one_record_is_not_answered_before_it_is_safe(context: HouseContext) -> None:
+    asked = send(context, acks=1)
 
     assert asked.raw is WAITING
-    await desk.settle()
+    await context.settle()
     assert asked.raw is not WAITING
 
 
 @run()
-async def test_the_log_start_moves_with_nothing_but_deletion(desk: HouseDesk) -> None:
+async def test_the_log_start_moves_with_nothing_but_deletion(context: HouseContext) -> None:
     for count in (2, 3):
-        send(desk, bytes(batch_of(count)))
-        await desk.settle()
-    assert told_starts(desk) == {0}
+        send(context, bytes(batch_of(count)))
+        await context.settle()
+    assert told_starts(context) == {0}
 
-    replica_of(desk).delete_records(2)
-    send(desk, bytes(batch_of(4)))
-    await desk.settle()
+    replica_of(context).delete_records(2)
+    send(context, bytes(batch_of(4)))
+    await context.settle()
 
-    assert told_starts(desk) == {2}
-    assert told_watermarks(desk) == {9}
+    assert told_starts(context) == {2}
+    assert told_watermarks(context) == {9}
 
 
-def told_starts(desk: HouseDesk) -> set[int]:
-    replica = replica_of(desk)
+def told_starts(context: HouseContext) -> set[int]:
+    replica = replica_of(context)
     return {
         replica.log.start_offset,
-        listed(desk, EARLIEST),
-        first_partition(get(desk, replica.high_watermark)).log_start_offset,
+        listed(context, EARLIEST),
+        first_partition(get(context, replica.high_watermark)).log_start_offset,
         views.partition(replica).log_start_offset,
     }
 
@@ -127,11 +127,11 @@ def told_starts(desk: HouseDesk) -> set[int]:
 @pytest.mark.parametrize("offset", [-1, 3, 2**40])
 def test_an_offset_out_of_range_is_refused_at_once_however_long_the_client_would_wait(offset: int) -> None:
     @run()
-    async def refused(desk: HouseDesk) -> None:
-        send(desk, bytes(batch_of(2)))
-        await desk.settle()
+    async def refused(context: HouseContext) -> None:
+        send(context, bytes(batch_of(2)))
+        await context.settle()
 
-        asked = get(desk, offset, max_wait_ms=10_000)
+        asked = get(context, offset, max_wait_ms=10_000)
 
         assert first_partition(asked).error_code == Code.OFFSET_OUT_OF_RANGE
 

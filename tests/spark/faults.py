@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from chronik.pipeline.judging import EVERY_US, Key, key_of
 from chronik.pipeline.transforms.stalls import SPAN_US
 from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended
-from chronik.trace.lines import Answered, Batch, BatchRun, Produced, ProducedBatches, Taken, Written
+from chronik.trace.lines import Answered, BatchLine, BatchRun, Produced, ProducedBatches, Taken, Written
 from chronik.trace.stalls import find
 from tests.unit.trace.stalls.world import START_US, World, world
 
@@ -127,7 +127,7 @@ def _run(before: ProduceAppended, event: ProduceAnswered) -> BatchRun:
 
 
 def _batches(before: ProduceAppended, event: ProduceAnswered) -> ProducedBatches:
-    batch = Batch(
+    batch = BatchLine(
         before.at_us,
         event.at_us - before.at_us,
         before.producer_id,

@@ -21,7 +21,7 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import deltalake
 
 from chronik.pipeline.jobs import audit, diagnose, ingest, replay
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,9 +115,9 @@ def test_a_table_of_apache_kafka_has_what_its_consumers_get_and_the_audit_says_s
     table = tmp_path / "table"
 
     filled = ingest.run(
-        spark, ingest.Settings(options(kafka, topic, maxOffsetsPerTrigger="60") | COMMITTED_ONLY, table)
+        spark, ingest.IngestSettings(options(kafka, topic, maxOffsetsPerTrigger="60") | COMMITTED_ONLY, table)
     )
-    found = audit.run(spark, audit.Settings(options(kafka), topics=[topic], received=[str(table)]))
+    found = audit.run(spark, audit.AuditSettings(options(kafka), topics=[topic], received=[str(table)]))
 
     assert (filled.rows, filled.quarantined) == (RECORDS, 0)
     assert filled.batches > 2
@@ -139,7 +139,7 @@ def test_what_is_missing_in_a_table_of_apache_kafka_is_lost(
     lines = [f"{topic},{partition},{offset}\n" for partition, offset in there]
     received_rows.write_text("topic,partition,offset\n" + "".join(lines))
 
-    found = audit.run(spark, audit.Settings(options(kafka), topics=[topic], received=[str(received_rows)]))
+    found = audit.run(spark, audit.AuditSettings(options(kafka), topics=[topic], received=[str(received_rows)]))
 
     lost = [row for row in found.findings if row["finding"] == "lost"]
     assert {(row["partition"], row["start_offset"]) for row in lost} == missing
@@ -149,9 +149,11 @@ def test_what_is_missing_in_a_table_of_apache_kafka_is_lost(
 def test_a_topic_of_apache_kafka_comes_back_as_it_was(spark: SparkSession, kafka: str, topic: str) -> None:
     target = new_topic(kafka, 3)
 
-    done = replay.run(spark, replay.Settings(options(kafka) | COMMITTED_ONLY, target, from_topic=topic, run_id="again"))
+    done = replay.run(
+        spark, replay.ReplaySettings(options(kafka) | COMMITTED_ONLY, target, from_topic=topic, run_id="again")
+    )
     again = replay.run(
-        spark, replay.Settings(options(kafka) | COMMITTED_ONLY, target, from_topic=topic, run_id="again")
+        spark, replay.ReplaySettings(options(kafka) | COMMITTED_ONLY, target, from_topic=topic, run_id="again")
     )
 
     assert done.rows == again.rows == RECORDS
@@ -161,7 +163,7 @@ def test_a_topic_of_apache_kafka_comes_back_as_it_was(spark: SparkSession, kafka
 
 
 def test_that_apache_kafka_has_no_trace_is_said(spark: SparkSession, kafka: str, topic: str) -> None:
-    with pytest.raises(CannotRun, match="nothing was ever traced in this cluster; switch it on"):
-        audit.run(spark, audit.Settings(options(kafka), topics=[topic], is_traced=True))
-    with pytest.raises(CannotRun, match="nothing was ever traced in this cluster; switch it on"):
-        diagnose.run(spark, diagnose.Settings(options(kafka)))
+    with pytest.raises(JobCannotRun, match="nothing was ever traced in this cluster; switch it on"):
+        audit.run(spark, audit.AuditSettings(options(kafka), topics=[topic], is_traced=True))
+    with pytest.raises(JobCannotRun, match="nothing was ever traced in this cluster; switch it on"):
+        diagnose.run(spark, diagnose.DiagnoseSettings(options(kafka)))

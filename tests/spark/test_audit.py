@@ -22,13 +22,13 @@ from deltalake import write_deltalake
 from pyarrow import csv
 from pyspark.sql.types import StructType
 
-from chronik.cli.connect import parse_addresses
+from chronik.client.connecting import parse_addresses
 from chronik.pipeline import schemas
 from chronik.pipeline import sweep as s
 from chronik.pipeline.inputs import read_table
-from chronik.pipeline.jobs.audit import NotAccountedFor, Outcome, Settings, check_all_accounted_for, run
+from chronik.pipeline.jobs.audit import AuditOutcome, AuditSettings, NotAccountedFor, check_all_accounted_for, run
 from chronik.pipeline.jobs.ingest import TABLES
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.sweep import Sides
 from chronik.pipeline.topics.client import NoSuchTopic
 from chronik.pipeline.transforms import audit, runs
@@ -37,10 +37,10 @@ from chronik.testing import RunningNode
 from chronik.trace.events import AnyEvent, Committed, FetchAnswered
 from chronik.trace.lines import to_lines
 from chronik.verify.books import Books
-from chronik.verify.history import History
+from chronik.verify.history import RunHistory
 from chronik.verify.result import Result
 from chronik.verify.run import verify
-from chronik.verify.settings import Settings as VerifySettings
+from chronik.verify.settings import VerifySettings as VerifySettings
 from tests.spark.commands import run_command
 from tests.spark.one_by_one import Run, one_by_one
 from tests.spark.planted import Planted, plant
@@ -55,7 +55,7 @@ RECORDS = int(os.environ.get("CHRONIK_AUDIT_RECORDS", "60000"))
 """Of the planted run; 10,000,000 has been done."""
 
 
-def offsets_of(found: Outcome, folder: str | Path, finding: str) -> dict[int, set[int]]:
+def offsets_of(found: AuditOutcome, folder: str | Path, finding: str) -> dict[int, set[int]]:
     """All offsets of one finding, by partition, from the table that was written."""
     table = pq.read_table(Path(folder) / "findings").to_pylist()
     offsets: dict[int, set[int]] = {}
@@ -74,7 +74,7 @@ def test_planted_losses_duplicates_and_reorderings_are_found_each_and_none_more(
     planted: Planted = plant(tmp_path, records=RECORDS, partitions=3, share=0.0001 if RECORDS > 1_000_000 else 0.002)
     out = tmp_path / "tables"
 
-    found = run(spark, Settings(ledgers=[str(planted.ledger)], received=[str(planted.received)], out=str(out)))
+    found = run(spark, AuditSettings(ledgers=[str(planted.ledger)], received=[str(planted.received)], out=str(out)))
 
     for finding in ("lost", "duplicated", "reordered", "unexpected"):
         assert offsets_of(found, out, finding) == getattr(planted, finding), finding
@@ -237,7 +237,7 @@ def test_the_seed_run_is_found_to_the_last_message(
 
     found = run(
         spark,
-        Settings(
+        AuditSettings(
             kafka=options,
             topics=[topic],
             ledgers=[str(books.ledger)],
@@ -245,7 +245,7 @@ def test_the_seed_run_is_found_to_the_last_message(
             groups=[str(result.group)],
         ),
     )
-    by_topic_alone = run(spark, Settings(kafka=options, topics=[topic]))
+    by_topic_alone = run(spark, AuditSettings(kafka=options, topics=[topic]))
 
     for outcome in (found, by_topic_alone):
         assert {name: count for name, count in outcome.totals.items() if count} == {"expected": 5_000, "found": 5_000}
@@ -259,7 +259,7 @@ def test_the_seed_run_is_found_to_the_last_message(
 
 def seed_run(bootstrap: str, books: Books, messages: int, topic: str) -> Result:
     settings = VerifySettings(bootstrap=bootstrap, messages=messages, partitions=3, topic=topic, is_kept=True)
-    history = History(None)
+    history = RunHistory(None)
     try:
         return verify(settings, parse_addresses(bootstrap), history, lambda *_: None, books=books)
     finally:
@@ -278,7 +278,7 @@ def test_what_the_log_no_longer_has_is_explained_and_what_it_never_had_is_lost(
     lines = [{"topic": topic, "partition": 0, "offset": each} for each in range(100) if each not in gone]
     received.write_text("".join(json.dumps(line) + "\n" for line in lines))
     kafka = {"kafka.bootstrap.servers": chronik_node.bootstrap}
-    in_log = Settings(kafka=kafka, topics=[topic], ledgers=[str(ledger)])
+    in_log = AuditSettings(kafka=kafka, topics=[topic], ledgers=[str(ledger)])
     all_three = replace(in_log, received=[str(received)])
 
     log = run(spark, in_log)
@@ -296,7 +296,7 @@ def test_what_the_log_no_longer_has_is_explained_and_what_it_never_had_is_lost(
     assert not patient.is_order_known
 
 
-def runs_of(found: Outcome, finding: str) -> list[tuple[int, int, int]]:
+def runs_of(found: AuditOutcome, finding: str) -> list[tuple[int, int, int]]:
     rows = [row for row in found.findings if row["finding"] == finding]
     return sorted((row["partition"], row["start_offset"], row["end_offset"]) for row in rows)
 
@@ -317,7 +317,7 @@ def test_a_trace_says_to_whom_it_was_served_and_who_committed(spark: SparkSessio
     trace.write_bytes(to_lines(events))
     received.write_text("topic,partition,offset\n" + "".join(f"t,0,{offset}\n" for offset in (0, 1, 2, 5, 7)))
 
-    found = run(spark, Settings(received=[str(received)], trace_files=[str(trace)]))
+    found = run(spark, AuditSettings(received=[str(received)], trace_files=[str(trace)]))
 
     served = [(row["client_id"], row["start_offset"], row["end_offset"], row["answers"]) for row in found.served]
     assert served == [("a", 0, 6, 2), ("b", 2, 4, 1)]
@@ -357,7 +357,7 @@ def test_a_quarantine_that_nothing_came_into_has_no_rows(spark: SparkSession, tm
     # As ingest leaves it where every record could be read.
     empty = [str(kind(tmp_path / name).path) for name, kind in TABLES.items()]
 
-    found = run(spark, Settings(ledgers=[str(received)], received=[str(received), *empty]))
+    found = run(spark, AuditSettings(ledgers=[str(received)], received=[str(received), *empty]))
 
     assert (found.totals["found"], found.totals["lost"]) == (2, 0)
 
@@ -380,17 +380,17 @@ def test_bad_input_is_said_in_words(
     if name is not None:
         path.write_text(content)
 
-    with pytest.raises(CannotRun, match=words):
-        run(spark, Settings(received=[str(path)]))
+    with pytest.raises(JobCannotRun, match=words):
+        run(spark, AuditSettings(received=[str(path)]))
 
 
 def test_an_unknown_topic_is_said_in_words_and_a_ledger_alone_proves_nothing(
     spark: SparkSession, chronik_node: RunningNode
 ) -> None:
     with pytest.raises(NoSuchTopic, match="there is no topic 'nowhere'"):
-        run(spark, Settings(kafka={"kafka.bootstrap.servers": chronik_node.bootstrap}, topics=["nowhere"]))
-    with pytest.raises(CannotRun, match="nothing to compare"):
-        run(spark, Settings(ledgers=["ledger.csv"]))
+        run(spark, AuditSettings(kafka={"kafka.bootstrap.servers": chronik_node.bootstrap}, topics=["nowhere"]))
+    with pytest.raises(JobCannotRun, match="nothing to compare"):
+        run(spark, AuditSettings(ledgers=["ledger.csv"]))
 
 
 def test_the_command_ends_with_1_when_something_is_lost_and_tells_it_as_json(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ LOCAL = ("--master", "local[2]", "--driver-memory", "512m")
 
 
 def fill(spark: SparkSession, bootstrap: str, topic: str, table: Path, checkpoint: Path | None = None) -> None:
-    ingest.run(spark, ingest.Settings(options(bootstrap, topic), table, checkpoint=checkpoint))
+    ingest.run(spark, ingest.IngestSettings(options(bootstrap, topic), table, checkpoint=checkpoint))
 
 
 def offsets(table: Path) -> list[int]:

@@ -10,12 +10,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.jobs.compare import Settings, run
-from chronik.pipeline.problems import CannotRun, plain_errors
-from chronik.pipeline.progress import Bar
-from chronik.verify.history import History
-from chronik.verify.settings import Acks
-from chronik.verify.settings import Settings as Wish
+from chronik.pipeline.jobs.compare import CompareSettings, run
+from chronik.pipeline.problems import JobCannotRun, plain_errors
+from chronik.pipeline.progress import ProgressBar
+from chronik.verify.history import RunHistory
+from chronik.verify.settings import VerifyAcks
+from chronik.verify.settings import VerifySettings as Wish
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,15 +47,15 @@ def report(run: int, wish: Wish, verdict: str = "pass", consumed: int = 5000, ra
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     folder = tmp_path_factory.mktemp("kept")
-    history = History(folder / "history.sqlite3")
-    for acks, rates in ((Acks.LEADER, (10_000, 12_000, 50_000)), (Acks.ALL, (8_000,))):
+    history = RunHistory(folder / "history.sqlite3")
+    for acks, rates in ((VerifyAcks.LEADER, (10_000, 12_000, 50_000)), (VerifyAcks.ALL, (8_000,))):
         wish = Wish("127.0.0.1:9092", acks=acks)
         for rate in rates:
             number = history.begin("2026-11-16T07:00:00Z", wish)
             history.finish(number, report(number, wish, rate=rate))
     history.close()
     late = folder / "run.json"
-    late.write_text(json.dumps(report(9, Wish("127.0.0.1:9092", acks=Acks.ALL), "partial", 3819)))
+    late.write_text(json.dumps(report(9, Wish("127.0.0.1:9092", acks=VerifyAcks.ALL), "partial", 3819)))
     audit = folder / "audit.json"
     audit.write_text(
         json.dumps({"expected": 5000, "found": 4998, "lost": 2, "duplicated": 1, "reordered": 0, "verdict": "lost"})
@@ -66,9 +66,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_runs_with_the_same_settings_are_one_row_and_what_is_the_same_in_all_is_told_once(
     spark: SparkSession, files: list[str]
 ) -> None:
-    bar = Bar()
+    bar = ProgressBar()
 
-    found = run(spark, Settings(files[:2]), bar)
+    found = run(spark, CompareSettings(files[:2]), bar)
 
     assert (bar.step, bar.rows) == ("comparing", 5)
     assert found.runs == 5
@@ -86,7 +86,7 @@ def test_runs_with_the_same_settings_are_one_row_and_what_is_the_same_in_all_is_
 def test_audits_stand_beside_runs_and_what_lost_something_comes_first(
     spark: SparkSession, files: list[str], tmp_path: Path
 ) -> None:
-    found = run(spark, Settings(files, ["kind"], str(tmp_path / "out")))
+    found = run(spark, CompareSettings(files, ["kind"], str(tmp_path / "out")))
 
     assert [(row["kind"], row["runs"], row["passed"], row["lost"]) for row in found.rows] == [
         ("audit", 1, 0, 2),
@@ -96,13 +96,13 @@ def test_audits_stand_beside_runs_and_what_lost_something_comes_first(
 
 
 def test_what_runs_cannot_be_told_apart_by_is_said(spark: SparkSession, files: list[str]) -> None:
-    with pytest.raises(CannotRun, match="told apart by colour"):
-        run(spark, Settings(files, ["colour"]))
+    with pytest.raises(JobCannotRun, match="told apart by colour"):
+        run(spark, CompareSettings(files, ["colour"]))
 
 
 def test_a_file_of_something_else_is_named(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "other.json"
     path.write_text("[1, 2]")
 
-    with pytest.raises(CannotRun, match=r"other\.json"), plain_errors():
-        run(spark, Settings([str(path)]))
+    with pytest.raises(JobCannotRun, match=r"other\.json"), plain_errors():
+        run(spark, CompareSettings([str(path)]))

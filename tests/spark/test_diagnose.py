@@ -12,12 +12,12 @@ import pytest
 
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 
-from chronik.cli.lab_run import LabRun
+from chronik.lab.run import LabRun
 from chronik.pipeline.jobs import diagnose, raising
-from chronik.pipeline.jobs.diagnose import Outcome, Settings, run
+from chronik.pipeline.jobs.diagnose import DiagnoseOutcome, DiagnoseSettings, run
 from chronik.pipeline.judging import Key
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.trace.lines import to_lines
 from chronik.trace.verdicts import Cause
 from tests.cluster.lab_traces import record
@@ -55,8 +55,8 @@ def trace(told: list[faults.Told], tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(scope="module")
-def found(spark: SparkSession, trace: str, tmp_path_factory: pytest.TempPathFactory) -> Outcome:
-    return run(spark, Settings(files=[trace], out=str(tmp_path_factory.mktemp("out") / "tables")))
+def found(spark: SparkSession, trace: str, tmp_path_factory: pytest.TempPathFactory) -> DiagnoseOutcome:
+    return run(spark, DiagnoseSettings(files=[trace], out=str(tmp_path_factory.mktemp("out") / "tables")))
 
 
 def key_of(row: dict[str, Any]) -> Key:
@@ -64,7 +64,7 @@ def key_of(row: dict[str, Any]) -> Key:
     return cause, topic, partition, group, client_id, host
 
 
-def test_every_fault_gets_the_verdict_of_the_live_finder(told: list[faults.Told], found: Outcome) -> None:
+def test_every_fault_gets_the_verdict_of_the_live_finder(told: list[faults.Told], found: DiagnoseOutcome) -> None:
     for each in told:
         begin_us, end_us = each.events[0].at_us, each.events[-1].at_us + faults.SECOND_US
         rows = [row for row in found.stalls if begin_us <= row["named_us"] <= end_us]
@@ -74,7 +74,9 @@ def test_every_fault_gets_the_verdict_of_the_live_finder(told: list[faults.Told]
     assert found.stalls_count == len(found.stalls)
 
 
-def test_a_stall_that_lies_in_two_spans_of_the_job_is_one_stall(told: list[faults.Told], found: Outcome) -> None:
+def test_a_stall_that_lies_in_two_spans_of_the_job_is_one_stall(
+    told: list[faults.Told], found: DiagnoseOutcome
+) -> None:
     stopped = next(each for each in told if each.name == "follower stops")
     border_us = stopped.events[0].at_us + faults.BEFORE_BORDER_US
 
@@ -86,14 +88,14 @@ def test_a_stall_that_lies_in_two_spans_of_the_job_is_one_stall(told: list[fault
     assert all(row["evidence"] and row["advice"] for row in found.stalls)
 
 
-def test_what_cannot_be_read_is_counted_and_left_out(told: list[faults.Told], found: Outcome) -> None:
+def test_what_cannot_be_read_is_counted_and_left_out(told: list[faults.Told], found: DiagnoseOutcome) -> None:
     lines = sum(len(faults.as_written(each.events)) for each in told)
 
     assert found.totals["lines"] == lines + 2
     assert found.totals["events"] == lines + 1  # one of them is of a kind to come
 
 
-def test_tables_have_what_went_in_and_out_and_who_was_refused(told: list[faults.Told], found: Outcome) -> None:
+def test_tables_have_what_went_in_and_out_and_who_was_refused(told: list[faults.Told], found: DiagnoseOutcome) -> None:
     events = [event for each in told for event in each.events]
     put = Counter[int]()
     given = Counter[int]()
@@ -117,7 +119,7 @@ def test_tables_have_what_went_in_and_out_and_who_was_refused(told: list[faults.
     assert group["restless_us"] > 0
 
 
-def test_all_tables_are_written_and_never_over_others(spark: SparkSession, found: Outcome, trace: str) -> None:
+def test_all_tables_are_written_and_never_over_others(spark: SparkSession, found: DiagnoseOutcome, trace: str) -> None:
     assert found.out is not None
     names = sorted(each.name for each in Path(found.out).iterdir())
     assert names == sorted(["partitions", "rebalances", "refusals", "stalls", "timeline", "totals", "whole_timeline"])
@@ -126,14 +128,14 @@ def test_all_tables_are_written_and_never_over_others(spark: SparkSession, found
     rows = spark.read.parquet(f"{found.out}/timeline").where("watermark > next_offset").count()
     assert rows == 0
 
-    with pytest.raises(CannotRun, match="there is something in"):
-        run(spark, Settings(files=[trace], out=found.out))
+    with pytest.raises(JobCannotRun, match="there is something in"):
+        run(spark, DiagnoseSettings(files=[trace], out=found.out))
 
 
-def test_the_bar_says_how_many_events_were_read(spark: SparkSession, trace: str, found: Outcome) -> None:
-    bar = Bar()
+def test_the_bar_says_how_many_events_were_read(spark: SparkSession, trace: str, found: DiagnoseOutcome) -> None:
+    bar = ProgressBar()
 
-    with diagnose.diagnosed(spark, Settings(files=[trace]), bar):
+    with diagnose.diagnosed(spark, DiagnoseSettings(files=[trace]), bar):
         assert (bar.step, bar.rows) == ("asking the rules", found.totals["events"])
 
 
@@ -141,7 +143,7 @@ def test_only_what_was_asked_for_is_judged(spark: SparkSession, told: list[fault
     hanging = next(each for each in told if each.name == "fetch hangs")
     begin_us, end_us = hanging.events[0].at_us, hanging.events[-1].at_us + faults.SECOND_US
 
-    with diagnose.diagnosed(spark, Settings(files=[trace], since_us=begin_us, until_us=end_us)) as only:
+    with diagnose.diagnosed(spark, DiagnoseSettings(files=[trace], since_us=begin_us, until_us=end_us)) as only:
         assert {key_of(row) for row in diagnose.head(only.stalls)} == hanging.live
         steps = diagnose.head(only.timeline)
     assert min(row["from_us"] for row in steps) >= begin_us - only.step_us
@@ -152,8 +154,8 @@ def test_a_trace_without_events_is_no_healthy_one(spark: SparkSession, tmp_path:
     path = tmp_path / "empty.ndjson"
     path.write_text("\n")
 
-    with pytest.raises(CannotRun, match="no events"):
-        run(spark, Settings(files=[str(path)]))
+    with pytest.raises(JobCannotRun, match="no events"):
+        run(spark, DiagnoseSettings(files=[str(path)]))
 
 
 @pytest.mark.timeout(900)  # a cluster, its clients and Spark share the machine; what is cut off breaks the session
@@ -167,12 +169,12 @@ def test_a_fault_of_the_lab_is_called_the_same_as_live(spark: SparkSession, tmp_
         # By the name that our own programs have: one of the faults tells others untruths about the cluster.
         patient = {"kafka.client.id": "chronik-cli", "kafka.request.timeout.ms": "60000"}
         kafka = options(lab.cluster.bootstrap) | patient
-        stored.append(stalls_of(spark, Settings(kafka, until_us=until_us)))
+        stored.append(stalls_of(spark, DiagnoseSettings(kafka, until_us=until_us)))
         if name == LABS[0]:
             raised.extend(follow(spark, kafka, lab.cluster.bootstrap, tmp_path))
 
     live = record(name, tmp_path, look)
-    exported = stalls_of(spark, Settings(files=[live.write(tmp_path / "trace.ndjson")], until_us=live.until_us))
+    exported = stalls_of(spark, DiagnoseSettings(files=[live.write(tmp_path / "trace.ndjson")], until_us=live.until_us))
 
     assert live.causes
     assert Counter(key_of(row) for row in exported) == Counter(stall.key for stall in live.stalls())
@@ -186,14 +188,14 @@ def test_a_fault_of_the_lab_is_called_the_same_as_live(spark: SparkSession, tmp_
         assert max(Counter(each["verdict"]["partition"] for each in began).values()) == 1
 
 
-def stalls_of(spark: SparkSession, settings: Settings) -> list[dict[str, Any]]:
+def stalls_of(spark: SparkSession, settings: DiagnoseSettings) -> list[dict[str, Any]]:
     with diagnose.diagnosed(spark, settings) as found:
         return diagnose.head(found.stalls)
 
 
 def follow(spark: SparkSession, kafka: dict[str, str], bootstrap: str, folder: Path) -> list[dict[str, Any]]:
     topic = new_topic(bootstrap)
-    wish = raising.Settings(kafka, topic, str(folder / "checkpoint"), from_beginning=True, is_once=True)
+    wish = raising.RaiseSettings(kafka, topic, str(folder / "checkpoint"), from_beginning=True, is_once=True)
     for _ in range(2):
         raising.start(spark, wish).awaitTermination()
     return [json.loads(message.value()) for message in received(bootstrap, topic, 1)]

@@ -21,8 +21,8 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import deltalake
 import pyarrow.dataset
 
-from chronik.pipeline.jobs.ingest import Format, Outcome, Settings, run
-from chronik.pipeline.problems import CannotRun, plain_errors
+from chronik.pipeline.jobs.ingest import Format, IngestOutcome, IngestSettings, run
+from chronik.pipeline.problems import JobCannotRun, plain_errors
 from chronik.pipeline.tables.delta import DeltaTable
 from chronik.pipeline.tables.filling import Filling
 from chronik.pipeline.tables.writers import Writer
@@ -46,9 +46,9 @@ class Ingest:
         self.folder = folder
         self.table = folder / "table"
 
-    def __call__(self, topic: str, form: Form | None = None, rows: int = 1_000_000, **more: Any) -> Outcome:
+    def __call__(self, topic: str, form: Form | None = None, rows: int = 1_000_000, **more: Any) -> IngestOutcome:
         source = options(self.bootstrap, topic, maxOffsetsPerTrigger=str(rows))
-        settings = Settings(source, more.pop("table", self.table), form or Form(), **more)
+        settings = IngestSettings(source, more.pop("table", self.table), form or Form(), **more)
         with plain_errors():
             return run(self.spark, settings)
 
@@ -209,9 +209,9 @@ def test_a_schema_may_grow_and_not_change(ingest: Ingest) -> None:
     send_json(ingest.bootstrap, topic, {"id": 2, "name": "b"})
 
     ingest(topic, read_form(Kind.JSON, ingest.schema("name string, id int")))
-    with pytest.raises(CannotRun, match=r"the table has column id as bigint, not string"):
+    with pytest.raises(JobCannotRun, match=r"the table has column id as bigint, not string"):
         ingest(topic, read_form(Kind.JSON, ingest.schema("id string")))
-    with pytest.raises(CannotRun, match=r"the table has column value as struct<.*>, not binary"):
+    with pytest.raises(JobCannotRun, match=r"the table has column value as struct<.*>, not binary"):
         ingest(topic)
 
     assert [row["value"] for row in delta(ingest.table)] == [{"id": 1, "name": None}, {"id": 2, "name": "b"}]
@@ -298,12 +298,12 @@ def test_what_would_miss_records_or_have_them_twice_is_refused(ingest: Ingest) -
     send(ingest.bootstrap, topic, simple(10))
     ingest(topic)
 
-    with pytest.raises(CannotRun, match=r"has records of .* already, from a job with another checkpoint"):
+    with pytest.raises(JobCannotRun, match=r"has records of .* already, from a job with another checkpoint"):
         ingest(topic, checkpoint=ingest.folder / "other")
-    with pytest.raises(CannotRun, match="is for the table"):
+    with pytest.raises(JobCannotRun, match="is for the table"):
         ingest(topic, table=ingest.folder / "elsewhere", checkpoint=ingest.folder / "table-checkpoint")
     (ingest.folder / "table").rename(ingest.folder / "away")
-    with pytest.raises(CannotRun, match="has read further than the table"):
+    with pytest.raises(JobCannotRun, match="has read further than the table"):
         ingest(topic)
 
     assert [row["offset"] for row in delta(ingest.folder / "away")] == list(range(10))
@@ -317,14 +317,14 @@ def test_a_topic_that_another_job_has_filled_is_not_taken_in(ingest: Ingest) -> 
     checkpoint = ingest.folder / "other"
     ingest(payments, checkpoint=checkpoint)
 
-    with pytest.raises(CannotRun, match=f"has records of {orders} already, from a job with another checkpoint"):
+    with pytest.raises(JobCannotRun, match=f"has records of {orders} already, from a job with another checkpoint"):
         ingest(f"{payments},{orders}", checkpoint=checkpoint)
     # As when a pattern takes it in while the job runs.
     table = DeltaTable(ingest.table)
     writer = Writer(checkpoint, table)
     filling = Filling(table, DeltaTable(ingest.folder / "table-quarantine"), Form(), writer)
     source = {**options(ingest.bootstrap, orders), "includeHeaders": "true"}
-    with pytest.raises(CannotRun, match=f"has records of {orders} already"):
+    with pytest.raises(JobCannotRun, match=f"has records of {orders} already"):
         filling.write(ingest.spark.read.format("chronik").options(**source).load(), 1)
     send(ingest.bootstrap, payments, simple(5, first=10))
     again = ingest(payments, checkpoint=checkpoint)
@@ -336,18 +336,18 @@ def test_a_topic_that_another_job_has_filled_is_not_taken_in(ingest: Ingest) -> 
 
 
 def test_bad_input_is_refused_before_anything_is_written(ingest: Ingest) -> None:
-    with pytest.raises(CannotRun, match="there is no topic 'nowhere'") as refused:
+    with pytest.raises(JobCannotRun, match="there is no topic 'nowhere'") as refused:
         ingest("nowhere")
 
     assert isinstance(refused.value.__cause__, NoSuchTopic)
     assert list(ingest.folder.iterdir()) == []
     topic = new_topic(ingest.bootstrap)
     send(ingest.bootstrap, topic, [Sent(0, None, b"5"), Sent(0, None, b"{")])
-    with pytest.raises(CannotRun, match="no schema can be inferred"):
+    with pytest.raises(JobCannotRun, match="no schema can be inferred"):
         ingest(topic, read_form(Kind.JSON, is_inferred=True))
-    with pytest.raises(CannotRun, match="is not a schema"):
+    with pytest.raises(JobCannotRun, match="is not a schema"):
         read_form(Kind.JSON, ingest.schema("id bigint, name"))
-    with pytest.raises(CannotRun, match="need a schema"):
+    with pytest.raises(JobCannotRun, match="need a schema"):
         read_form(Kind.JSON)
 
 
@@ -359,7 +359,7 @@ def test_a_full_disk_is_said_to_be_full_and_what_was_whole_stays_whole(ingest: I
     ingest(topic, table=table, checkpoint=checkpoint)
     send(ingest.bootstrap, topic, [Sent(0, None, os.urandom(4000)) for _ in range(1000)])
 
-    with pytest.raises(CannotRun, match="No space left on device"):
+    with pytest.raises(JobCannotRun, match="No space left on device"):
         ingest(topic, table=table, checkpoint=checkpoint)
     whole = [row["offset"] for row in delta(table)]
     subprocess.run(["mount", "-o", "remount,size=64m", str(small_disk)], check=True)

@@ -22,9 +22,9 @@ pytest.importorskip("pyiceberg", reason="pyiceberg is not installed: pip install
 from pyiceberg.catalog.sql import SqlCatalog
 
 from chronik.pipeline.jobs.ingest import Format
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.iceberg import IcebergTable
-from chronik.pipeline.tables.kinds import Batch
+from chronik.pipeline.tables.kinds import TableBatch
 from chronik.pipeline.transforms.ingest import judged, rows_to_stage, table_schema
 from chronik.pipeline.values.forms import Form, Kind, read_form
 from tests.spark.test_ingest import DAY_MS, Ingest, command, places, send_json
@@ -104,14 +104,14 @@ def test_of_two_attempts_at_a_batch_one_is_in_the_table(ingest: Ingest) -> None:
     source = {"kafka.bootstrap.servers": ingest.bootstrap, "subscribe": topic, "includeHeaders": "true"}
     rows = rows_to_stage(judged(ingest.spark.read.format("chronik").options(**source).load(), Form()), Form())
     slow, quick = IcebergTable(ingest.table), IcebergTable(ingest.table)
-    batch = Batch("w", 7)
+    batch = TableBatch("w", 7)
 
     given_up = slow.stage(rows, batch)
     staged = slow.stage(rows, batch)
     quick.commit(quick.stage(rows, batch), table_schema(Form()))
-    with pytest.raises(CannotRun, match="another job has written batch 7"):
+    with pytest.raises(JobCannotRun, match="another job has written batch 7"):
         slow.commit(staged, table_schema(Form()))
-    next_one = quick.stage(rows, Batch("w", 8))
+    next_one = quick.stage(rows, TableBatch("w", 8))
     quick.clean("w")
 
     assert slow.last_batch("w") == 7
@@ -129,7 +129,7 @@ def test_new_columns_come_and_none_changes(ingest: Ingest) -> None:
     send_json(ingest.bootstrap, topic, {"id": 2, "who": {"age": 7}, "list": [{"y": 2.5}], "odd.name": "o"})
 
     ingest(topic, form, **ICEBERG)
-    with pytest.raises(CannotRun, match=r"the table has column id as bigint, not string"):
+    with pytest.raises(JobCannotRun, match=r"the table has column id as bigint, not string"):
         ingest(topic, read_form(Kind.JSON, ingest.schema("id string")), **ICEBERG)
 
     assert [row["value"] for row in iceberg(ingest.table)] == [
@@ -144,11 +144,11 @@ def test_what_an_iceberg_table_cannot_be_is_said_before_anything_is_written(inge
     send(ingest.bootstrap, topic, simple(1))
     ingest(topic, table=ingest.folder / "delta")
 
-    with pytest.raises(CannotRun, match="is not empty, and no Iceberg table"):
+    with pytest.raises(JobCannotRun, match="is not empty, and no Iceberg table"):
         ingest(topic, table=ingest.folder / "delta", **ICEBERG)
-    with pytest.raises(CannotRun, match="cannot have a # in its path"):
+    with pytest.raises(JobCannotRun, match="cannot have a # in its path"):
         ingest(topic, table=ingest.folder / "a#b", **ICEBERG)
-    with pytest.raises(CannotRun, match="only tables of Delta can be compacted"):
+    with pytest.raises(JobCannotRun, match="only tables of Delta can be compacted"):
         ingest(topic, is_compacted=True, **ICEBERG)
 
     assert not ingest.table.exists()

@@ -23,9 +23,9 @@ import pyarrow.parquet as pq
 from pyspark.sql import functions as F
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from chronik.pipeline.jobs.ingest import Format, Settings, run
+from chronik.pipeline.jobs.ingest import Format, IngestSettings, run
 from chronik.pipeline.tables.delta import DeltaTable
-from chronik.pipeline.tables.kinds import Batch, staged_in
+from chronik.pipeline.tables.kinds import TableBatch, staged_in
 from chronik.pipeline.tables.stored import read_table
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def test_a_record_of_no_year_has_no_date_and_the_table_can_be_read(
     send(here, topic, [Sent(0, None, b"%d" % number, time) for number, time in enumerate(TIMES_MS)])
 
     source = options(here, topic, maxOffsetsPerTrigger="2")
-    outcome = run(spark, Settings(source, table, format=format_, is_compacted=format_ == Format.DELTA))
+    outcome = run(spark, IngestSettings(source, table, format=format_, is_compacted=format_ == Format.DELTA))
 
     assert (outcome.rows, outcome.batches) == (5, 3)
     assert rows_of(table, format_) == DAYS
@@ -89,7 +89,7 @@ def test_a_delta_table_with_dates_after_the_year_9999_is_read(spark: SparkSessio
     schema = StructType([StructField(name, kind) for name, kind in kinds.items()])
     table = DeltaTable(tmp_path)
     for number, day in enumerate(("+55840-01-10", str(DAY), "__HIVE_DEFAULT_PARTITION__")):
-        batch = Batch("w", number)
+        batch = TableBatch("w", number)
         place = tmp_path / batch.folder_name() / "topic=t" / f"date={day}"
         place.mkdir(parents=True)
         pq.write_table(pa.table({"offset": pa.array([number], pa.int64())}), place / "part-0.parquet")

@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 pytest.importorskip("deltalake", reason="deltalake is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.delta import DeltaTable
 from chronik.pipeline.tables.filling import Filling
 from chronik.pipeline.tables.kinds import Staged
@@ -151,9 +151,9 @@ def test_a_batch_that_is_half_done_is_finished_as_it_was_begun(ingest: Ingest, i
         filling(form, KilledTable(ingest.table)).write(records, 0)
     other = ingest.folder / "other"
     other.write_text("id string, name string, more string")
-    with pytest.raises(CannotRun, match=r"a batch is half done: .* begun with another --schema"):
+    with pytest.raises(JobCannotRun, match=r"a batch is half done: .* begun with another --schema"):
         filling(read_form(Kind.CSV, other), DeltaTable(ingest.table))
-    with pytest.raises(CannotRun, match=r"a batch is half done: .* begun with another --delimiter"):
+    with pytest.raises(JobCannotRun, match=r"a batch is half done: .* begun with another --delimiter"):
         filling(dataclasses.replace(form, delimiter=";"), DeltaTable(ingest.table))
     filling(form, DeltaTable(ingest.table)).write(records, 0)
     again = filling(read_form(Kind.CSV, other), DeltaTable(ingest.table)) if not is_inferred else None

@@ -22,9 +22,9 @@ import pyarrow.parquet as pq
 
 from chronik.pipeline.jobs import ingest
 from chronik.pipeline.jobs.ingest import Format
-from chronik.pipeline.jobs.replay import Outcome, Settings, run
-from chronik.pipeline.problems import CannotRun, plain_errors
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.jobs.replay import ReplayOutcome, ReplaySettings, run
+from chronik.pipeline.problems import JobCannotRun, plain_errors
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.sink import WriteTask, write_rows, write_tails
 from chronik.pipeline.topics.options import write_options
 from chronik.pipeline.values.forms import Form, Kind, read_form
@@ -39,11 +39,11 @@ START_MS = 1_700_000_000_000
 
 def fill(
     spark: SparkSession, bootstrap: str, topic: str, table: Path, form: Form | None = None, **more: Any
-) -> ingest.Outcome:
-    return ingest.run(spark, ingest.Settings(options(bootstrap, topic), table, form or Form(), **more))
+) -> ingest.IngestOutcome:
+    return ingest.run(spark, ingest.IngestSettings(options(bootstrap, topic), table, form or Form(), **more))
 
 
-class Watched(Bar):
+class Watched(ProgressBar):
     """A bar that remembers what it was shown."""
 
     def __init__(self) -> None:
@@ -56,9 +56,9 @@ class Watched(Bar):
             self.rows_seen.append(said["rows"])
 
 
-def replay(spark: SparkSession, bootstrap: str, to: str, bar: Bar | None = None, **more: Any) -> Outcome:
+def replay(spark: SparkSession, bootstrap: str, to: str, bar: ProgressBar | None = None, **more: Any) -> ReplayOutcome:
     with plain_errors():
-        return run(spark, Settings(options(bootstrap), to, **more), bar)
+        return run(spark, ReplaySettings(options(bootstrap), to, **more), bar)
 
 
 def as_sent(bootstrap: str, topic: str, count: int) -> list[Sent]:
@@ -232,16 +232,16 @@ def test_bad_input_is_refused_before_anything_is_written(
     (tmp_path / "empty").mkdir()
 
     for more in ({"from_topic": wide}, {"table": tmp_path / "table"}):
-        with pytest.raises(CannotRun, match="has 1 partitions, and there are records of partition 2"):
+        with pytest.raises(JobCannotRun, match="has 1 partitions, and there are records of partition 2"):
             replay(spark, here, narrow, **more)
-    with pytest.raises(CannotRun, match="there is no topic 'nowhere'"):
+    with pytest.raises(JobCannotRun, match="there is no topic 'nowhere'"):
         replay(spark, here, "nowhere", from_topic=wide)
-    with pytest.raises(CannotRun, match="there is no topic 'nowhere'"):
+    with pytest.raises(JobCannotRun, match="there is no topic 'nowhere'"):
         replay(spark, here, narrow, from_topic="nowhere")
-    with pytest.raises(CannotRun, match="into itself"):
+    with pytest.raises(JobCannotRun, match="into itself"):
         replay(spark, here, narrow, from_topic=narrow)
-    with pytest.raises(CannotRun, match="is no table"):
+    with pytest.raises(JobCannotRun, match="is no table"):
         replay(spark, here, narrow, table=tmp_path / "empty")
     deltalake.write_deltalake(str(tmp_path / "other"), pa.table({"x": [1]}))
-    with pytest.raises(CannotRun, match="no column 'value'"):
+    with pytest.raises(JobCannotRun, match="no column 'value'"):
         replay(spark, here, narrow, table=tmp_path / "other")

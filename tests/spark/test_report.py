@@ -14,9 +14,9 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
 
 from chronik.pipeline.jobs import diagnose
-from chronik.pipeline.jobs.report import Outcome, Settings, run
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.jobs.report import ReportOutcome, ReportSettings, run
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.trace.lines import to_lines
 from tests.spark import faults
 from tests.unit.pipeline.report_findings import AUDIT, RUN
@@ -32,12 +32,12 @@ BROWSER = "CHRONIK_CHROMIUM"
 
 
 @pytest.fixture(scope="module")
-def bar() -> Bar:
-    return Bar()
+def bar() -> ProgressBar:
+    return ProgressBar()
 
 
 @pytest.fixture(scope="module")
-def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, bar: Bar) -> Outcome:
+def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, bar: ProgressBar) -> ReportOutcome:
     """Of a trace in which a follower stopped, with an audit and a run."""
     folder = tmp_path_factory.mktemp("report")
     stopped = next(each for each in faults.told() if each.name == "follower stops")
@@ -45,10 +45,10 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, bar: Bar
     trace.write_bytes(to_lines(faults.as_written(stopped.events)))
     return run(
         lambda: spark,
-        Settings(
+        ReportSettings(
             str(folder / "pages" / "report.html"),
             "A test",
-            diagnose.Settings(files=[str(trace)]),
+            diagnose.DiagnoseSettings(files=[str(trace)]),
             AUDIT,
             [RUN],
             ["a trace"],
@@ -57,7 +57,7 @@ def made(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, bar: Bar
     )
 
 
-def test_the_page_has_the_verdict_the_stall_and_a_plot_of_every_kind(made: Outcome) -> None:
+def test_the_page_has_the_verdict_the_stall_and_a_plot_of_every_kind(made: ReportOutcome) -> None:
     text = Path(made.path).read_text(encoding="utf-8")
 
     assert made.level == "bad"
@@ -68,7 +68,7 @@ def test_the_page_has_the_verdict_the_stall_and_a_plot_of_every_kind(made: Outco
     assert "follower 3 has nothing above it" in text
 
 
-def test_the_bar_says_what_it_is_at_and_how_many_events_were_read(made: Outcome, bar: Bar) -> None:
+def test_the_bar_says_what_it_is_at_and_how_many_events_were_read(made: ReportOutcome, bar: ProgressBar) -> None:
     assert bar.step == "drawing the page"
     assert bar.rows
     assert bar.spark is None
@@ -78,19 +78,19 @@ def test_without_a_trace_no_session_is_opened(tmp_path: Path) -> None:
     def nobody() -> Any:
         raise AssertionError("Spark was started for nothing")
 
-    found = run(nobody, Settings(str(tmp_path / "report.html"), audit={**AUDIT, "lost": 2, "found": 4998}))
+    found = run(nobody, ReportSettings(str(tmp_path / "report.html"), audit={**AUDIT, "lost": 2, "found": 4998}))
 
     assert (found.level, found.headline) == ("bad", "2 records of 5,000 are lost")
 
 
 def test_what_is_no_audit_is_refused_and_nothing_is_written(tmp_path: Path) -> None:
-    with pytest.raises(CannotRun, match="no audit"):
-        run(lambda: None, Settings(str(tmp_path / "report.html"), audit={"found": 1}))
+    with pytest.raises(JobCannotRun, match="no audit"):
+        run(lambda: None, ReportSettings(str(tmp_path / "report.html"), audit={"found": 1}))
 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_browser_shows_it_offline_in_light_and_dark(made: Outcome, tmp_path: Path) -> None:
+def test_a_browser_shows_it_offline_in_light_and_dark(made: ReportOutcome, tmp_path: Path) -> None:
     playwright = pytest.importorskip(
         "playwright.sync_api", reason="playwright is not installed: pip install playwright"
     )

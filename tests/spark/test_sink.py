@@ -23,7 +23,7 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 import pyarrow as pa
 
 from chronik.core.records.batch import COMPRESSION_NAMES
-from chronik.pipeline.sink import ROW_BYTES, Cut, WriteTask, row_bytes, write_rows, write_tails
+from chronik.pipeline.sink import ROW_BYTES, ChunkCutter, WriteTask, row_bytes, write_rows, write_tails
 from chronik.pipeline.topics.client import Failed
 from chronik.pipeline.topics.options import WriteOptions, write_options
 
@@ -199,11 +199,11 @@ def test_chunks_are_cut_by_what_is_in_the_rows_however_they_come() -> None:
     rows = numbered(100)
     size = ROW_BYTES + 50
     for step in (1, 7, 100):
-        cut = Cut(size * 9 + 1)
+        cut = ChunkCutter(size * 9 + 1)
         pieces = [rows.slice(first, step) for first in range(0, 100, step)]
         assert [chunk.num_rows for chunk in cut.chunks(iter(pieces))] == [10] * 10
         assert (cut.left_rows, cut.tail()) == (0, None)
-        few = Cut(size * 1000, rows_max=30)
+        few = ChunkCutter(size * 1000, rows_max=30)
         assert [chunk.num_rows for chunk in few.chunks(iter(pieces))] == [30] * 3
         assert few.left_rows == 10
         assert pa.ipc.open_stream(few.tail()).read_all().column("value")[0].as_py() == f"{90:050d}"

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ch
 
 from chronik.pipeline.transforms import trace
 from chronik.trace.events import AnyEvent, TraceBegan
-from chronik.trace.lines import Answered, Batch, BatchRun, ProducedBatches, Taken, from_lines, to_lines
+from chronik.trace.lines import Answered, BatchLine, BatchRun, ProducedBatches, Taken, from_lines, to_lines
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,8 +19,8 @@ pytestmark = pytest.mark.timeout(300)  # the first test of a run waits for Java
 
 
 def test_each_batch_of_a_run_becomes_a_line_of_its_own_and_loses_nothing(spark: SparkSession) -> None:
-    first = Batch(1_000_000, 500, 7, 0, 40, 100, 110, 1500, False, 90, 110, (1, 2))
-    retry = Batch(1_000_200, 900, 7, 0, 40, 100, 110, 1500, True, 110, 111, (1,))
+    first = BatchLine(1_000_000, 500, 7, 0, 40, 100, 110, 1500, False, 90, 110, (1, 2))
+    retry = BatchLine(1_000_200, 900, 7, 0, 40, 100, 110, 1500, True, 110, 111, (1,))
     run = ProducedBatches(1_002_000, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, [first, retry])
     told = to_lines([TraceBegan(5, 1), run])
     records = spark.createDataFrame([(0, 17, bytearray(told))], "partition int, offset long, value binary")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chronik.shell.asking import NoAnswer
-from chronik.shell.cluster_view import view_of
+from chronik.client.cluster_view import view_of
+from chronik.client.request import NoAnswer
 from chronik.testing import NodeDied, cluster
 
 

@@ -18,7 +18,9 @@ def long_body(lines: int) -> str:
 
 
 BAD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 501),
+    (checks.long_file, "x = 1\n" * 651),
+    (checks.pronoun_for_a_program, "# Whoever waits is told"),
+    (checks.pronoun_for_a_program, "# the client and his batch"),
     (checks.long_function, long_body(61)),
     (checks.long_function, "class A:\n" + "\n".join("    " + line for line in long_body(61).splitlines())),
     (checks.missing_docstring, "x = 1\n"),
@@ -70,7 +72,8 @@ BAD: list[tuple[Check, str]] = [
 ]
 
 GOOD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 500),
+    (checks.long_file, "x = 1\n" * 650),
+    (checks.pronoun_for_a_program, "# a client and its batch; nobody else"),
     (checks.long_function, long_body(60)),
     (checks.missing_docstring, '"""What it is."""\n'),
     (checks.missing_docstring, ""),
@@ -126,7 +129,7 @@ def test_a_module_of_declarations_needs_no_test_file() -> None:
 def test_a_request_handler_that_is_not_in_the_table_is_found() -> None:
     handler = Source("chronik/api/fetch.py", "async def handle(request, caller, desk): ...")
     direct = Source("chronik/api/fetch.py", "def start(frame): ...")
-    other = Source("chronik/api/desk.py", "class Desk: ...")
+    other = Source("chronik/api/context.py", "class Desk: ...")
 
     assert list(checks.unlisted_handler(handler, frozenset({"produce"})))
     assert list(checks.unlisted_handler(direct, frozenset({"produce"})))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chronik.cli.main import EXIT_BAD_INPUT
-from chronik.cli.serve import read_plainly
+from chronik.cli.serve.plain import read_plainly
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.parse import parse_toml
 

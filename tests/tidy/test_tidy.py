@@ -57,8 +57,12 @@ def assert_tidy(check: Callable[[Source], Iterable[str]], sources: Iterable[Sour
 OURS = ("chronik/", "tests/", "demo/", "tools/")
 
 
-def test_no_file_is_longer_than_500_lines() -> None:
+def test_no_file_is_longer_than_650_lines() -> None:
     assert_tidy(checks.long_file, python_under(*OURS), "Split the file: one noun a file.")
+
+
+def test_programs_are_called_it_or_by_their_name() -> None:
+    assert_tidy(checks.pronoun_for_a_program, python_under("chronik/"), "Say which program, client or node it is.")
 
 
 def test_no_function_is_longer_than_60_lines() -> None:

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 from kio.index import load_response_schema
 from kio.serial import entity_reader, entity_writer
 
-from chronik.wire.versions import API_VERSIONS, APIS, LOOK
+from chronik.wire.versions import API_VERSIONS, APIS, INSPECT
 
 LIST_OFFSETS = 2
 NO_OFFSET = -1
@@ -158,7 +158,7 @@ class LyingProxy:
 
     def _changed(self, api_key: int, version: int, answer: bytes, lying: Lying | None) -> bytes:
         is_failing = lying is not None and lying.lie is Lie.FAIL
-        if api_key == LOOK:
+        if api_key == INSPECT:
             return self._changed_look(answer, is_failing)
         change: Callable[[Any], Any] = self._elsewhere
         if lying is not None and is_failing:
@@ -194,7 +194,7 @@ class LyingProxy:
 
 
 def question_of(node: int, api_key: int, request: bytes) -> Question:
-    if api_key != LOOK:
+    if api_key != INSPECT:
         return Question(node, api_key, None)
     (name_length,) = struct.unpack_from(">h", request, 8)
     asked = json.loads(request[10 + name_length + 4 :])

@@ -7,34 +7,36 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 
-from chronik.cli import group as group_command
 from chronik.cli import where as where_command
-from chronik.cli.connect import parse_addresses
-from chronik.cli.errors import CliError
-from chronik.cli.monitor import monitor
-from chronik.cli.questions import Cluster
+from chronik.cli.group import commands as group_command
 from chronik.cli.topic import messages as counted_messages
 from chronik.cli.topic import partition_row
-from chronik.cli.watch_model import History
-from chronik.cli.watch_source import Looker
-from chronik.cli.where_finding import At, Found, by_key, by_sequence
-from chronik.cli.where_known import Gatherer
+from chronik.client.admin import ClusterAdmin
+from chronik.client.connecting import parse_addresses
+from chronik.client.connection import ConnectionFailed
+from chronik.client.errors import ChronikError
+from chronik.client.options import ClientOptions
+from chronik.client.request import NoAnswer
+from chronik.inspect.find_record import At, SearchResult, by_key, by_sequence
+from chronik.inspect.gather_record import Gatherer
+from chronik.inspect.live_model import RateHistory
+from chronik.inspect.live_source import Looker
+from chronik.inspect.reporting import SilentReporter
+from chronik.inspect.trace_history import TraceHistory
+from chronik.inspect.watermarks import monitor
 from chronik.pipeline.topics import client as pipeline_client
-from chronik.pipeline.topics.connection import Unreachable
 from chronik.pipeline.topics.holdings import bounds_of, commits_of
-from chronik.pipeline.topics.options import EARLIEST, LATEST, ClientOptions, Everywhere, ReadOptions, Topics
+from chronik.pipeline.topics.options import EARLIEST, LATEST, Everywhere, ReadOptions, Topics
 from chronik.pipeline.topics.plan import OffsetRange
 from chronik.pipeline.topics.reading import read_range
-from chronik.shell.asking import NoAnswer
-from chronik.trace.looks import Place as Standing
+from chronik.trace.inspections import RecordPlace as Standing
 from chronik.trace.stalls import find
-from chronik.trace.story import Story
+from chronik.trace.story import RecordStory
 from chronik.verify.clients.choice import open_client
-from chronik.verify.cluster import Cluster as VerifiedCluster
-from chronik.verify.errors import CannotRun
+from chronik.verify.cluster import VerifyCluster as VerifiedCluster
+from chronik.verify.errors import RunCannotStart
 from chronik.verify.fates import Fate, fates
-from chronik.verify.gathering import Gathering
-from chronik.verify.ledger import Ledger, Place
+from chronik.verify.ledger import Ledger, LedgerPlace
 from chronik.verify.search import Scene, search
 from chronik.verify.settings import ClientName
 from tests.truth.world import PARTITIONS, World
@@ -50,11 +52,11 @@ Question = Callable[[str, World, random.Random], Iterator[str]]
 
 
 def where_an_offset_is(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
-    place = Place(dice.randrange(PARTITIONS), dice.randrange(world.end + 3))
+    place = LedgerPlace(dice.randrange(PARTITIONS), dice.randrange(world.end + 3))
     try:
-        gatherer = Gatherer(Cluster(bootstrap), world.topic, is_quiet=True)
+        gatherer = Gatherer(ClusterAdmin(bootstrap), world.topic)
         story, record = where_command._told(gatherer, At(*place))
-    except CliError as refused:
+    except ChronikError as refused:
         yield from _refused(str(refused))
         return
     yield from _story(story, world, place)
@@ -68,7 +70,7 @@ def _refused(words: str) -> Iterator[str]:
         yield words
 
 
-def _story(story: Story, world: World, place: Place) -> Iterator[str]:
+def _story(story: RecordStory, world: World, place: LedgerPlace) -> Iterator[str]:
     is_there = place.offset < world.end
     if story.place not in UNKNOWN_PLACES and (story.place is Standing.HERE) != is_there:
         yield f"it is {story.place}: {story.summary}"
@@ -105,10 +107,10 @@ def _story(story: Story, world: World, place: Place) -> Iterator[str]:
 def where_a_key_is(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     number = dice.randrange(len(world.places) + 4)
     try:
-        cluster = Cluster(bootstrap)
+        cluster = ClusterAdmin(bootstrap)
         topic = cluster.topic(world.topic)
-        found = by_key(cluster, topic, list(range(PARTITIONS)), world.key(number).encode(), 1, is_quiet=True)
-    except CliError as refused:
+        found = by_key(cluster, topic, list(range(PARTITIONS)), world.key(number).encode(), 1, SilentReporter())
+    except ChronikError as refused:
         yield from _refused(str(refused))
         return
     yield from _found(found, world.places.get(number))
@@ -119,15 +121,15 @@ def where_a_sequence_number_is(bootstrap: str, world: World, dice: random.Random
     producer_id, base_offset = world.producers[partition]
     sequence = dice.choice([0, 1, MISSING_SEQUENCE])
     try:
-        topic = Cluster(bootstrap).topic(world.topic)
+        topic = ClusterAdmin(bootstrap).topic(world.topic)
         found = by_sequence(parse_addresses(bootstrap), topic, [partition], producer_id, sequence)
-    except CliError as refused:
+    except ChronikError as refused:
         yield from _refused(str(refused))
         return
-    yield from _found(found, None if sequence == MISSING_SEQUENCE else Place(partition, base_offset + sequence))
+    yield from _found(found, None if sequence == MISSING_SEQUENCE else LedgerPlace(partition, base_offset + sequence))
 
 
-def _found(found: Found, place: Place | None) -> Iterator[str]:
+def _found(found: SearchResult, place: LedgerPlace | None) -> Iterator[str]:
     if found.places and [tuple(each) for each in found.places] != [place]:
         yield f"it is at {found.places}, and is at {place}"
     if not found.places and place is not None and not found.unread:
@@ -137,10 +139,10 @@ def _found(found: Found, place: Place | None) -> Iterator[str]:
 def what_topic_describe_says(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     keys = [(world.topic, number) for number in range(PARTITIONS)]
     try:
-        cluster = Cluster(bootstrap)
+        cluster = ClusterAdmin(bootstrap)
         topic = cluster.topic(world.topic)
         starts, ends = cluster.start_offsets(keys), cluster.end_offsets(keys)
-    except CliError as refused:
+    except ChronikError as refused:
         yield from _refused(str(refused))
         return
     watched = monitor(parse_addresses(bootstrap), world.topic)
@@ -161,9 +163,9 @@ def what_topic_describe_says(bootstrap: str, world: World, dice: random.Random) 
 def what_topic_delete_counts(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     keys = [(world.topic, number) for number in range(PARTITIONS)]
     try:
-        cluster = Cluster(bootstrap)
+        cluster = ClusterAdmin(bootstrap)
         words = counted_messages(cluster.start_offsets(keys), cluster.end_offsets(keys))
-    except CliError as refused:
+    except ChronikError as refused:
         yield from _refused(str(refused))
         return
     untold = len(words.split("partition ")[1].split(", which")[0].split(", ")) if "no leader tells" in words else 0
@@ -173,10 +175,10 @@ def what_topic_delete_counts(bootstrap: str, world: World, dice: random.Random) 
 
 def what_group_describe_says(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     try:
-        cluster = Cluster(bootstrap)
+        cluster = ClusterAdmin(bootstrap)
         described, committed = group_command._existing(cluster, world.group)
         rows = group_command._progress_rows(cluster, described, committed)
-    except CliError as refused:
+    except ChronikError as refused:
         if "unknown group" in str(refused) or "there is no group" in str(refused):
             yield str(refused)
         return
@@ -197,7 +199,7 @@ def what_watch_shows(bootstrap: str, world: World, dice: random.Random) -> Itera
         if "no chronik" in str(problem):
             yield str(problem)
         return
-    view = History().take(snapshot)
+    view = RateHistory().take(snapshot)
     for row in view.rows:
         if row.topic == world.topic and row.is_heard and (row.watermark, row.next_offset) != (world.end, world.end):
             yield f"{row.name}: watermark {row.watermark}, end {row.next_offset}"
@@ -210,7 +212,7 @@ def what_watch_shows(bootstrap: str, world: World, dice: random.Random) -> Itera
 
 def what_stalls(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     """Nothing does."""
-    gathering = Gathering(parse_addresses(bootstrap), [world.topic])
+    gathering = TraceHistory(parse_addresses(bootstrap), [world.topic])
     try:
         gathering.look(2.0)
         events, now_us = gathering.look(2.0)
@@ -240,7 +242,7 @@ def what_verify_finds(bootstrap: str, world: World, dice: random.Random) -> Iter
             yield cluster.version_words
         reader = open_client(ClientName.CONFLUENT, bootstrap)
         found = search(cluster, scene, reader, world.messages, wanted, None, quiet_s=1.0)
-    except CannotRun:
+    except RunCannotStart:
         return
     told = fates(wanted, ledger, found)
     for number in there:
@@ -256,15 +258,15 @@ def what_audit_reads(bootstrap: str, world: World, dice: random.Random) -> Itera
     options = ClientOptions(tuple(parse_addresses(bootstrap)), timeout_ms=PATIENCE_MS)
     number = dice.randrange(PARTITIONS)
     try:
-        with pipeline_client.Cluster(options) as cluster:
+        with pipeline_client.TopicClient(options) as cluster:
             bounds = bounds_of(cluster, [world.topic])
         if any((each.log_start, each.log_end, each.is_compacted) != (0, world.end, False) for each in bounds):
             yield f"{bounds}"
         reading = ReadOptions(options, Topics((world.topic,)), Everywhere(EARLIEST), Everywhere(LATEST))
-        whole = OffsetRange(pipeline_client.Partition(world.topic, number), None, 0, world.end)
+        whole = OffsetRange(pipeline_client.ReadPartition(world.topic, number), None, 0, world.end)
         with DECODING:
             offsets = [offset for batch in read_range(whole, reading) for offset in batch.column("offset").to_pylist()]
-    except (pipeline_client.Failed, Unreachable) as refused:
+    except (pipeline_client.Failed, ConnectionFailed) as refused:
         yield from _refused(str(refused))
         return
     if offsets != list(range(world.end)):
@@ -274,9 +276,9 @@ def what_audit_reads(bootstrap: str, world: World, dice: random.Random) -> Itera
 def what_audit_knows_of_groups(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     options = ClientOptions(tuple(parse_addresses(bootstrap)), timeout_ms=PATIENCE_MS)
     try:
-        with pipeline_client.Cluster(options) as cluster:
+        with pipeline_client.TopicClient(options) as cluster:
             commits = commits_of(cluster, world.group, [world.topic])
-    except (pipeline_client.Failed, Unreachable):
+    except (pipeline_client.Failed, ConnectionFailed):
         return
     if [each.offset for each in commits] != [world.end] * PARTITIONS:
         yield f"{commits}"

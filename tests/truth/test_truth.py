@@ -25,7 +25,7 @@ import pytest
 
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
-from chronik.wire.versions import API_VERSIONS, LOOK
+from chronik.wire.versions import API_VERSIONS, INSPECT
 from tests.truth import statements
 from tests.truth.lying_proxy import LIST_OFFSETS, Liar, Lie, Lying, LyingProxy, Question, honest, lying_proxy
 from tests.truth.world import Stage, first_half, second_half
@@ -83,7 +83,7 @@ def some_lies(case: str) -> Liar:
         kind = dice.choice(kinds)
         if kind is Lie.FAIL and question.api_key in NOT_FAILED:
             kind = Lie.CUT
-        late_s = dice.choice(LATE_S) if question.api_key == LOOK else LATE_S[0]
+        late_s = dice.choice(LATE_S) if question.api_key == INSPECT else LATE_S[0]
         return Lying(kind, dice.choice(GROUP_CODES if question.api_key in GROUP_REQUESTS else CODES), late_s)
 
     return lie

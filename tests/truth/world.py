@@ -12,10 +12,10 @@ from functools import partial
 
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-from chronik.cli.questions import Cluster
-from chronik.cli.where_known import Gatherer
+from chronik.client.admin import ClusterAdmin
+from chronik.inspect.gather_record import Gatherer
 from chronik.testing import RunningCluster
-from chronik.verify.ledger import Place
+from chronik.verify.ledger import LedgerPlace
 from chronik.verify.messages import Messages
 from tests.cluster.support import create_topic, leader_of, new_name, wait_until, wait_until_in_sync
 
@@ -31,7 +31,7 @@ class World:
     topic: str
     group: str
     messages: Messages
-    places: dict[int, Place] = field(default_factory=dict)
+    places: dict[int, LedgerPlace] = field(default_factory=dict)
     old_leader: int = 0
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
     """By partition: producer id, and the offset of the first record that it wrote there, with sequence number 0."""
@@ -41,7 +41,7 @@ class World:
         """Of every partition: they have the same."""
         return len(self.places) // PARTITIONS
 
-    def number_at(self, place: Place) -> int:
+    def number_at(self, place: LedgerPlace) -> int:
         return next(number for number, each in self.places.items() if each == place)
 
     @staticmethod
@@ -67,7 +67,7 @@ def write(cluster: RunningCluster, world: World, count: int) -> None:
     def written(number: int, error: object, message: Message) -> None:
         assert error is None, error
         with told:
-            world.places[number] = Place(message.partition() or 0, message.offset() or 0)
+            world.places[number] = LedgerPlace(message.partition() or 0, message.offset() or 0)
 
     for number in range(first, first + count * PARTITIONS):
         value, key = world.messages.value(number), world.key(number)
@@ -118,7 +118,7 @@ def second_half(cluster: RunningCluster, world: World) -> None:
     cluster.restart(world.old_leader)
     wait_until_in_sync(cluster, world.topic)
     wait_until(lambda: not _leads(cluster, world), "the old leader does not lead")
-    gatherer = Gatherer(Cluster(cluster.bootstrap), world.topic, is_quiet=True)
+    gatherer = Gatherer(ClusterAdmin(cluster.bootstrap), world.topic)
     for number in range(PARTITIONS):
         looks = gatherer.look_at(number, 0)
         batch = next(look.batch for look in looks.values() if look.batch is not None)
@@ -127,12 +127,12 @@ def second_half(cluster: RunningCluster, world: World) -> None:
 
 def _is_committed(cluster: RunningCluster, world: World) -> bool:
     """From outside: its coordinator may just be moving, and the group has no members."""
-    from chronik.cli.errors import CliError
+    from chronik.client.errors import ChronikError
 
     alive = ",".join(node.bootstrap for node in cluster.running().values())
     try:
-        Cluster(alive).commit(world.group, {(world.topic, number): world.end for number in range(PARTITIONS)})
-    except CliError:
+        ClusterAdmin(alive).commit(world.group, {(world.topic, number): world.end for number in range(PARTITIONS)})
+    except ChronikError:
         return False
     return True
 

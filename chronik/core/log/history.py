@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log import snapshot
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
-from chronik.core.log.producers import BATCHES_KEPT, Duplicate, Next, Producer, Producers, Written
-from chronik.core.log.scan import SCAN_BYTES, Found, headers, read_batch
+from chronik.core.log.producers import BATCHES_KEPT, Duplicate, Next, Producers, ProducerState, WrittenBatch
+from chronik.core.log.scan import SCAN_BYTES, ScannedBatch, headers, read_batch
 from chronik.core.log.segment import Segment
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader
@@ -23,7 +23,7 @@ SNAPSHOTS_KEPT = 2  # the one in use, and one to fall back on
 RECALL_BYTES = 8 * 1024 * 1024
 
 
-def batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Segment, Found]]:
+def batches_from(segments: Sequence[Segment], offset: int) -> Iterator[tuple[Segment, ScannedBatch]]:
     """Every batch that ends at or above `offset`, in order."""
     for segment in segments:
         if segment.size == 0 or segment.end_offset <= offset:
@@ -120,7 +120,7 @@ def outcome_of(segments: Sequence[Segment], producers: Producers, header: BatchH
         return producers.check(header)
 
 
-def recall(segments: Sequence[Segment], producer: Producer) -> None:
+def recall(segments: Sequence[Segment], producer: ProducerState) -> None:
     """Fill a producer's memory with the batches before the one its snapshot kept, as far as they are not far back."""
     if not producer.batches:
         producer.is_recalled = True
@@ -133,7 +133,7 @@ def recall(segments: Sequence[Segment], producer: Producer) -> None:
         end = found.position if found is not None else segment.size
         start = _batch_start(segment, end - room_bytes)
         earlier = [
-            Written(h.base_sequence, h.last_sequence, h.base_offset, h.last_offset, h.max_timestamp)
+            WrittenBatch(h.base_sequence, h.last_sequence, h.base_offset, h.last_offset, h.max_timestamp)
             for _, h in headers(segment.file, start, end)
             if h.producer_id == producer.producer_id and h.producer_epoch == producer.epoch and not h.is_control
         ]

@@ -28,7 +28,7 @@ from chronik.core.log.retention import expired
 from chronik.core.log.scan import sound_batches
 from chronik.core.log.segment import SMALL_BYTES, Segment, Slice
 from chronik.core.log.slice_check import check_slice
-from chronik.core.log.times import Seen, TimedOffset, newest_record, record_at_time, sought
+from chronik.core.log.times import SeenLog, TimedOffset, newest_record, record_at_time, sought
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader, stamp, stamp_append_time
 from chronik.core.records.steps import Steps, Work
@@ -333,8 +333,8 @@ class Log:
         """The first of the records with the latest time below `bound_offset`."""
         return sought(self._seen, lambda segments, start: newest_record(segments, start, bound_offset))
 
-    def _seen(self) -> Seen:
-        return Seen(tuple(self._segments), self.start_offset, self.cuts)
+    def _seen(self) -> SeenLog:
+        return SeenLog(tuple(self._segments), self.start_offset, self.cuts)
 
     @property
     def is_begun(self) -> bool:

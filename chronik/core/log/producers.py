@@ -30,7 +30,7 @@ PUT_OFF_KEPT = 1000  # producers; each is kept until it is heard of again, and s
 SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
 
 
-class Written(NamedTuple):
+class WrittenBatch(NamedTuple):
     """A batch in the log, as its producer knows it."""
 
     first_sequence: int
@@ -57,7 +57,7 @@ class Duplicate(NamedTuple):
 NEXT = Next()
 
 
-class Producer:
+class ProducerState:
     """One producer's state in one partition."""
 
     __slots__ = (
@@ -80,7 +80,7 @@ class Producer:
         self.has_written = True  # since it was last asked who is silent; or it was just loaded
         self.silent_since_ms = 0  # by this node's monotonic clock; counts while it has not written
         self.transaction_start_offset = UNKNOWN_OFFSET
-        self.batches: deque[Written] = deque(maxlen=BATCHES_KEPT)
+        self.batches: deque[WrittenBatch] = deque(maxlen=BATCHES_KEPT)
         # A snapshot of Kafka's has the last batch only. Until the others are recalled from the log, a retry may look
         # like a gap.
         self.is_recalled = True
@@ -95,7 +95,7 @@ class Producers:
 
     __slots__ = ("_by_id", "_kept_max", "_put_off")
 
-    def __init__(self, producers: Iterable[Producer] = (), kept_max: int = PRODUCERS_KEPT) -> None:
+    def __init__(self, producers: Iterable[ProducerState] = (), kept_max: int = PRODUCERS_KEPT) -> None:
         self._kept_max = kept_max
         self._by_id = {producer.producer_id: producer for producer in producers}
         self._put_off: dict[int, tuple[int, int]] = {}  # epoch and sequence of what an unknown producer must send again
@@ -103,11 +103,11 @@ class Producers:
     def __len__(self) -> int:
         return len(self._by_id)
 
-    def states(self) -> list[Producer]:
+    def states(self) -> list[ProducerState]:
         """All of them, by id."""
         return [self._by_id[producer_id] for producer_id in sorted(self._by_id)]
 
-    def get(self, producer_id: int) -> Producer | None:
+    def get(self, producer_id: int) -> ProducerState | None:
         return self._by_id.get(producer_id)
 
     def check(self, header: BatchHeader) -> Next | Duplicate:
@@ -153,7 +153,7 @@ class Producers:
                 f"producer {header.producer_id} sent sequence {header.base_sequence}, and {sequence} was not taken yet",
             )
 
-    def _check_new_epoch(self, producer: Producer, header: BatchHeader) -> None:
+    def _check_new_epoch(self, producer: ProducerState, header: BatchHeader) -> None:
         if header.producer_epoch < producer.epoch:
             raise Refused(
                 Code.INVALID_PRODUCER_EPOCH,
@@ -177,7 +177,7 @@ class Producers:
             producer.is_recalled = True
         last_offset = base_offset + header.last_offset_delta
         producer.batches.append(
-            Written(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp)
+            WrittenBatch(header.base_sequence, header.last_sequence, base_offset, last_offset, timestamp)
         )
         producer.last_timestamp = timestamp
         producer.has_written = True
@@ -198,13 +198,13 @@ class Producers:
         producer.has_written = True
         producer.transaction_start_offset = UNKNOWN_OFFSET
 
-    def _add(self, header: BatchHeader) -> Producer:
+    def _add(self, header: BatchHeader) -> ProducerState:
         if len(self._by_id) >= self._kept_max:
             # A tenth at once: to look for the longest silent at each new one would cost more the more there are.
             idle = (producer for producer in self._by_id.values() if producer.transaction_start_offset < 0)
             for producer in nsmallest(max(self._kept_max // 10, 1), idle, key=_last_offset):
                 del self._by_id[producer.producer_id]
-        added = self._by_id[header.producer_id] = Producer(header.producer_id, header.producer_epoch)
+        added = self._by_id[header.producer_id] = ProducerState(header.producer_id, header.producer_epoch)
         return added
 
     def expire(self, monotonic_ms: int, expiration_ms: int) -> int:
@@ -222,6 +222,6 @@ class Producers:
         return len(gone)
 
 
-def _last_offset(producer: Producer) -> int:
+def _last_offset(producer: ProducerState) -> int:
     """Where its last batch is: the earlier, the longer it has been silent."""
     return producer.batches[-1].last_offset if producer.batches else UNKNOWN_OFFSET

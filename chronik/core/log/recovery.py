@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from chronik.core.errors import Corrupt
-from chronik.core.log.scan import SCAN_BYTES, Found, headers, sound_batch_after, sound_headers
+from chronik.core.log.scan import SCAN_BYTES, ScannedBatch, headers, sound_batch_after, sound_headers
 from chronik.core.log.segment import Segment
 from chronik.core.ports import Files
 from chronik.core.types import UNKNOWN_OFFSET
@@ -115,7 +115,7 @@ def _learn_sound(
     return None
 
 
-def _batches(segment: Segment, size: int, synced_offset: int) -> Iterator[Found]:
+def _batches(segment: Segment, size: int, synced_offset: int) -> Iterator[ScannedBatch]:
     position, floor_offset = 0, segment.base_offset
     if floor_offset < synced_offset:
         for found in headers(segment.file, 0, size, floor_offset=floor_offset, chunk_bytes=SCAN_BYTES):

@@ -26,7 +26,7 @@ CHUNK_BYTES = 16 * 1024
 SCAN_BYTES = 1024 * 1024
 
 
-class Found(NamedTuple):
+class ScannedBatch(NamedTuple):
     """A batch in a file: where it begins, and its header."""
 
     position: int
@@ -35,7 +35,7 @@ class Found(NamedTuple):
 
 def headers(
     file: File, position: int, end: int, *, floor_offset: int = 0, chunk_bytes: int = CHUNK_BYTES
-) -> Iterator[Found]:
+) -> Iterator[ScannedBatch]:
     """The batches from `position` to `end`. Raises Corrupt where no whole batch with a higher offset stands."""
     chunk, chunk_start = b"", position
     while position < end:
@@ -46,7 +46,7 @@ def headers(
         if problem is not None:
             raise Corrupt(f"{file.path} at {position}", problem)
         header = read_header(chunk, at)
-        yield Found(position, header)
+        yield ScannedBatch(position, header)
         floor_offset = header.next_offset
         position += header.size_bytes
 
@@ -65,7 +65,7 @@ def _header_problem(chunk: Buffer, at: int, room_bytes: int, floor_offset: int) 
     return None
 
 
-def sound_batches(content: Buffer, where: str, position: int = 0, floor_offset: int = 0) -> Iterator[Found]:
+def sound_batches(content: Buffer, where: str, position: int = 0, floor_offset: int = 0) -> Iterator[ScannedBatch]:
     """The batches that fill `content`, each with its checksum verified. Raises Corrupt at the first bad one."""
     view = memoryview(content)
     at = 0
@@ -76,7 +76,7 @@ def sound_batches(content: Buffer, where: str, position: int = 0, floor_offset: 
         header = read_header(view, at)
         if not crc_holds(view[at : at + header.size_bytes], header.crc):
             raise Corrupt(f"{where} at {position + at}", _checksum_problem(header))
-        yield Found(position + at, header)
+        yield ScannedBatch(position + at, header)
         floor_offset = header.next_offset
         at += header.size_bytes
 
@@ -85,7 +85,7 @@ def _checksum_problem(header: BatchHeader) -> str:
     return f"the checksum of the batch at offset {header.base_offset} does not hold"
 
 
-def read_batch(file: File, found: Found) -> bytes:
+def read_batch(file: File, found: ScannedBatch) -> bytes:
     """The whole batch, its checksum verified."""
     batch = file.read(found.position, found.header.size_bytes)
     if len(batch) < found.header.size_bytes or not crc_holds(batch, found.header.crc):
@@ -95,7 +95,7 @@ def read_batch(file: File, found: Found) -> bytes:
 
 def sound_headers(
     file: File, position: int, end: int, *, floor_offset: int = 0, writes_again: bool = False
-) -> Iterator[Found]:
+) -> Iterator[ScannedBatch]:
     """As `headers`, with every checksum verified; the very bytes that were verified are written again if need be."""
     chunk, chunk_start = b"", position
     while position < end:
@@ -115,7 +115,7 @@ def sound_headers(
             raise Corrupt(f"{file.path} at {position}", _checksum_problem(header))
         if writes_again:
             file.write_again(position, batch)
-        yield Found(position, header)
+        yield ScannedBatch(position, header)
         floor_offset = header.next_offset
         position += header.size_bytes
 
@@ -125,7 +125,7 @@ def _size_at(chunk: bytes, at: int) -> int | None:
     return read_size(chunk, at)[1] if at + LENGTH_FIELD_END <= len(chunk) else None
 
 
-def sound_batch_after(file: File, position: int, end: int, floor_offset: int) -> Found | None:
+def sound_batch_after(file: File, position: int, end: int, floor_offset: int) -> ScannedBatch | None:
     """A whole batch with a checksum that holds: at `position`, or anywhere behind with an offset above `floor_offset`.
 
     Asked about a bad batch, whose length says nothing. A write that was torn is the last thing in its file; a sound
@@ -138,7 +138,7 @@ def sound_batch_after(file: File, position: int, end: int, floor_offset: int) ->
         while at >= 0 and at - 16 < SCAN_BYTES and at - 16 + HEADER_BYTES <= len(chunk):
             place, header = position + at - 16, read_header(chunk, at - 16)
             if (header.base_offset > floor_offset or place == start) and _is_sound(file, place, end, header):
-                return Found(place, header)
+                return ScannedBatch(place, header)
             at = chunk.find(MAGIC, at + 1)
         position += SCAN_BYTES
     return None

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from chronik.core.errors import Corrupt
 from chronik.core.log.index import OFFSET_ENTRY_BYTES, RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
-from chronik.core.log.scan import SCAN_BYTES, Found, headers
+from chronik.core.log.scan import SCAN_BYTES, ScannedBatch, headers
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import HEADER_BYTES, BatchHeader
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
@@ -262,7 +262,7 @@ class Segment:
         """Whether the batch with this offset is one of the latest."""
         return bool(self._recent_offsets) and self._recent_offsets[0] <= offset < self.end_offset
 
-    def plan(self, found: Found, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
+    def plan(self, found: ScannedBatch, bound_offset: int, max_bytes: int, at_least_one: bool) -> Slice | None:
         """Whole batches from `found` on, none that begins at or above `bound_offset`, within `max_bytes`."""
         start, limit = found.position, found.position + max_bytes
         end, next_offset = start, found.header.base_offset
@@ -284,7 +284,7 @@ class Segment:
         needs_check = start < self.inherited_bytes
         return Slice(self.file, start, end - start, found.header.base_offset, next_offset, needs_check, self.cuts)
 
-    def locate(self, offset: int) -> Found | None:
+    def locate(self, offset: int) -> ScannedBatch | None:
         """The first batch that ends at or above `offset`: the one that holds it, or the next one after a gap."""
         position = self._checked_position(self.index.floor(offset))
         for found in headers(self.file, position, self.size, floor_offset=self.base_offset):
@@ -292,7 +292,7 @@ class Segment:
                 return found
         return None
 
-    def locate_time(self, timestamp: int) -> Found | None:
+    def locate_time(self, timestamp: int) -> ScannedBatch | None:
         """The first batch that has a record of this time or later."""
         if self.newest()[0] < timestamp:
             return None

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 
 from crc32c import crc32c
 
-from chronik.core.log.producers import SEQUENCE_MASK, Producer, Producers, Written
+from chronik.core.log.producers import SEQUENCE_MASK, Producers, ProducerState, WrittenBatch
 from chronik.core.types import NO_SEQUENCE, UNKNOWN_OFFSET, Buffer
 
 SUFFIX = ".snapshot"
@@ -46,8 +46,8 @@ def encode(producers: Producers) -> bytes:
     return _HEAD.pack(VERSION, crc32c(body)) + body
 
 
-def _encode_entry(producer: Producer) -> bytes:
-    last = producer.batches[-1] if producer.batches else Written(0, NO_SEQUENCE, UNKNOWN_OFFSET, UNKNOWN_OFFSET, 0)
+def _encode_entry(producer: ProducerState) -> bytes:
+    last = producer.batches[-1] if producer.batches else WrittenBatch(0, NO_SEQUENCE, UNKNOWN_OFFSET, UNKNOWN_OFFSET, 0)
     return _ENTRY.pack(
         producer.producer_id,
         producer.epoch,
@@ -60,7 +60,7 @@ def _encode_entry(producer: Producer) -> bytes:
     )
 
 
-def _encode_earlier(producer: Producer) -> bytes:
+def _encode_earlier(producer: ProducerState) -> bytes:
     if not producer.is_recalled:
         return _EARLIER_COUNT.pack(NOT_KNOWN)
     earlier = list(producer.batches)[:-1]
@@ -83,7 +83,7 @@ def decode(content: Buffer) -> Producers | None:
     return Producers(producers)
 
 
-def _decode_earlier(producers: list[Producer], rest: memoryview) -> bool:
+def _decode_earlier(producers: list[ProducerState], rest: memoryview) -> bool:
     """Whether these bytes are the earlier batches of just these producers; then they have them."""
     position = 0
     try:
@@ -92,7 +92,7 @@ def _decode_earlier(producers: list[Producer], rest: memoryview) -> bool:
             position += _EARLIER_COUNT.size
             if count == NOT_KNOWN:
                 continue
-            earlier = [Written(*_EARLIER.unpack_from(rest, position + n * _EARLIER.size)) for n in range(count)]
+            earlier = [WrittenBatch(*_EARLIER.unpack_from(rest, position + n * _EARLIER.size)) for n in range(count)]
             producer.batches.extendleft(reversed(earlier))
             producer.is_recalled = True
             position += count * _EARLIER.size
@@ -101,17 +101,19 @@ def _decode_earlier(producers: list[Producer], rest: memoryview) -> bool:
     return position == len(rest)
 
 
-def _decode_entry(body: memoryview, position: int) -> Producer:
+def _decode_entry(body: memoryview, position: int) -> ProducerState:
     entry = _ENTRY.unpack_from(body, position)
     producer_id, epoch, last_sequence, last_offset, delta, timestamp, coordinator_epoch, transaction_start_offset = (
         entry
     )
-    producer = Producer(producer_id, epoch)
+    producer = ProducerState(producer_id, epoch)
     producer.coordinator_epoch = coordinator_epoch
     producer.last_timestamp = timestamp
     producer.transaction_start_offset = transaction_start_offset
     producer.is_recalled = False
     if last_offset >= 0:
         first_sequence = (last_sequence - delta) & SEQUENCE_MASK
-        producer.batches.append(Written(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp))
+        producer.batches.append(
+            WrittenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
+        )
     return producer

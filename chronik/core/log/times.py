@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from chronik.core.errors import Corrupt
-from chronik.core.log.scan import Found, headers, read_batch
+from chronik.core.log.scan import ScannedBatch, headers, read_batch
 from chronik.core.log.segment import Segment
 from chronik.core.records.payload import skim, unpacked
 from chronik.core.records.steps import RECORDS_A_STEP, Steps
@@ -24,20 +24,20 @@ class TimedOffset(NamedTuple):
     timestamp: int
 
 
-class Seen(NamedTuple):
+class SeenLog(NamedTuple):
     """What a log was when it was looked at."""
 
     segments: tuple[Segment, ...]
     start_offset: int
     cuts: int
 
-    def holds_in(self, now: Seen) -> bool:
+    def holds_in(self, now: SeenLog) -> bool:
         """Whether nothing of it has gone since; there may be more."""
-        return self == Seen(now.segments[: len(self.segments)], now.start_offset, now.cuts)
+        return self == SeenLog(now.segments[: len(self.segments)], now.start_offset, now.cuts)
 
 
 def sought(
-    look: Callable[[], Seen], seek: Callable[[Sequence[Segment], int], Steps[TimedOffset | None]]
+    look: Callable[[], SeenLog], seek: Callable[[Sequence[Segment], int], Steps[TimedOffset | None]]
 ) -> Steps[TimedOffset | None]:
     """What is found in the log as it is at the end: if records went away in between, it is looked through anew."""
     while True:
@@ -76,7 +76,7 @@ def record_at_time(
     return None
 
 
-def _first_at(segment: Segment, found: Found, timestamp: int, start_offset: int) -> Steps[TimedOffset | None]:
+def _first_at(segment: Segment, found: ScannedBatch, timestamp: int, start_offset: int) -> Steps[TimedOffset | None]:
     """The first record of this batch that is neither earlier nor below `start_offset`."""
     batch = read_batch(segment.file, found)
     try:
@@ -108,7 +108,7 @@ def newest_record(segments: Sequence[Segment], start_offset: int, bound_offset: 
 
 def _newest_in(segment: Segment, start_offset: int, bound_offset: int) -> Steps[TimedOffset | None]:
     _, last_offset = segment.newest()
-    batches: list[Found] = []
+    batches: list[ScannedBatch] = []
     if segment.base_offset >= start_offset and 0 <= last_offset < bound_offset:
         located = segment.locate(last_offset)
         batches += [located] if located is not None else []
@@ -129,7 +129,9 @@ def _newest_in(segment: Segment, start_offset: int, bound_offset: int) -> Steps[
     return newest
 
 
-def _newest_of(segment: Segment, found: Found, start_offset: int, bound_offset: int) -> Steps[TimedOffset | None]:
+def _newest_of(
+    segment: Segment, found: ScannedBatch, start_offset: int, bound_offset: int
+) -> Steps[TimedOffset | None]:
     """The first of the records of this batch with the latest time, of those that count."""
     newest: TimedOffset | None = None
     batch = read_batch(segment.file, found)
@@ -152,10 +154,10 @@ def _is_newer(one: TimedOffset, other: TimedOffset) -> bool:
     return (one.timestamp, -one.offset) > (other.timestamp, -other.offset)
 
 
-def _as_stated(found: Found) -> TimedOffset:
+def _as_stated(found: ScannedBatch) -> TimedOffset:
     """The checksum holds, so the disk is right: what was sent makes no sense, and its header must do."""
     return TimedOffset(found.header.base_offset, found.header.max_timestamp)
 
 
-def _headers(segment: Segment, position: int) -> Iterator[Found]:
+def _headers(segment: Segment, position: int) -> Iterator[ScannedBatch]:
     return headers(segment.file, position, segment.size, floor_offset=segment.base_offset)

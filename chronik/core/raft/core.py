@@ -6,13 +6,13 @@ from dataclasses import replace
 
 from chronik.core.errors import Code, Refused
 from chronik.core.raft import messages as m
-from chronik.core.raft.divergence import Diverging, NeedsSnapshot, Same, compare, cut_at
+from chronik.core.raft.divergence import NeedsSnapshot, RaftDivergence, Same, compare, cut_at
 from chronik.core.raft.messages import Message
 from chronik.core.raft.node_state import NodeState
 from chronik.core.raft.progress import Progress
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.reach import EPOCH_MAX
-from chronik.core.raft.ready import Election, Envelope, LeaderChange, Ready, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, Ready, VotersChange
 from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Transfer, Unattached
 
 SNAPSHOT_BYTES_A_FETCH = 1024 * 1024
@@ -92,7 +92,7 @@ class Raft(NodeState):
                 self._on_end_epoch_answer(message)
             case m.Fetch():
                 self._on_fetch(message)
-            case m.FetchAnswer():
+            case m.RaftFetchAnswer():
                 self._on_fetch_answer(message)
             case m.FetchSnapshot():
                 self._on_fetch_snapshot(message)
@@ -111,7 +111,7 @@ class Raft(NodeState):
         return self._take()
 
     def leader_gone(self, now_ms: int) -> Ready:
-        """Whoever runs this node knows that the leader's process has ended: there is no need to miss it first.
+        """The host of this node knows that the leader's process has ended: there is no need to miss it first.
 
         Nobody is harmed if that is not so: those who still hear the leader do not help to unseat it (KIP-996).
         """
@@ -123,7 +123,7 @@ class Raft(NodeState):
         return self._take()
 
     def resign(self, now_ms: int) -> Ready:
-        """Give up leading, in good order: whoever has most of the log is told to stand at once."""
+        """Give up leading, in good order: the voter with most of the log is asked to stand at once."""
         self._now_ms = now_ms
         if isinstance(self.role, Leader):
             self._resign(self.role)
@@ -167,7 +167,7 @@ class Raft(NodeState):
     def _stand(self) -> None:
         """Begin the next epoch as a candidate (Raft, 5.2)."""
         self._settle()  # one that is new stands only when a majority has nothing either: the history begins here
-        self._elect(Election(self.epoch + 1, self.node_id, None))
+        self._elect(ElectionState(self.epoch + 1, self.node_id, None))
         again_at_ms = self._now_ms + self._timeouts.ask_again_ms
         self._ask(Candidate(self._election_at_ms(), again_at_ms, {self.node_id: True}))
 
@@ -229,12 +229,12 @@ class Raft(NodeState):
         if is_granted and not vote.is_pre_vote:
             self._settle()  # where it is new, all logs are empty as far as anyone knows: the history begins here
             if self.election.voted_for is None:
-                self._elect(Election(self.epoch, vote.sender, None))
+                self._elect(ElectionState(self.epoch, vote.sender, None))
             self.role = Unattached(self._election_at_ms())
         self._send(vote.sender, m.VoteAnswer(self.node_id, self.epoch, self.leader, is_granted, vote.is_pre_vote))
 
     def _would_vote(self, vote: m.Vote) -> bool:
-        """A node that is no voter votes as well: whoever asks may know of a later change of voters (KIP-853)."""
+        """A node that is no voter votes as well: the candidate may know of a later change of voters (KIP-853)."""
         if vote.log_end < self._log_end:
             return False  # only for a log that has everything ours has (Raft, 5.4.1)
         if self.is_new and vote.log_end.end_offset > 0:
@@ -259,7 +259,7 @@ class Raft(NodeState):
     # --- leading
 
     def _lead(self, granting: tuple[int, ...]) -> None:
-        self._elect(Election(self.epoch, self.election.voted_for, self.node_id))
+        self._elect(ElectionState(self.epoch, self.election.voted_for, self.node_id))
         role = Leader(self._log.end_offset, self._now_ms, self._now_ms, Progress(self.node_id))
         self.role = role
         self._ready.append.append(LeaderChange(self.node_id, self.epoch, self.voters.ids, granting))
@@ -303,7 +303,7 @@ class Raft(NodeState):
             # until the others are there as well; and the leader never asks an observer which epoch it has. Kafka's
             # leader does not listen here.
             self._hear_of(self._reach.toward(self.epoch, fetch.epoch, self._now_ms), None)
-        answer = m.FetchAnswer(self.node_id, self.epoch, self.leader, fetch.log_end)
+        answer = m.RaftFetchAnswer(self.node_id, self.epoch, self.leader, fetch.log_end)
         match self._leading(fetch.epoch):
             case Leader() if min(fetch.log_end) < 0 or fetch.sender == self.node_id:
                 answer = replace(answer, code=Code.INVALID_REQUEST)
@@ -313,11 +313,11 @@ class Raft(NodeState):
                 answer = replace(answer, code=code)
         self._send(fetch.sender, answer)
 
-    def _answer_to_fetch(self, role: Leader, fetch: m.Fetch, answer: m.FetchAnswer) -> m.FetchAnswer:
+    def _answer_to_fetch(self, role: Leader, fetch: m.Fetch, answer: m.RaftFetchAnswer) -> m.RaftFetchAnswer:
         match compare(self._log, fetch.log_end):
             case NeedsSnapshot(snapshot):
                 return replace(answer, snapshot=snapshot)
-            case Diverging(agreed):
+            case RaftDivergence(agreed):
                 return replace(answer, diverging=agreed)
             case Same():
                 if fetch.sender != m.NOBODY:
@@ -377,7 +377,9 @@ class Raft(NodeState):
     def _tick_resigned(self, role: Resigned) -> None:
         if self._now_ms >= role.election_at_ms:
             if self.epoch < EPOCH_MAX:
-                self._elect(Election(self.epoch + 1, None, None))  # its own epoch is over: it must not lead it again
+                self._elect(
+                    ElectionState(self.epoch + 1, None, None)
+                )  # its own epoch is over: it must not lead it again
             self.role = Unattached(self._election_at_ms())
         elif self._now_ms >= role.announce_at_ms:
             role.announce_at_ms = self._now_ms + self._timeouts.ask_again_ms
@@ -418,7 +420,7 @@ class Raft(NodeState):
             self.role.fetch_until_ms = min(self.role.fetch_until_ms, self._now_ms + wait_ms)
             self.role.has_fetched = False  # its leader is gone, so it may support another
 
-    def _following(self, answer: m.FetchAnswer | m.FetchSnapshotAnswer) -> Follower | None:
+    def _following(self, answer: m.RaftFetchAnswer | m.FetchSnapshotAnswer) -> Follower | None:
         """This node as the follower of who answered; None when it is not that any more."""
         if answer.code is Code.NONE:
             self._hear_from_leader(answer.epoch, answer.sender)
@@ -427,7 +429,7 @@ class Raft(NodeState):
         is_from_leader = answer.epoch == self.epoch and answer.sender == self.leader
         return self.role if is_from_leader and isinstance(self.role, Follower) else None
 
-    def _on_fetch_answer(self, answer: m.FetchAnswer) -> None:
+    def _on_fetch_answer(self, answer: m.RaftFetchAnswer) -> None:
         role = self._following(answer)
         # An answer to an earlier question says nothing about the log as it is now.
         if role is None or answer.code is not Code.NONE or answer.asked != self._log_end or role.transfer is not None:

@@ -12,7 +12,7 @@ class Same(NamedTuple):
     """The logs agree below the follower's end."""
 
 
-class Diverging(NamedTuple):
+class RaftDivergence(NamedTuple):
     """They agree up to `agreed` at the most."""
 
     agreed: LogPoint
@@ -24,7 +24,7 @@ class NeedsSnapshot(NamedTuple):
     snapshot: LogPoint
 
 
-def compare(log: RaftLog, follower_end: LogPoint) -> Same | Diverging | NeedsSnapshot:
+def compare(log: RaftLog, follower_end: LogPoint) -> Same | RaftDivergence | NeedsSnapshot:
     """As the leader, whose log this is."""
     agreed = log.end_offset_for(follower_end.epoch)
     if follower_end.end_offset < log.start_offset or agreed.epoch == 0 < log.start_offset:
@@ -32,7 +32,7 @@ def compare(log: RaftLog, follower_end: LogPoint) -> Same | Diverging | NeedsSna
             raise AssertionError(f"a log that begins at {log.start_offset} without a snapshot")
         return NeedsSnapshot(log.snapshot)
     is_same = agreed.epoch == follower_end.epoch and agreed.end_offset >= follower_end.end_offset
-    return Same() if is_same or follower_end.end_offset == 0 else Diverging(agreed)
+    return Same() if is_same or follower_end.end_offset == 0 else RaftDivergence(agreed)
 
 
 def cut_at(log: RaftLog, diverging: LogPoint) -> int:

@@ -90,7 +90,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchAnswer:
+class RaftFetchAnswer:
     """What the leader says to a fetch; the records themselves travel beside it and begin at `asked`.
 
     `diverging`: our logs agree up to there at the most; cut yours and ask again.
@@ -138,5 +138,5 @@ class FetchSnapshotAnswer:
 
 
 Request: TypeAlias = Vote | BeginEpoch | EndEpoch | Fetch | FetchSnapshot
-Answer: TypeAlias = VoteAnswer | BeginEpochAnswer | EndEpochAnswer | FetchAnswer | FetchSnapshotAnswer
+Answer: TypeAlias = VoteAnswer | BeginEpochAnswer | EndEpochAnswer | RaftFetchAnswer | FetchSnapshotAnswer
 Message: TypeAlias = Request | Answer

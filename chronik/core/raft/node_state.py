@@ -8,7 +8,7 @@ from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint, Message
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.reach import EPOCH_MAX, EpochReach
-from chronik.core.raft.ready import Election, Envelope, RaftLog, Ready, Timeouts
+from chronik.core.raft.ready import ElectionState, Envelope, RaftLog, Ready, Timeouts
 from chronik.core.raft.roles import Follower, Leader, Prospective, Role, Unattached
 
 
@@ -16,7 +16,7 @@ class NodeState:
     """The base of `Raft`, which moves it. Work to do collects in a `Ready` until it is taken."""
 
     def __init__(
-        self, node_id: int, election: Election, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
+        self, node_id: int, election: ElectionState, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
     ) -> None:
         self.node_id = node_id
         self.election = election
@@ -32,7 +32,7 @@ class NodeState:
         if election.epoch < log.latest_epoch:
             # The file with the election was lost. That epoch had its leader, so it needs no vote of ours: we may have
             # given it already.
-            self._elect(Election(log.latest_epoch, node_id, None))
+            self._elect(ElectionState(log.latest_epoch, node_id, None))
         self.role: Role = self._role_at_start()
 
     def _role_at_start(self) -> Role:
@@ -43,8 +43,8 @@ class NodeState:
         if self.election.is_new and self._log.end_offset == 0:
             # A cluster that begins has no leader to wait for; should there be one, the pre-vote says so.
             return Unattached(self._now_ms + self._chance.below(max(self._timeouts.election_ms // 4, 1)))
-        # Whoever led before the restart does not go on in that epoch: it may have lost records that were not synced,
-        # and would write others in their place.
+        # A node that led before the restart does not go on in that epoch: it may have lost records that were not
+        # synced, and would write others in their place.
         return Unattached(self._election_at_ms())
 
     @property
@@ -116,13 +116,13 @@ class NodeState:
         if leader == self.node_id and not isinstance(self.role, Leader):
             leader = None  # an echo of an epoch that this node has given up
         if epoch > self.epoch:
-            self._elect(Election(epoch, None, leader))
+            self._elect(ElectionState(epoch, None, leader))
             if leader is None:
                 self.role = Unattached(self._election_at_ms())
             else:
                 self.role = Follower(leader, self._give_up_at_ms())
         elif leader is not None and leader != self.leader and not self._is_leader_known:
-            self._elect(Election(epoch, self.election.voted_for, leader))
+            self._elect(ElectionState(epoch, self.election.voted_for, leader))
             self.role = Follower(leader, self._give_up_at_ms())
 
     def _objection(self, request: m.Vote | m.BeginEpoch | m.EndEpoch) -> Code:
@@ -189,7 +189,7 @@ class NodeState:
 
     # --- work to do
 
-    def _elect(self, election: Election) -> None:
+    def _elect(self, election: ElectionState) -> None:
         self.election = election._replace(is_new=self.election.is_new)
         self._ready.election = self.election
 

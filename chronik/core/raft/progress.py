@@ -8,7 +8,7 @@ from chronik.core.raft.quorum import Voters
 
 
 @dataclass(slots=True)
-class Peer:
+class PeerProgress:
     """What a leader knows of one replica."""
 
     end_offset: int = -1  # it has everything below this on disk; -1: not heard of in this epoch
@@ -22,13 +22,13 @@ class Progress:
 
     def __init__(self, leader: int) -> None:
         self._leader = leader
-        self._peers: dict[int, Peer] = {}
+        self._peers: dict[int, PeerProgress] = {}
 
-    def of(self, node_id: int) -> Peer:
-        return self._peers.get(node_id) or Peer()
+    def of(self, node_id: int) -> PeerProgress:
+        return self._peers.get(node_id) or PeerProgress()
 
     def note_fetch(self, node_id: int, fetch_offset: int, leader_end_offset: int, now_ms: int) -> None:
-        peer = self._peers.setdefault(node_id, Peer())
+        peer = self._peers.setdefault(node_id, PeerProgress())
         if fetch_offset >= leader_end_offset:
             peer.caught_up_ms = now_ms
         elif 0 <= peer.leader_end_offset <= fetch_offset:
@@ -41,7 +41,7 @@ class Progress:
 
     def note_alive(self, node_id: int, now_ms: int) -> None:
         """It fetches a snapshot: it is there, though it has nothing of the log yet."""
-        self._peers.setdefault(node_id, Peer()).fetched_ms = now_ms
+        self._peers.setdefault(node_id, PeerProgress()).fetched_ms = now_ms
 
     def safe_offset(self, voters: Voters, synced_offset: int) -> int:
         """What a majority of the voters has on disk. The leader counts where it is one of them."""

@@ -57,7 +57,7 @@ class VotersAt(NamedTuple):
 
 
 class VoterHistory:
-    """The voters records of a log, as whoever keeps the log finds them.
+    """The voters records of a log, as the keeper of the log finds them.
 
     The last one counts, whether it is safe or not (KIP-853). One that is cut off the log was never in force.
     """

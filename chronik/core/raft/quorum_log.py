@@ -2,7 +2,7 @@
 
 A snapshot is a file beside the segments, called by the point it ends at, as Kafka calls it:
 `00000000000000000100-0000000003.checkpoint` has all below offset 100, the last of it written in epoch 3. Two are kept,
-and the log from the older one on: whoever is a little behind needs records, not a snapshot.
+and the log from the older one on: a node that is a little behind needs records, not a snapshot.
 
 The voters are found by reading the control batches. An epoch without records is -1 to a log and 0 to Raft.
 """

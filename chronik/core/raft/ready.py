@@ -9,7 +9,7 @@ from chronik.core.raft.messages import LogPoint, Message
 from chronik.core.raft.quorum import VotersAt
 
 
-class Election(NamedTuple):
+class ElectionState(NamedTuple):
     """What must survive a crash (Raft, figure 2: currentTerm and votedFor; Kafka keeps the leader as well).
 
     `is_new`: this node has just got its disk. It may have had another one before, with records on it that others count
@@ -91,7 +91,7 @@ class Envelope(NamedTuple):
 class Ready:
     """The work that follows from a step."""
 
-    election: Election | None = None
+    election: ElectionState | None = None
     truncate_to: int | None = None
     append: list[LeaderChange | VotersChange] = field(default_factory=list)
     take: bool = (

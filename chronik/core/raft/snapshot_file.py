@@ -22,7 +22,7 @@ from chronik.core.types import Buffer
 RECORDS_A_BATCH = 1000
 
 
-class Snapshot(NamedTuple):
+class MetadataSnapshot(NamedTuple):
     values: list[bytes]
     voters: VotersRecord | None
 
@@ -41,7 +41,7 @@ def encode(point: LogPoint, values: Sequence[bytes], voters: VotersRecord | None
     yield bytes(control_records.build([SnapshotFooter(0)], now_ms, base_offset=offset, leader_epoch=point.epoch))
 
 
-def decode(content: Buffer) -> Snapshot:
+def decode(content: Buffer) -> MetadataSnapshot:
     """The values of a snapshot's records, and its voters. Raises Corrupt unless it is whole and sound."""
     values: list[bytes] = []
     voters: VotersRecord | None = None
@@ -64,4 +64,4 @@ def decode(content: Buffer) -> Snapshot:
                     voters = record
     if not (is_begun and is_whole):
         raise Corrupt("snapshot", "is not whole")
-    return Snapshot(values, voters)
+    return MetadataSnapshot(values, voters)

@@ -15,7 +15,7 @@ from base64 import urlsafe_b64encode
 from crc32c import crc32c
 
 from chronik.core.errors import Corrupt
-from chronik.core.raft.ready import Election
+from chronik.core.raft.ready import ElectionState
 
 FILE_NAME = "quorum-state"
 VERSION = 1
@@ -25,7 +25,7 @@ _CHECKSUM = "crc32c"
 _NEW = "isNew"
 
 
-def encode(election: Election, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
+def encode(election: ElectionState, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
     """The file's content. The directory id is that of the node voted for, where it is known (KIP-853)."""
     fields: dict[str, int | str] = {
         "leaderId": _NOBODY if election.leader is None else election.leader,
@@ -39,7 +39,7 @@ def encode(election: Election, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
     return _line({**fields, _CHECKSUM: crc32c(_line(fields))})
 
 
-def decode(content: bytes) -> Election:
+def decode(content: bytes) -> ElectionState:
     """Raises Corrupt when this is not a whole and sound file."""
     try:
         fields = json.loads(content)
@@ -50,7 +50,9 @@ def decode(content: bytes) -> Election:
     _check(fields, content)
     leader, epoch, voted_for = (fields[name] for name in ("leaderId", "leaderEpoch", "votedId"))
     is_new = _NEW in fields
-    return Election(epoch, None if voted_for == _NOBODY else voted_for, None if leader == _NOBODY else leader, is_new)
+    return ElectionState(
+        epoch, None if voted_for == _NOBODY else voted_for, None if leader == _NOBODY else leader, is_new
+    )
 
 
 def _check(fields: dict[str, object], content: bytes) -> None:

@@ -1,8 +1,8 @@
 """Long work in short steps: how the core takes a large batch apart without holding up the event loop.
 
 A function that may take long is a generator. Between two steps it yields: None when others may run now, or a `Work`,
-a piece that needs nothing but the bytes it was given, so that it can be done on a thread. Whoever drives it lets
-others run, and has the `Work` done elsewhere (node/replicas.py); or does neither, with `finish`.
+a piece that needs nothing but the bytes it was given, so that it can be done on a thread. Its driver lets
+others run, and has the `Work` done elsewhere (node/replication/replicas.py); or does neither, with `finish`.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Position(NamedTuple):
     last_epoch: int
 
 
-class Told(NamedTuple):
+class LeaderAnswer(NamedTuple):
     """What a leader answers of one partition. Offsets are -1 where it does not say."""
 
     error: Code
@@ -41,7 +41,7 @@ class Append(NamedTuple):
     records: Buffer
 
 
-class Cut(NamedTuple):
+class Truncation(NamedTuple):
     """Give up everything from `offset` on, or all of it (`is_reset`) to begin anew there."""
 
     offset: int
@@ -70,16 +70,16 @@ def position_of(log: Log) -> Position:
     return Position(log.end_offset, NO_EPOCH if is_empty else log.epochs.at(log.end_offset - 1))
 
 
-def step(log: Log, told: Told) -> Append | Cut | BeginAnew | Nothing | AskAgain:
+def step(log: Log, told: LeaderAnswer) -> Append | Truncation | BeginAnew | Nothing | AskAgain:
     """What a leader's answer to `position_of(log)` means."""
     if told.error is Code.OFFSET_OUT_OF_RANGE and told.start_offset >= 0:
         is_empty = log.end_offset == log.start_offset
         if log.end_offset < told.start_offset or (is_empty and log.end_offset != told.start_offset):
-            return Cut(told.start_offset, is_reset=True)
+            return Truncation(told.start_offset, is_reset=True)
     if told.error:
         return AskAgain(told.error)
     if told.diverging is not None:
-        return Cut(cut_at(log, told.diverging), is_reset=False)
+        return Truncation(cut_at(log, told.diverging), is_reset=False)
     is_behind = told.horizon > max(log.end_offset, log.horizon.offset)
     if len(told.records) and is_behind and log.end_offset > log.start_offset:
         return BeginAnew(told.start_offset)

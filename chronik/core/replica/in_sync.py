@@ -1,6 +1,6 @@
 """The in-sync set of a partition, as its leader keeps it: who has what, who falls behind, who has caught up.
 
-The set changes only through the controller (AlterPartition, KIP-497), so that whoever leads next knows it. Until the
+The set changes only through the controller (AlterPartition, KIP-497), so that the next leader knows it. Until the
 controller has answered, the larger of the old and the wanted set counts for the watermark: a replica that may
 already be in sync for the controller must have every record that is called safe.
 """
@@ -36,7 +36,8 @@ class FollowerProgress:
         if fetch_offset >= leader_end:
             self.caught_up_ms = max(self.caught_up_ms, now_ms)
         elif self._leader_end_at_fetch != UNKNOWN and fetch_offset >= self._leader_end_at_fetch:
-            # Under load nobody ever reaches the end: who now has what there was at his last fetch was caught up then.
+            # Under load no follower ever reaches the end: one that now has what there was at its last fetch was caught
+            # up then.
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         else:
             is_caught_up = False
@@ -61,7 +62,7 @@ class InSyncSet:
         self.in_sync = in_sync
         self.partition_epoch = partition_epoch
         self.wanted: tuple[int, ...] | None = None  # asked of the controller and not answered yet
-        # A new leader gives everyone the whole time to be heard of before it calls him behind.
+        # A new leader gives everyone the whole time to be heard of before it calls it behind.
         self.followers = {
             replica: FollowerProgress(caught_up_ms=now_ms if replica in in_sync else UNKNOWN)
             for replica in replicas
@@ -82,7 +83,7 @@ class InSyncSet:
 
     @property
     def maximal(self) -> tuple[int, ...]:
-        """The set, and whoever the controller may just be adding."""
+        """The set, and the replicas that the controller may just be adding."""
         if self.wanted is None:
             return self.in_sync
         return (*self.in_sync, *(replica for replica in self.wanted if replica not in self.in_sync))
@@ -141,7 +142,8 @@ class InSyncSet:
         return follower.safe_end >= max(high_watermark, epoch_start) and follower.log_start >= own_start
 
     def note_caught_up(self, leader_end: int, now_ms: int) -> None:
-        """Who has everything lags nothing, though he is silent: an idle partition is not named in fetches."""
+        """A follower that has everything lags nothing, though it is silent: an idle partition is not named in
+        fetches."""
         for follower in self.followers.values():
             if follower.safe_end >= leader_end:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
@@ -187,7 +189,7 @@ class InSyncSet:
     def _keeps_up(self, replica: int, leader_end: int, high_watermark: int, now_ms: int, lag_time_max_ms: int) -> bool:
         follower = self.followers[replica]
         if UNKNOWN < follower.safe_end < high_watermark:
-            return False  # it had all that is safe and lost some of it: whoever is elected must not be this one
+            return False  # it had all that is safe and lost some of it: this one must not be elected
         return not follower.is_behind(leader_end, now_ms, lag_time_max_ms)
 
     def _is_able(self, replica: int, able: Mapping[int, int]) -> bool:

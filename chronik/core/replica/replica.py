@@ -3,7 +3,7 @@
 Three offsets, one source of truth each: the log's start and end belong to the log, the high watermark belongs here.
 An in-sync replica counts up to where its write is *safe*: synced to disk, or with `durability = "os"` written.
 The leader's watermark is the smallest of those ends; a follower's is what its leader says, as far as the follower has
-it itself. It never moves back, whoever leads: a new leader begins with the watermark it had as a follower.
+it itself. It never moves back, whichever node leads: a new leader begins with the watermark it had as a follower.
 """
 
 from __future__ import annotations
@@ -292,7 +292,7 @@ class Replica:
             if not self.is_synced:
                 self.own_safe(self.log.end_offset)
 
-    def told_by_leader(self, high_watermark: int, start_offset: int) -> bool:
+    def apply_leader_watermark(self, high_watermark: int, start_offset: int) -> bool:
         """What the leader says is safe, and where its log starts. True when something of it was new here."""
         self._others_safe_end = max(self._others_safe_end, high_watermark)
         has_moved = self._advance()

@@ -20,7 +20,7 @@ from chronik.core.records.batch import (
 )
 from chronik.core.records.control import read_marker
 from chronik.pipeline.columns import kernels
-from chronik.pipeline.columns.decode import Batches, Wanted, checked_batch, record_offsets
+from chronik.pipeline.columns.decode import AnswerBatches, WantedRows, checked_batch, record_offsets
 from chronik.pipeline.columns.kernels import (
     ATTRIBUTES,
     BASE_OFFSET,
@@ -62,7 +62,7 @@ SCHEMA = pa.schema(
 """As `schemas.BATCHES` has it for Spark."""
 
 
-def batch_rows(batches: Batches, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+def batch_rows(batches: AnswerBatches, wanted: WantedRows) -> Iterator[pa.RecordBatch]:
     """The wanted part of these batches. Raises Corrupt for one whose checksum does not hold."""
     base, last = batches.headers[:, BASE_OFFSET], _last_offsets(batches.headers)
     kept = np.flatnonzero((base < wanted.end_offset) & (last >= wanted.start_offset))
@@ -81,7 +81,7 @@ def _last_offsets(headers: Any) -> Any:
     return headers[:, BASE_OFFSET] + headers[:, LAST_DELTA]
 
 
-def _runs(batches: Batches, number: int) -> Any:
+def _runs(batches: AnswerBatches, number: int) -> Any:
     """The offsets that are there, as an array of [start, end)."""
     header = batches.headers[number]
     checked_batch(batches, number)
@@ -98,7 +98,7 @@ def _runs(batches: Batches, number: int) -> Any:
     return np.stack((starts, ends), axis=1)
 
 
-def _rows(batches: Batches, numbers: Any, starts: Any, ends: Any, wanted: Wanted) -> pa.RecordBatch:
+def _rows(batches: AnswerBatches, numbers: Any, starts: Any, ends: Any, wanted: WantedRows) -> pa.RecordBatch:
     headers = batches.headers[numbers]
     attributes = headers[:, ATTRIBUTES]
     is_control = (attributes & CONTROL_BIT) != 0
@@ -131,7 +131,7 @@ def _rows(batches: Batches, numbers: Any, starts: Any, ends: Any, wanted: Wanted
     return pa.RecordBatch.from_arrays(columns, schema=SCHEMA)
 
 
-def _header_field(batches: Batches, headers: Any, at: int, kind: str) -> Any:
+def _header_field(batches: AnswerBatches, headers: Any, at: int, kind: str) -> Any:
     """A field of each header that the compiled walk leaves out."""
     size = np.dtype(kind).itemsize
     places = headers[:, POSITION, None] + np.arange(at, at + size)
@@ -142,7 +142,7 @@ def _times(milliseconds: Any) -> pa.Array:
     return pa.array(np.clip(milliseconds, -_TIME_MS_MAX, _TIME_MS_MAX) * 1000).view(_TIME)
 
 
-def _marker(batches: Batches, number: int) -> str | None:
+def _marker(batches: AnswerBatches, number: int) -> str | None:
     marker = read_marker(batches.bytes_of(number))
     if marker is None:
         return None

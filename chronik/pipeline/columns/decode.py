@@ -59,7 +59,7 @@ class Aborted(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Batches:
+class AnswerBatches:
     """Whole batches in a leader's answer, and their headers: one row each, columns as in `kernels`."""
 
     records: Buffer
@@ -80,7 +80,7 @@ class Batches:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedRows:
     """Which records of which partition, and whether with their headers."""
 
     topic: str
@@ -94,7 +94,7 @@ class Wanted:
         return SCHEMA_WITH_HEADERS if self.has_headers else SCHEMA
 
 
-def read_batches(records: Buffer) -> Batches:
+def read_batches(records: Buffer) -> AnswerBatches:
     """The whole batches; what is cut off at the end is left out, as a leader may cut there. Raises Corrupt."""
     buffer = np.frombuffer(records, np.uint8)
     count, bad_at = kernels.read_headers(buffer, np.empty((0, kernels.HEADER_COLUMNS), np.int64))
@@ -109,10 +109,10 @@ def read_batches(records: Buffer) -> Batches:
     impossible = (headers[:, COUNT] < 0) | (headers[:, LAST_DELTA] < 0) | (headers[:, BASE_OFFSET] < 0)
     for row in headers[impossible]:
         raise Corrupt(f"batch at offset {row[BASE_OFFSET]}", "its header has a negative count or offset")
-    return Batches(records, headers)
+    return AnswerBatches(records, headers)
 
 
-def decode(batches: Batches, wanted: Wanted, aborted: Sequence[Aborted] = ()) -> Iterator[pa.RecordBatch]:
+def decode(batches: AnswerBatches, wanted: WantedRows, aborted: Sequence[Aborted] = ()) -> Iterator[pa.RecordBatch]:
     """The wanted records as Arrow batches, in order. Raises Corrupt where the bytes do not make sense."""
     kept = [number for number in _committed(batches, aborted) if _overlaps(batches.headers[number], wanted)]
     group: list[int] = []
@@ -130,12 +130,12 @@ def decode(batches: Batches, wanted: Wanted, aborted: Sequence[Aborted] = ()) ->
         yield from _decode_group(batches, group, pieces, wanted)
 
 
-def _overlaps(header: Any, wanted: Wanted) -> bool:
+def _overlaps(header: Any, wanted: WantedRows) -> bool:
     base_offset = int(header[BASE_OFFSET])
     return base_offset < wanted.end_offset and base_offset + int(header[LAST_DELTA]) >= wanted.start_offset
 
 
-def _committed(batches: Batches, aborted: Sequence[Aborted]) -> list[int]:
+def _committed(batches: AnswerBatches, aborted: Sequence[Aborted]) -> list[int]:
     """The batches that hold records for a reader. The rule is the Java consumer's: a transaction is on the list from
     its first offset, until the marker that ends it."""
     attributes = batches.headers[:, kernels.ATTRIBUTES]
@@ -158,7 +158,7 @@ def _committed(batches: Batches, aborted: Sequence[Aborted]) -> list[int]:
     return kept
 
 
-def checked_batch(batches: Batches, number: int) -> memoryview:
+def checked_batch(batches: AnswerBatches, number: int) -> memoryview:
     """The bytes of a batch whose checksum holds. Raises Corrupt."""
     header = batches.headers[number]
     batch = batches.bytes_of(number)
@@ -167,7 +167,7 @@ def checked_batch(batches: Batches, number: int) -> memoryview:
     return batch
 
 
-def checked_records(batches: Batches, number: int) -> Buffer:
+def checked_records(batches: AnswerBatches, number: int) -> Buffer:
     """The records of a batch: decompressed, and not before its checksum has been found to hold."""
     header = batches.headers[number]
     batch = checked_batch(batches, number)
@@ -179,7 +179,7 @@ def checked_records(batches: Batches, number: int) -> Buffer:
     return records
 
 
-def record_offsets(batches: Batches, number: int) -> Any:
+def record_offsets(batches: AnswerBatches, number: int) -> Any:
     """The offsets of the records of one batch. Raises Corrupt."""
     header = batches.headers[[number]]
     records = checked_records(batches, number)
@@ -195,7 +195,7 @@ def record_offsets(batches: Batches, number: int) -> Any:
 
 
 def _decode_group(
-    batches: Batches, group: Sequence[int], pieces: Sequence[Buffer], wanted: Wanted
+    batches: AnswerBatches, group: Sequence[int], pieces: Sequence[Buffer], wanted: WantedRows
 ) -> Iterator[pa.RecordBatch]:
     headers = batches.headers[list(group)]
     sizes = np.array([len(piece) for piece in pieces], np.int64)
@@ -217,7 +217,7 @@ def _decode_group(
         yield _arrow_batch(arena, rows[:count], totals, wanted)
 
 
-def _arrow_batch(arena: Any, rows: Any, totals: Any, wanted: Wanted) -> pa.RecordBatch:
+def _arrow_batch(arena: Any, rows: Any, totals: Any, wanted: WantedRows) -> pa.RecordBatch:
     count = len(rows)
     topic = wanted.topic.encode()
     topics = pa.py_buffer(np.tile(np.frombuffer(topic, np.uint8), count))

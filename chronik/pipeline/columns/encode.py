@@ -22,7 +22,7 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True)
 class Numbered:
-    """Whose batch it is and which of his: what makes a second copy of it recognisable."""
+    """Which producer's batch it is, and its number: what makes a second copy of it recognisable."""
 
     producer_id: int
     producer_epoch: int

@@ -9,15 +9,15 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from chronik.pipeline import schemas
-from chronik.pipeline.gathered import Gathered, Settings, keep
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.gathered import AuditSettings, Gathered, keep
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.sweep import RANGE
 from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Audit", "NotAccountedFor", "Outcome", "Settings", "audited", "run", "told"]
+__all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "run", "told"]
 
 ROWS = "rows"
 ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
@@ -50,7 +50,7 @@ class Audit:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class AuditOutcome:
     """What is told of it: totals, the first rows of each table, worst first, and how many there are in all."""
 
     totals: dict[str, int]
@@ -92,18 +92,18 @@ class NotAccountedFor(Exception):
     """The audit itself is wrong: a defect of ours, never of the data."""
 
 
-def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
+def run(spark: SparkSession, settings: AuditSettings, bar: ProgressBar | None = None) -> AuditOutcome:
     """The whole audit. Raises CannotRun."""
     if settings.out is not None:
         refuse_what_is_there(settings.out)
-    with audited(spark, settings, bar or Bar()) as found:
+    with audited(spark, settings, bar or ProgressBar()) as found:
         if settings.out is not None:
             write_tables(found.tables(), settings.out)
         return told(found, settings.out)
 
 
 @contextmanager
-def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit]:
+def audited(spark: SparkSession, settings: AuditSettings, bar: ProgressBar) -> Iterator[Audit]:
     """The tables of an audit. Inputs are read once, and kept on disk while the block runs. Raises CannotRun."""
     from chronik.pipeline.transforms import audit, log
 
@@ -136,7 +136,7 @@ def audited(spark: SparkSession, settings: Settings, bar: Bar) -> Iterator[Audit
         )
 
 
-def told(found: Audit, out: str | None = None) -> Outcome:
+def told(found: Audit, out: str | None = None) -> AuditOutcome:
     """The first rows of each table, and sums of all."""
     from pyspark.sql import functions as F
 
@@ -144,7 +144,7 @@ def told(found: Audit, out: str | None = None) -> Outcome:
     worst = [F.desc("lost"), F.desc("unexpected"), F.desc("explained"), F.col("topic"), F.col("partition")]
     order = F.array_position(F.array(*(F.lit(name) for name in FINDINGS_ORDER)), F.col("finding"))
     findings = head(found.findings, order, "topic", "partition", "start_offset")
-    return Outcome(
+    return AuditOutcome(
         totals={name: sums[name] for name in (*COUNTS, *MORE_COUNTS)},
         explained_by={name: sums[f"explained_{name}"] for name in schemas.REASONS},
         sequences=_sequences(found.sequences),

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from chronik.pipeline.jobs.diagnose import ROWS_MAX, head
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 from chronik.pipeline.transforms import compare
 
@@ -21,7 +21,7 @@ BATCH_ROWS = 500
 
 
 @dataclass(frozen=True)
-class Settings:
+class CompareSettings:
     """Which files, and what runs are told apart by."""
 
     files: Sequence[str]
@@ -30,7 +30,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CompareOutcome:
     """The comparison, its first rows; what is the same in all of them; and how many runs there are."""
 
     by: list[str]
@@ -40,12 +40,12 @@ class Outcome:
     out: str | None
 
 
-def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
-    """Raises CannotRun."""
-    bar = bar or Bar()
+def run(spark: SparkSession, settings: CompareSettings, bar: ProgressBar | None = None) -> CompareOutcome:
+    """Raises JobCannotRun."""
+    bar = bar or ProgressBar()
     by = list(settings.by or compare.BY)
     if unknown := [name for name in by if name not in (*compare.BY, "note", "source")]:
-        raise CannotRun(
+        raise JobCannotRun(
             f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
     if settings.out is not None:
@@ -62,9 +62,9 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
     finally:
         runs.unpersist()
     if not rows:
-        raise CannotRun("there are no finished runs in these files", "`chronik verify` makes one, and keeps it")
+        raise JobCannotRun("there are no finished runs in these files", "`chronik verify` makes one, and keeps it")
     same = _same(rows, by)
-    return Outcome([name for name in by if name not in same], rows, same, count, settings.out)
+    return CompareOutcome([name for name in by if name not in same], rows, same, count, settings.out)
 
 
 def _same(rows: Sequence[dict[str, Any]], by: Sequence[str]) -> dict[str, Any]:

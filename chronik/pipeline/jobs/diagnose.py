@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.pipeline.judging import EVERY_US, WINDOW_US
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.session import cores_of
 from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 
@@ -27,7 +27,7 @@ STEPS_US: list[int] = [
 
 
 @dataclass(frozen=True)
-class Settings:
+class DiagnoseSettings:
     """Where the trace is, and what of it is meant."""
 
     kafka: Mapping[str, str] = field(default_factory=dict)  # options of the source, for the trace topic
@@ -41,7 +41,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The tables, as DataFrames; they are worked out when somebody reads them."""
+    """The tables, as DataFrames; they are evaluated when they are read."""
 
     totals: DataFrame
     stalls: DataFrame
@@ -66,7 +66,7 @@ class Diagnosis:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DiagnoseOutcome:
     """What is told of it: the first rows of each table, worst first, and how many there are in all."""
 
     totals: dict[str, Any]
@@ -78,9 +78,9 @@ class Outcome:
     out: str | None
 
 
-def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
-    """Raises CannotRun."""
-    bar = bar or Bar()
+def run(spark: SparkSession, settings: DiagnoseSettings, bar: ProgressBar | None = None) -> DiagnoseOutcome:
+    """Raises JobCannotRun."""
+    bar = bar or ProgressBar()
     if settings.out is not None:
         refuse_what_is_there(settings.out)
     with diagnosed(spark, settings, bar) as found:
@@ -88,7 +88,7 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
             bar.show(step="writing the tables")
             write_tables({name: each.coalesce(1) for name, each in found.tables().items()}, settings.out)
         stalls = head(ranked(found.stalls))
-        return Outcome(
+        return DiagnoseOutcome(
             totals=head(found.totals)[0],
             stalls=stalls,
             stalls_count=len(stalls) if len(stalls) < ROWS_MAX else found.stalls.count(),
@@ -100,9 +100,9 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
 
 
 @contextmanager
-def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Iterator[Diagnosis]:
-    """The tables of a trace, which is read once and kept on disk while the block runs. Raises CannotRun."""
-    bar = bar or Bar()
+def diagnosed(spark: SparkSession, settings: DiagnoseSettings, bar: ProgressBar | None = None) -> Iterator[Diagnosis]:
+    """The tables of a trace, which is read once and kept on disk while the block runs. Raises JobCannotRun."""
+    bar = bar or ProgressBar()
     from pyspark import StorageLevel
     from pyspark.sql import functions as F
 
@@ -115,7 +115,7 @@ def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -
         totals = diagnose.totals(events)
         first = totals.first()
         if first is None or not first["events"]:
-            raise CannotRun(
+            raise JobCannotRun(
                 "there are no events in this trace", "is tracing on? `chronik trace on`, `chronik trace status`"
             )
         bar.show(rows=first["events"], step="asking the rules")
@@ -145,7 +145,7 @@ def diagnosed(spark: SparkSession, settings: Settings, bar: Bar | None = None) -
         events.unpersist()
 
 
-def read(spark: SparkSession, settings: Settings) -> DataFrame:
+def read(spark: SparkSession, settings: DiagnoseSettings) -> DataFrame:
     """Events, of files or of the trace topic."""
     from pyspark.sql import functions as F
 
@@ -164,7 +164,7 @@ def read(spark: SparkSession, settings: Settings) -> DataFrame:
     return events if settings.until_us is None else events.where(F.col("at_us") < settings.until_us)
 
 
-def _options(settings: Settings) -> dict[str, str]:
+def _options(settings: DiagnoseSettings) -> dict[str, str]:
     options = {**settings.kafka, "subscribe": TRACE_TOPIC}
     if settings.since_us is not None:
         # Records are a moment younger than the events in them, never older.

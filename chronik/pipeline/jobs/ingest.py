@@ -13,15 +13,15 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar, lag_of
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar, lag_of
 from chronik.pipeline.tables.delta import DeltaTable
 from chronik.pipeline.tables.filling import Filling
 from chronik.pipeline.tables.iceberg import IcebergTable
 from chronik.pipeline.tables.kinds import Table, check_folder, for_spark
 from chronik.pipeline.tables.parquet import ParquetTable
 from chronik.pipeline.tables.writers import Writer
-from chronik.pipeline.topics.client import Cluster
+from chronik.pipeline.topics.client import TopicClient
 from chronik.pipeline.topics.options import read_options
 from chronik.pipeline.topics.places import find_topics
 from chronik.pipeline.values.forms import Form
@@ -47,7 +47,7 @@ TABLES: dict[Format, Callable[[Path], Table]] = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class IngestSettings:
     source: Mapping[str, str]
     """Options of `format("chronik")`: which topics of which cluster, from where."""
     table: Path
@@ -66,7 +66,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class IngestOutcome:
     """What this run has done; a restart begins to count anew."""
 
     table: str
@@ -83,14 +83,17 @@ class Outcome:
 
 
 def run(
-    spark: SparkSession, settings: Settings, bar: Bar | None = None, is_ending: Callable[[], bool] = lambda: False
-) -> Outcome:
-    """Until all that is there now is in the table, or until `is_ending`. Raises CannotRun and Spark's errors."""
+    spark: SparkSession,
+    settings: IngestSettings,
+    bar: ProgressBar | None = None,
+    is_ending: Callable[[], bool] = lambda: False,
+) -> IngestOutcome:
+    """Until all that is there now is in the table, or until `is_ending`. Raises JobCannotRun and Spark's errors."""
     if settings.is_compacted and settings.format != Format.DELTA:
-        raise CannotRun("only tables of Delta can be compacted", "use --format delta for that")
+        raise JobCannotRun("only tables of Delta can be compacted", "use --format delta for that")
     source = {"startingOffsets": "earliest", **settings.source, "includeHeaders": "true"}
     options = read_options(source, is_streaming=True)
-    with Cluster(options.client) as cluster:
+    with TopicClient(options.client) as cluster:
         topics = find_topics(cluster, options.topics)  # before anything is written
     checkpoint = settings.beside(settings.checkpoint, "checkpoint").resolve()
     with _only_one(checkpoint):
@@ -110,18 +113,18 @@ def run(
             .writeStream.foreachBatch(filling.write).trigger(**when)
             .option("checkpointLocation", for_spark(checkpoint)).start()
         )  # fmt: skip
-        _follow(query, filling, bar or Bar(), is_ending)
+        _follow(query, filling, bar or ProgressBar(), is_ending)
         done = writer.counts()
         if settings.is_compacted:
             done.compacted += filling.compact()
-    return Outcome(str(table.path), str(quarantine.path), **asdict(done))
+    return IngestOutcome(str(table.path), str(quarantine.path), **asdict(done))
 
 
-def _span(settings: Settings) -> str:
+def _span(settings: IngestSettings) -> str:
     return f"{max(round(settings.every_s * 1000), 1)} milliseconds"
 
 
-def _follow(query: StreamingQuery, filling: Filling, bar: Bar, is_ending: Callable[[], bool]) -> None:
+def _follow(query: StreamingQuery, filling: Filling, bar: ProgressBar, is_ending: Callable[[], bool]) -> None:
     try:
         while not query.awaitTermination(LOOK_EVERY_S):
             if is_ending():
@@ -147,5 +150,5 @@ def _only_one(checkpoint: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as problem:
-            raise CannotRun(f"another job is running with the checkpoint {checkpoint}") from problem
+            raise JobCannotRun(f"another job is running with the checkpoint {checkpoint}") from problem
         yield

@@ -20,7 +20,7 @@ TRIGGER = "2 seconds"
 
 
 @dataclass(frozen=True)
-class Settings:
+class RaiseSettings:
     """From where to where."""
 
     kafka: Mapping[str, str]
@@ -31,7 +31,7 @@ class Settings:
     every_us: int = EVERY_US
 
 
-def start(spark: SparkSession, settings: Settings) -> StreamingQuery:
+def start(spark: SparkSession, settings: RaiseSettings) -> StreamingQuery:
     """A query that runs until it is stopped. Started again with the same checkpoint, it goes on where it was.
 
     Raises CannotRun.

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Observation
 from pyspark.sql import functions as F
 
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import LOOK_EVERY_S, Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import LOOK_EVERY_S, ProgressBar
 from chronik.pipeline.tables.stored import read_table
-from chronik.pipeline.topics.client import Cluster, Failed, Partition
+from chronik.pipeline.topics.client import Failed, ReadPartition, TopicClient
 from chronik.pipeline.topics.options import LATEST, write_options
 from chronik.pipeline.transforms.replay import WANTED, as_records, in_order, in_time, within
 
@@ -34,7 +34,7 @@ TASKS = 32
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReplaySettings:
     cluster: Mapping[str, str]
     """Options of `format("chronik")` that say how to reach the cluster that is written to."""
     to_topic: str
@@ -54,7 +54,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReplayOutcome:
     topic: str
     rows: int
     run_id: str
@@ -63,9 +63,9 @@ class Outcome:
         return asdict(self)
 
 
-def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outcome:
-    """Raises CannotRun and Spark's errors."""
-    bar = bar or Bar()
+def run(spark: SparkSession, settings: ReplaySettings, bar: ProgressBar | None = None) -> ReplayOutcome:
+    """Raises JobCannotRun and Spark's errors."""
+    bar = bar or ProgressBar()
     partitions = _target(settings)
     spark.conf.set("spark.sql.files.minPartitionNum", TASKS)  # else files are dealt by the number of cores
     rows = within(_source(spark, settings), settings.since_ms, settings.until_ms)
@@ -88,11 +88,11 @@ def run(spark: SparkSession, settings: Settings, bar: Bar | None = None) -> Outc
         observed.write.format("chronik").options(**said).mode("append").save()
     rows_written = int(counted.get["rows"])
     bar.show(rows=rows_written)
-    return Outcome(settings.to_topic, rows_written, settings.run_id)
+    return ReplayOutcome(settings.to_topic, rows_written, settings.run_id)
 
 
 @contextmanager
-def _watched(settings: Settings, bar: Bar) -> Iterator[None]:
+def _watched(settings: ReplaySettings, bar: ProgressBar) -> Iterator[None]:
     """Spark counts rows when a task has ended, and a task may take hours: how much the topic has grown is known now."""
     ended = threading.Event()
     thread = threading.Thread(target=_watch, args=(settings, bar, ended), name="replay-progress", daemon=True)
@@ -104,26 +104,26 @@ def _watched(settings: Settings, bar: Bar) -> Iterator[None]:
         thread.join()
 
 
-def _watch(settings: Settings, bar: Bar, ended: threading.Event) -> None:
+def _watch(settings: ReplaySettings, bar: ProgressBar, ended: threading.Event) -> None:
     options = write_options({**settings.cluster, "topic": settings.to_topic}).client
-    with Cluster(options) as cluster, suppress(Failed):  # those who write will say what is wrong
-        wanted = {Partition(settings.to_topic, each): LATEST for each in cluster.topic(settings.to_topic).leaders}
+    with TopicClient(options) as cluster, suppress(Failed):  # those who write will say what is wrong
+        wanted = {ReadPartition(settings.to_topic, each): LATEST for each in cluster.topic(settings.to_topic).leaders}
         before = sum(cluster.offsets(wanted).values())
         while not ended.wait(LOOK_EVERY_S):
             bar.show(rows=sum(cluster.offsets(wanted).values()) - before)
 
 
-def _target(settings: Settings) -> int:
+def _target(settings: ReplaySettings) -> int:
     """How many partitions it has. Raises NoSuchTopic."""
     if (settings.table is None) == (settings.from_topic is None):
-        raise CannotRun("replay from where?", "give a table or a topic, one of the two")
+        raise JobCannotRun("replay from where?", "give a table or a topic, one of the two")
     if settings.from_topic == settings.to_topic and settings.from_cluster is None:
-        raise CannotRun(f"{settings.to_topic} cannot be replayed into itself", "give another topic to write to")
-    with Cluster(write_options({**settings.cluster, "topic": settings.to_topic}).client) as cluster:
+        raise JobCannotRun(f"{settings.to_topic} cannot be replayed into itself", "give another topic to write to")
+    with TopicClient(write_options({**settings.cluster, "topic": settings.to_topic}).client) as cluster:
         return len(cluster.topic(settings.to_topic).leaders)
 
 
-def _source(spark: SparkSession, settings: Settings) -> DataFrame:
+def _source(spark: SparkSession, settings: ReplaySettings) -> DataFrame:
     if settings.table is not None:
         return read_table(spark, settings.table, WANTED, settings.only_topics)
     # It is read to its end whatever `until_ms` is: records need not be in the order of their time.
@@ -133,19 +133,19 @@ def _source(spark: SparkSession, settings: Settings) -> DataFrame:
     return spark.read.format("chronik").options(**said, includeHeaders="true").load()
 
 
-def _check_partitions(rows: DataFrame, partitions: int, settings: Settings) -> None:
+def _check_partitions(rows: DataFrame, partitions: int, settings: ReplaySettings) -> None:
     """Better now than when some are written."""
     if "partition" not in rows.columns:
         return
     if settings.from_topic is not None:
         said = write_options({**(settings.from_cluster or settings.cluster)})
-        with Cluster(said.client) as cluster:
+        with TopicClient(said.client) as cluster:
             highest = max(cluster.topic(settings.from_topic).leaders)
     else:
         found = rows.agg(F.max("partition")).first()
         highest = -1 if found is None or found[0] is None else int(found[0])
     if highest >= partitions:
-        raise CannotRun(
+        raise JobCannotRun(
             f"{settings.to_topic} has {partitions} partitions, and there are records of partition {highest}",
             "add partitions, or let keys choose them: --by-key",
         )

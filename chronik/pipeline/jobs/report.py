@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from chronik import __version__
 from chronik.pipeline.jobs import diagnose
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.progress import Bar
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.progress import ProgressBar
 from chronik.pipeline.report.findings import Findings
 from chronik.pipeline.report.page import page
 from chronik.pipeline.report.sections import DRAWN_MAX
@@ -27,19 +27,19 @@ COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", 
 
 
 @dataclass(frozen=True)
-class Settings:
+class ReportSettings:
     """What is to be on the page, and where it is to be."""
 
     out: str
     title: str = "What happened to the messages"
-    trace: diagnose.Settings | None = None
+    trace: diagnose.DiagnoseSettings | None = None
     audit: dict[str, Any] | None = None  # as `chronik pipeline audit --json` prints it
     runs: Sequence[dict[str, Any]] = ()  # as `chronik verify --json` prints them
     made_from: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Outcome:
+class ReportOutcome:
     """Where the page is, and what it says on top."""
 
     path: str
@@ -48,9 +48,11 @@ class Outcome:
     said: list[str]
 
 
-def run(open_spark: Callable[[], SparkSession], settings: Settings, bar: Bar | None = None) -> Outcome:
-    """Spark is opened only when there is a trace to read. Raises CannotRun."""
-    bar = bar or Bar()
+def run(
+    open_spark: Callable[[], SparkSession], settings: ReportSettings, bar: ProgressBar | None = None
+) -> ReportOutcome:
+    """Spark is opened only when there is a trace to read. Raises JobCannotRun."""
+    bar = bar or ProgressBar()
     findings = Findings(
         settings.title,
         round(time.time() * 1e6),
@@ -63,15 +65,17 @@ def run(open_spark: Callable[[], SparkSession], settings: Settings, bar: Bar | N
         bar.show(step="starting Spark")
         bar.spark = open_spark()
         findings = with_trace(bar.spark, settings.trace, findings, bar)
-        bar.spark = None  # whoever opened it may close it now
+        bar.spark = None  # the caller that opened it may close it now
     bar.show(step="drawing the page")
     _write(settings.out, page(findings))
     verdict = verdict_of(findings.audit, findings.runs, findings.stalls, findings.totals)
     path = os.path.abspath(settings.out)
-    return Outcome(path, verdict.level, verdict.headline, [each.words for each in verdict.said])
+    return ReportOutcome(path, verdict.level, verdict.headline, [each.words for each in verdict.said])
 
 
-def with_trace(spark: SparkSession, trace: diagnose.Settings, findings: Findings, bar: Bar | None = None) -> Findings:
+def with_trace(
+    spark: SparkSession, trace: diagnose.DiagnoseSettings, findings: Findings, bar: ProgressBar | None = None
+) -> Findings:
     """And what the trace has to say. Of the timelines only those that are drawn come here."""
     with diagnose.diagnosed(spark, trace, bar) as found:
         partitions = diagnose.head(found.partitions)
@@ -103,7 +107,7 @@ def _timeline(timeline: DataFrame, drawn: Sequence[dict[str, Any]]) -> list[dict
 def _checked(audit: dict[str, Any]) -> dict[str, Any]:
     missing = [name for name in COUNTS if name not in audit]
     if missing:
-        raise CannotRun(
+        raise JobCannotRun(
             f"this is no audit: it says nothing of {', '.join(missing)}",
             "give what `chronik pipeline audit --json` printed",
         )
@@ -121,11 +125,11 @@ def _write(path: str, text: str) -> None:
 
 
 def read_json(path: str, what: str) -> Any:
-    """Raises CannotRun."""
+    """Raises JobCannotRun."""
     try:
         with open(path, encoding="utf-8") as file:
             return json.load(file)
     except OSError as problem:
-        raise CannotRun(f"{what} {path} cannot be read: {problem.strerror}") from problem
+        raise JobCannotRun(f"{what} {path} cannot be read: {problem.strerror}") from problem
     except ValueError as problem:
-        raise CannotRun(f"{what} {path} is no JSON: {problem}") from problem
+        raise JobCannotRun(f"{what} {path} is no JSON: {problem}") from problem

@@ -9,7 +9,7 @@ from importlib import resources
 from chronik.pipeline.report import figures, sections
 from chronik.pipeline.report.findings import Findings
 from chronik.pipeline.report.tables import moment
-from chronik.pipeline.report.words import Verdict, verdict_of
+from chronik.pipeline.report.words import ReportVerdict, verdict_of
 
 SIGNS = {"good": "✔", "poor": "◐", "bad": "✘", "unknown": "?"}
 SPOKEN = {"good": "well", "poor": "with a remark", "bad": "wrong", "unknown": "not known"}
@@ -30,7 +30,7 @@ def _file(name: str) -> str:
     return resources.files("chronik.pipeline.report").joinpath(name).read_text(encoding="utf-8")
 
 
-def _body(findings: Findings, verdict: Verdict) -> Iterator[str]:
+def _body(findings: Findings, verdict: ReportVerdict) -> Iterator[str]:
     made = escape(" · ".join([*findings.made_from, moment(findings.made_at_us)]))
     yield f"<header><h1>{escape(findings.title)}</h1><p>{made}</p></header>"
     yield _verdict(verdict)
@@ -48,7 +48,7 @@ def _body(findings: Findings, verdict: Verdict) -> Iterator[str]:
     )
 
 
-def _verdict(verdict: Verdict) -> str:
+def _verdict(verdict: ReportVerdict) -> str:
     lines = "".join(
         f'<li class="{each.level}"><span aria-hidden="true">{SIGNS[each.level]}</span>{escape(each.words)}</li>'
         for each in verdict.said

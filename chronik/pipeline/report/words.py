@@ -23,7 +23,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ReportVerdict:
     """On top of the page: one sentence, and what it rests on."""
 
     level: str
@@ -36,11 +36,11 @@ def verdict_of(
     runs: Sequence[dict[str, Any]],
     stalls: Sequence[dict[str, Any]],
     totals: dict[str, Any] | None,
-) -> Verdict:
+) -> ReportVerdict:
     said = [*_of_audit(audit), *_of_runs(runs), *_of_trace(stalls, totals)]
     said.sort(key=lambda each: _ORDER.index(each.level), reverse=True)
     level = said[0].level if said else UNKNOWN
-    return Verdict(level, _headline(level, audit, runs, stalls, totals), said)
+    return ReportVerdict(level, _headline(level, audit, runs, stalls, totals), said)
 
 
 def _headline(

@@ -15,9 +15,9 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.evolve import evolved
-from chronik.pipeline.tables.kinds import Batch, Staged, StagedFile, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.tables.kinds import Staged, StagedFile, TableBatch, batch_of, check_folder, is_empty, write_files
 from chronik.pipeline.transforms.ingest import PARTITIONED_BY
 
 if TYPE_CHECKING:
@@ -31,14 +31,14 @@ class DeltaTable:
     """A Delta table in a folder that this machine and Spark's share."""
 
     def __init__(self, path: Path) -> None:
-        """Raises CannotRun where something else is."""
+        """Raises JobCannotRun where something else is."""
         if "%" in str(path.resolve()):  # deltalake takes %20 for a space, and looks elsewhere
-            raise CannotRun(f"{path}: a Delta table cannot have a % in its path", "give another folder")
+            raise JobCannotRun(f"{path}: a Delta table cannot have a % in its path", "give another folder")
         check_folder(path)
         self.path = path.resolve()
         self._opened: Any = None
         if not (path / LOG).is_dir() and not is_empty(path):
-            raise CannotRun(f"{path} is not empty, and no Delta table", "give another folder")
+            raise JobCannotRun(f"{path} is not empty, and no Delta table", "give another folder")
 
     def __getstate__(self) -> dict[str, Any]:
         return self.__dict__ | {"_opened": None}  # each process opens it by itself
@@ -54,7 +54,7 @@ class DeltaTable:
         if table is None:
             return ()
         if missing := set(PARTITIONED_BY) - set(table.metadata().partition_columns):
-            raise CannotRun(
+            raise JobCannotRun(
                 f"{self.path} is not partitioned by {' and '.join(sorted(missing))}: it is no table of ingest"
             )
         return sorted({str(each["topic"]) for each in table.partitions()})
@@ -63,7 +63,7 @@ class DeltaTable:
         table = self._table()
         return None if table is None else table.transaction_version(writer)
 
-    def stage(self, rows: DataFrame, batch: Batch) -> Staged:
+    def stage(self, rows: DataFrame, batch: TableBatch) -> Staged:
         return write_files(rows, self.path / batch.folder_name(), batch)
 
     def commit(self, staged: Staged, schema: StructType) -> None:
@@ -84,10 +84,10 @@ class DeltaTable:
             # After a commit deltalake tidies its log, with a checkpoint now and then. If that fails the rows are there.
             if self._has(staged):
                 return
-            raise CannotRun(f"{self.path}: {problem}") from problem
+            raise JobCannotRun(f"{self.path}: {problem}") from problem
 
     def clean(self, writer: str) -> None:
-        """Batches above the last are not in the table. Those below stay: somebody may read an old version of it."""
+        """Batches above the last are not in the table. Those below stay: a reader may use an old version of it."""
         last = self.last_batch(writer)
         for folder in self.path.iterdir():
             number = batch_of(folder.name, writer)
@@ -105,7 +105,7 @@ class DeltaTable:
             done = table.optimize.compact()
             table.vacuum(dry_run=False)
         except DeltaError as problem:
-            raise CannotRun(f"{self.path}: {problem}") from problem
+            raise JobCannotRun(f"{self.path}: {problem}") from problem
         return int(done["numFilesRemoved"])
 
     def _table(self) -> Any:
@@ -119,7 +119,7 @@ class DeltaTable:
             elif Opened.is_deltatable(str(self.path)):
                 self._opened = Opened(str(self.path))
         except DeltaError as problem:
-            raise CannotRun(f"{self.path}: {problem}") from problem
+            raise JobCannotRun(f"{self.path}: {problem}") from problem
         return self._opened
 
     def _has(self, staged: Staged) -> bool:

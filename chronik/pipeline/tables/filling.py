@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import DataType, StructType
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, evolved
-from chronik.pipeline.tables.kinds import Batch, Table, to_read
+from chronik.pipeline.tables.kinds import Table, TableBatch, to_read
 from chronik.pipeline.tables.writers import Counts, Writer
 from chronik.pipeline.transforms.ingest import (
     bad_schema,
@@ -63,7 +63,7 @@ class Filling:
         self._said = {**self.form.said(), "quarantine": str(self.quarantine.path)}
 
     def check(self) -> None:
-        """Raises CannotRun if what is known now does not fit the table that is there."""
+        """Raises JobCannotRun if what is known now does not fit the table that is there."""
         self._begun(None)
         self.form = self._form_with(self.form.schema)
         if self.form.kind == Kind.RAW or self.form.schema is not None:
@@ -79,7 +79,7 @@ class Filling:
 
     def _write(self, records: DataFrame, number: int) -> None:
         self.writer.check_shared()
-        batch = Batch(self.writer.name, number)
+        batch = TableBatch(self.writer.name, number)
         last = self.table.last_batch(batch.writer)
         if last is not None and last >= number:
             self.counts.skipped += 1
@@ -93,13 +93,15 @@ class Filling:
             if found is None and self.form.schema is None:
                 if records.isEmpty():  # as when it has only the marks of transactions
                     return
-                raise CannotRun("no schema can be inferred: none of the values can be read", "give it: --schema FILE")
+                raise JobCannotRun(
+                    "no schema can be inferred: none of the values can be read", "give it: --schema FILE"
+                )
             self.form = self._form_with(found)
         schema = self._schema()
         staged = self.table.stage(rows_to_stage(judged(records, self.form), self.form), batch)
         try:
             self.writer.claim(staged.topics(), number)
-        except CannotRun:
+        except JobCannotRun:
             self.table.clean(batch.writer)
             raise
         # The quarantine first: when a batch is in the table, nothing of it is missing anywhere.
@@ -116,7 +118,7 @@ class Filling:
             self.counts.compacted += self.compact()
             self.writer.note(number, self.counts)
 
-    def _set_apart(self, spark: SparkSession, bad: Path, batch: Batch) -> None:
+    def _set_apart(self, spark: SparkSession, bad: Path, batch: TableBatch) -> None:
         """Staged bad rows into the quarantine."""
         if self._is_set_apart(batch):
             return
@@ -126,26 +128,26 @@ class Filling:
         self.writer.begin(batch.number, {"said": self._said, "schema": schema})
         try:
             self.quarantine.commit(staged, quarantine_schema())
-        except (CannotRun, OSError):
+        except (JobCannotRun, OSError):
             if not self._is_set_apart(batch):
                 self.writer.begin(batch.number, None)
             raise
         self.counts.quarantined += staged.rows
 
-    def _is_set_apart(self, batch: Batch) -> bool:
+    def _is_set_apart(self, batch: TableBatch) -> bool:
         last = self.quarantine.last_batch(batch.writer)
         return last is not None and last >= batch.number
 
     def _begun(self, number: int | None) -> StructType | None:
         """The columns that this batch was judged by when its bad records were set apart, and the rest was not written.
 
-        By others, a record could be in both tables, or in none. Raises CannotRun where they would be others.
+        By others, a record could be in both tables, or in none. Raises JobCannotRun where they would be others.
         """
         begun = self.writer.begun()
         if begun is None:
             return None
         if differing := [name for name, value in self._said.items() if begun["said"].get(name) != value]:
-            raise CannotRun(
+            raise JobCannotRun(
                 f"a batch is half done: its bad records are in {begun['said']['quarantine']}, and the others are not in"
                 f" {self.table.path} yet. It was begun with another {_SAID_BY[differing[0]]}",
                 "run it once more as it was run then; after that, change what you like",
@@ -174,7 +176,7 @@ class Filling:
         if known is None and (table := self.table.schema()) is not None:
             kind = table["value"].dataType if "value" in table.names else None
             if not isinstance(kind, StructType):
-                raise CannotRun(f"{self.table.path} is not a table of {self.form.kind} values", "give another table")
+                raise JobCannotRun(f"{self.table.path} is not a table of {self.form.kind} values", "give another table")
             known = kind
         if known is None or wanted is None:
             return self.form if known is None and wanted is None else self.form.with_schema(known or wanted)
@@ -182,10 +184,10 @@ class Filling:
             # An inferred type that does not fit gives way: such values go into quarantine one by one.
             return self.form.with_schema(evolved(known, wanted, is_lenient=self.form.is_inferred))
         except OtherSchema as problem:
-            raise CannotRun(f"{self.table.path}: {problem}", "give another table, or change the schema") from problem
+            raise JobCannotRun(f"{self.table.path}: {problem}", "give another table, or change the schema") from problem
 
     def _schema(self) -> StructType:
-        """Of the table as it will be. Raises CannotRun where that cannot be."""
+        """Of the table as it will be. Raises JobCannotRun where that cannot be."""
         wanted = table_schema(self.form)
         for table, schema in ((self.table, wanted), (self.quarantine, quarantine_schema())):
             known = table.schema()
@@ -193,6 +195,6 @@ class Filling:
                 if known is not None:
                     evolved(known, schema)
             except OtherSchema as problem:
-                raise CannotRun(f"{table.path}: {problem}", "give another table, or change the schema") from problem
+                raise JobCannotRun(f"{table.path}: {problem}", "give another table, or change the schema") from problem
         known = self.table.schema()
         return wanted if known is None else evolved(known, wanted)

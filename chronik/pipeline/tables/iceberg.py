@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.evolve import evolved
-from chronik.pipeline.tables.kinds import Batch, Staged, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.tables.kinds import Staged, TableBatch, batch_of, check_folder, is_empty, write_files
 from chronik.pipeline.transforms.ingest import PARTITIONED_BY
 
 if TYPE_CHECKING:
@@ -46,12 +46,12 @@ _NO_BOUNDS_OF_TIME = {"write.metadata.metrics.column.timestamp": "counts"}
 
 
 def check_installed() -> None:
-    """Raises CannotRun without the packages that it needs."""
+    """Raises JobCannotRun without the packages that it needs."""
     try:
         import pyiceberg.catalog.sql
         import pyiceberg.io.pyarrow  # noqa: F401
     except ImportError as problem:
-        raise CannotRun(
+        raise JobCannotRun(
             f"Iceberg tables need {problem.name}, which is not installed", "pip install 'chronik[iceberg]'"
         ) from problem
 
@@ -60,16 +60,16 @@ class IcebergTable:
     """An Iceberg table in a folder that this machine and Spark's share."""
 
     def __init__(self, path: Path, snapshots_kept: int = SNAPSHOTS_KEPT) -> None:
-        """Raises CannotRun where something else is."""
+        """Raises JobCannotRun where something else is."""
         check_installed()
         self.path = path.resolve()
         if odd := sorted(set("%#?;") & set(str(self.path))):
-            raise CannotRun(f"{path}: an Iceberg table cannot have a {odd[0]} in its path", "give another folder")
+            raise JobCannotRun(f"{path}: an Iceberg table cannot have a {odd[0]} in its path", "give another folder")
         check_folder(path)
         self._snapshots_kept = snapshots_kept
         self._opened: Any = None
         if not (path / CATALOG).is_file() and not is_empty(path):
-            raise CannotRun(f"{path} is not empty, and no Iceberg table of ingest", "give another folder")
+            raise JobCannotRun(f"{path} is not empty, and no Iceberg table of ingest", "give another folder")
         with self._problems():
             self._catalog()  # before any file: killed within its first batch, it is known again by this
 
@@ -85,7 +85,7 @@ class IcebergTable:
         if table is None:
             return ()
         if [field.name for field in table.spec().fields] != list(PARTITIONED_BY):
-            raise CannotRun(
+            raise JobCannotRun(
                 f"{self.path} is not partitioned by {' and '.join(PARTITIONED_BY)}: it is no table of ingest"
             )
         if table.current_snapshot() is None:
@@ -93,18 +93,18 @@ class IcebergTable:
         return sorted({str(each["partition"]["topic"]) for each in table.inspect.partitions().to_pylist()})
 
     def files(self) -> list[Path]:
-        """Those of the last snapshot. Raises CannotRun where they do not say by themselves which rows there are."""
+        """Those of the last snapshot. Raises JobCannotRun where they do not say by themselves which rows there are."""
         table = self._table()
         tasks = [] if table is None else list(table.scan().plan_files())
         if any(task.delete_files for task in tasks):
-            raise CannotRun(f"{self.path} has rows that were deleted: its files alone do not say its rows")
+            raise JobCannotRun(f"{self.path} has rows that were deleted: its files alone do not say its rows")
         return sorted(Path(task.file.file_path.removeprefix("file://")) for task in tasks)
 
     def last_batch(self, writer: str) -> int | None:
         table = self._table()
         return None if table is None else _last(table, writer)
 
-    def stage(self, rows: DataFrame, batch: Batch) -> Staged:
+    def stage(self, rows: DataFrame, batch: TableBatch) -> Staged:
         copies = {_FOLDER + name: rows[name] for name in PARTITIONED_BY}
         staged = write_files(rows.withColumns(copies), self.path / "data" / batch.folder_name(), batch, tuple(copies))
         return replace(staged, files=tuple(
@@ -122,7 +122,7 @@ class IcebergTable:
                 try:
                     add_batch(self._table() or self._create(schema), staged, schema)
                     break
-                except CommitFailedException:  # somebody was faster; it may have been another writer
+                except CommitFailedException:  # another commit was faster, perhaps of another writer
                     if not left:
                         raise
             self._expire()
@@ -137,7 +137,9 @@ class IcebergTable:
                     shutil.rmtree(folder)
 
     def compact(self) -> int:
-        raise CannotRun("pyiceberg cannot join the files of a table", "let Spark or Trino do it, or use --format delta")
+        raise JobCannotRun(
+            "pyiceberg cannot join the files of a table", "let Spark or Trino do it, or use --format delta"
+        )
 
     def _table(self) -> Any:
         """As it is now; None while there is none."""
@@ -160,7 +162,7 @@ class IcebergTable:
         snapshots = table.snapshots()
         if len(snapshots) >= 2 * self._snapshots_kept:
             oldest = datetime.fromtimestamp(snapshots[-self._snapshots_kept].timestamp_ms / 1000, UTC)
-            with suppress(CommitFailedException):  # somebody else commits now; there will be another time
+            with suppress(CommitFailedException):  # another commit is under way; there will be another time
                 table.maintenance.expire_snapshots().older_than(oldest).commit()
 
     def _catalog(self) -> Any:
@@ -197,7 +199,7 @@ class IcebergTable:
             ValidationError,
             ValueError,
         ) as problem:
-            raise CannotRun(f"{self.path}: {problem}") from problem
+            raise JobCannotRun(f"{self.path}: {problem}") from problem
 
 
 def _columns(table: Any) -> StructType:
@@ -217,7 +219,7 @@ def add_batch(table: Any, staged: Staged, schema: StructType) -> None:
     last = _last(table, batch.writer)
     if last is not None and last >= batch.number:
         shutil.rmtree(staged.folder, ignore_errors=True)
-        raise CannotRun(f"{staged.folder.parent.parent}: another job has written batch {batch.number}")
+        raise JobCannotRun(f"{staged.folder.parent.parent}: another job has written batch {batch.number}")
     noted = {_BATCH + batch.writer: str(batch.number)}
     known = _columns(table)
     with table.transaction() as change:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.transforms.ingest import IS_BAD, PARTITIONED_BY
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ STAGING = "_staging"
 
 
 @dataclass(frozen=True)
-class Batch:
+class TableBatch:
     """Which batch of whose: `writer` is the same over all restarts of a job."""
 
     writer: str
@@ -73,7 +73,7 @@ class StagedFile:
 class Staged:
     """A batch whose files are written, and not part of the table yet."""
 
-    batch: Batch
+    batch: TableBatch
     folder: Path
     files: tuple[StagedFile, ...]
     bad: Path | None = None
@@ -102,7 +102,7 @@ class Table(Protocol):
     def last_batch(self, writer: str) -> int | None:
         """The last batch of this writer that is in the table."""
 
-    def stage(self, rows: DataFrame, batch: Batch) -> Staged: ...
+    def stage(self, rows: DataFrame, batch: TableBatch) -> Staged: ...
 
     def commit(self, staged: Staged, schema: StructType) -> None:
         """All of it, or nothing. `schema` may have columns that the table has not yet."""
@@ -114,7 +114,7 @@ class Table(Protocol):
         """Joins small files, and says how many have gone into larger ones."""
 
 
-def write_files(rows: DataFrame, folder: Path, batch: Batch, by: tuple[str, ...] = PARTITIONED_BY) -> Staged:
+def write_files(rows: DataFrame, folder: Path, batch: TableBatch, by: tuple[str, ...] = PARTITIONED_BY) -> Staged:
     """Spark's part: folders for the values of the columns `by`, which the files then do not have.
 
     Rows that are marked as bad go into a folder of their own, in the same write. What is not written to its end is
@@ -147,9 +147,9 @@ def _split(folder: Path, apart: Path) -> Path | None:
 
 
 def check_shared(folder: Path) -> None:
-    """Raises CannotRun where Spark has written, and this machine does not see it."""
+    """Raises JobCannotRun where Spark has written, and this machine does not see it."""
     if not folder.is_dir():
-        raise CannotRun(
+        raise JobCannotRun(
             f"Spark has written {folder}, and it is not there for this process",
             "all of Spark's machines and this one must share the file system that the folder is on",
         )
@@ -165,7 +165,7 @@ def to_read(path: Path) -> str:
     return re.sub(r"([\\*?\[\]{}])", r"\\\1", for_spark(path))
 
 
-def staged_in(folder: Path, batch: Batch) -> Staged:
+def staged_in(folder: Path, batch: TableBatch) -> Staged:
     """What was written there."""
     files = [_staged_file(path, folder) for path in sorted(folder.rglob("*.parquet"))]
     return Staged(batch, folder, tuple(each for each in files if each.rows > 0))
@@ -230,12 +230,12 @@ def _is_time(kind: Any) -> bool:
 
 
 def check_folder(path: Path) -> None:
-    """Raises CannotRun where no table can be."""
+    """Raises JobCannotRun where no table can be."""
     if path.exists() and not path.is_dir():
-        raise CannotRun(f"{path} is a file", "a table is a folder")
+        raise JobCannotRun(f"{path} is a file", "a table is a folder")
     path.mkdir(parents=True, exist_ok=True)
     if not os.access(path, os.W_OK):
-        raise CannotRun(f"{path}: Permission denied")
+        raise JobCannotRun(f"{path}: Permission denied")
 
 
 def is_empty(path: Path) -> bool:

@@ -1,9 +1,9 @@
-"""Plain Parquet that every reader sees right: a folder of files, without a log that he would have to know.
+"""Plain Parquet that every reader sees right: a folder of files, without a log that it would have to know.
 
 The files of a batch are written under `_staging`, which readers pass over for its first character. Then a note says
-which files go where; when it is there the batch counts as written, and the files are moved. Whoever finds the note of a
-batch that is not moved to its end moves the rest. So no record is ever there twice; for a moment a reader may see a
-part of a batch.
+which files go where; when it is there the batch counts as written, and the files are moved. A job that finds the note
+of a batch that is not moved to its end moves the rest. So no record is ever there twice; for a moment a reader may see
+a part of a batch.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, batch_of, check_folder, is_empty, write_files
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.tables.kinds import STAGING, Staged, TableBatch, batch_of, check_folder, is_empty, write_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -30,11 +30,11 @@ class ParquetTable:
     """Parquet files under topic=.../date=..."""
 
     def __init__(self, path: Path) -> None:
-        """Raises CannotRun where something else is."""
+        """Raises JobCannotRun where something else is."""
         check_folder(path)
         self.path = path.resolve()
         if not (path / NOTES).is_dir() and not is_empty(path):
-            raise CannotRun(f"{path} is not empty, and was not filled by ingest", "give another folder")
+            raise JobCannotRun(f"{path} is not empty, and was not filled by ingest", "give another folder")
 
     def schema(self) -> StructType | None:
         from pyspark.sql.types import StructType
@@ -52,14 +52,14 @@ class ParquetTable:
         self._move(writer, noted)
         return int(noted["batch"])
 
-    def stage(self, rows: DataFrame, batch: Batch) -> Staged:
+    def stage(self, rows: DataFrame, batch: TableBatch) -> Staged:
         return write_files(rows, self.path / STAGING / batch.folder_name(), batch)
 
     def commit(self, staged: Staged, schema: StructType) -> None:
         moves: list[list[str]] = []
         for number, file in enumerate(staged.files):
             if not file.path.exists():
-                raise CannotRun(f"{file.path} is gone before it was moved into the table", "start the job again")
+                raise JobCannotRun(f"{file.path} is gone before it was moved into the table", "start the job again")
             source = file.path.relative_to(self.path)
             place = file.path.relative_to(staged.folder).parent
             moves.append([str(source), str(place / f"{staged.folder.name}-{number:05d}.parquet")])
@@ -82,12 +82,12 @@ class ParquetTable:
                     shutil.rmtree(folder)
 
     def compact(self) -> int:
-        raise CannotRun(
+        raise JobCannotRun(
             "plain Parquet cannot be compacted without readers seeing records twice", "use --format delta for that"
         )
 
     def _move(self, writer: str, noted: dict[str, Any]) -> None:
-        """What has been moved before is in its place. Raises CannotRun for what is nowhere.
+        """What has been moved before is in its place. Raises JobCannotRun for what is nowhere.
 
         The note then forgets it: who removes old files from the table is not to be told that they are missing.
         """
@@ -96,7 +96,7 @@ class ParquetTable:
                 (self.path / place).parent.mkdir(parents=True, exist_ok=True)
                 os.replace(self.path / source, self.path / place)
             elif not (self.path / place).exists():
-                raise CannotRun(
+                raise JobCannotRun(
                     f"{self.path / source} is gone before it was moved into the table: records are missing",
                     "to fill the table anew, remove it and the checkpoint",
                 )
@@ -109,7 +109,7 @@ class ParquetTable:
         except FileNotFoundError:
             return None
         except ValueError as problem:
-            raise CannotRun(f"{self.path / NOTES / name}.json is damaged: {problem}") from problem
+            raise JobCannotRun(f"{self.path / NOTES / name}.json is damaged: {problem}") from problem
 
     def _write(self, name: str, content: object) -> None:
         """Whole or not at all: under another name first."""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.kinds import check_shared, for_spark
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ BEING_WRITTEN = ".being-written"
 
 
 def refuse_what_is_there(folder: str) -> None:
-    """Before hours of work, not after. Raises CannotRun."""
+    """Before hours of work, not after. Raises JobCannotRun."""
     place = _place(folder)
     if place.exists() and (not place.is_dir() or any(place.iterdir())):
-        raise CannotRun(f"there is something in {folder}", "name another folder for --out")
+        raise JobCannotRun(f"there is something in {folder}", "name another folder for --out")
 
 
 def write_tables(tables: Mapping[str, DataFrame], folder: str) -> None:
-    """Each in a folder of its own. Raises CannotRun and Spark's errors."""
+    """Each in a folder of its own. Raises JobCannotRun and Spark's errors."""
     place = _place(folder)
     beside = place.with_name(place.name + BEING_WRITTEN)
     _remove(beside)  # of one that was killed
@@ -51,7 +51,7 @@ def _remove(folder: Path) -> None:
 
 
 def _place(folder: str) -> Path:
-    """Raises CannotRun for another file system."""
+    """Raises JobCannotRun for another file system."""
     if "://" in folder:
-        raise CannotRun(f"{folder}: results can only go into a folder that this machine has or mounts")
+        raise JobCannotRun(f"{folder}: results can only go into a folder that this machine has or mounts")
     return Path(folder).absolute()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlparse
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.delta import LOG
 from chronik.pipeline.tables.iceberg import CATALOG, IcebergTable
 from chronik.pipeline.tables.kinds import to_read
@@ -29,7 +29,7 @@ def read_table(
 ) -> DataFrame:
     """All rows of a table, with those of the columns that it has (None: all).
 
-    Where topics are named, files that have none of their records may be left out. Raises CannotRun where there is no
+    Where topics are named, files that have none of their records may be left out. Raises JobCannotRun where there is no
     table, or one that cannot be read from its files.
     """
     if (path / LOG).is_dir():
@@ -37,7 +37,7 @@ def read_table(
     if (path / CATALOG).is_file():
         return _read_iceberg(spark, path, columns)
     if not path.is_dir() or next(path.rglob("*.parquet"), None) is None:
-        raise CannotRun(f"{path} is no table", "give the folder of a table, or of Parquet files")
+        raise JobCannotRun(f"{path} is no table", "give the folder of a table, or of Parquet files")
     rows = read_parquet(spark, to_read(path))
     return rows.select(*(name for name in rows.columns if columns is None or name in columns))
 
@@ -73,9 +73,11 @@ def _read_delta(spark: SparkSession, path: Path, columns: Collection[str] | None
         by = [name for name in table.metadata().partition_columns if name in schema.names]
         files = _files(table, by, topics)
     except DeltaError as problem:
-        raise CannotRun(f"{path} cannot be read as a Delta table: {problem}") from problem
+        raise JobCannotRun(f"{path} cannot be read as a Delta table: {problem}") from problem
     if features - _HARMLESS:
-        raise CannotRun(f"{path} uses {', '.join(sorted(features - _HARMLESS))}: its files alone do not say its rows")
+        raise JobCannotRun(
+            f"{path} uses {', '.join(sorted(features - _HARMLESS))}: its files alone do not say its rows"
+        )
     stored = StructType([field for field in schema.fields if field.name not in by])
     if not files:
         return spark.createDataFrame([], schema)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.kinds import Table
 
 NOTE = "chronik-ingest.json"
@@ -37,7 +37,7 @@ class Writer:
     """The job that this checkpoint belongs to."""
 
     def __init__(self, checkpoint: Path, table: Table) -> None:
-        """Raises CannotRun where the checkpoint does not go with the table."""
+        """Raises JobCannotRun where the checkpoint does not go with the table."""
         self._path = checkpoint / NOTE
         self._table = table
         place = str(table.path)
@@ -45,15 +45,15 @@ class Writer:
         if self._path.exists():
             noted = _read(self._path)
             if noted["table"] != place:
-                raise CannotRun(
+                raise JobCannotRun(
                     f"the checkpoint {checkpoint} is for the table {noted['table']}", "give another --checkpoint"
                 )
         elif any((checkpoint / "offsets").glob("*")):
-            raise CannotRun(f"{checkpoint} is the checkpoint of something else", "give another --checkpoint")
+            raise JobCannotRun(f"{checkpoint} is the checkpoint of something else", "give another --checkpoint")
         self.name: str = noted["writer"]
         last = self._last()
         if noted["batch"] > last:
-            raise CannotRun(
+            raise JobCannotRun(
                 f"the checkpoint {checkpoint} has read further than the table {place} has: records would be missing",
                 "to fill the table anew, remove both",
             )
@@ -63,9 +63,9 @@ class Writer:
         self._write()
 
     def check_shared(self) -> None:
-        """Raises CannotRun where this process does not see the note: it may run on another machine."""
+        """Raises JobCannotRun where this process does not see the note: it may run on another machine."""
         if not self._path.exists() or _read(self._path)["writer"] != self.name:
-            raise CannotRun(
+            raise JobCannotRun(
                 f"the process that writes batches does not see {self._path}",
                 "table, quarantine and checkpoint must be on a file system that Spark's machines and this one share",
             )
@@ -75,11 +75,11 @@ class Writer:
         return Counts(**_read(self._path)["counts"])
 
     def check(self, topics: Collection[str]) -> None:
-        """Raises CannotRun for a topic that the table has from another writer."""
+        """Raises JobCannotRun for a topic that the table has from another writer."""
         if not (new := self._new(topics)):
             return
         if both := sorted(new & set(self._table.topics())):
-            raise CannotRun(
+            raise JobCannotRun(
                 f"{self._table.path} has records of {', '.join(both)} already, from a job with another checkpoint",
                 "give that job's --checkpoint, or another table",
             )
@@ -132,14 +132,14 @@ class Writer:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Raises CannotRun where it does not say what it should."""
+    """Raises JobCannotRun where it does not say what it should."""
     try:
         noted = json.loads(path.read_text(encoding="utf-8"))
     except ValueError:
         noted = None
     kinds = {"writer": str, "table": str, "batch": int}
     if not isinstance(noted, dict) or not all(isinstance(noted.get(key), kind) for key, kind in kinds.items()):
-        raise CannotRun(
+        raise JobCannotRun(
             f"{path} is damaged: which batches are in the table is not known",
             "put it back from a copy; or remove the checkpoint and the table, and fill it anew",
         )

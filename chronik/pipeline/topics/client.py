@@ -17,12 +17,14 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
+from chronik.client.connection import ClientConnection, ConnectionFailed
+from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
-from chronik.pipeline.topics.connection import Connection, Unreachable
-from chronik.pipeline.topics.options import EARLIEST, LATEST, ClientOptions
+from chronik.pipeline.topics.options import EARLIEST, LATEST
 from chronik.wire.reader import default_of, shape_of
 
 FETCH, LIST_OFFSETS, METADATA, PRODUCE = 1, 2, 3, 0
+LARGE_BYTES = 1024 * 1024
 RETRY_PAUSE_S = 0.1
 FETCH_WAIT = datetime.timedelta(milliseconds=500)
 NO_OFFSET = -1
@@ -69,7 +71,7 @@ class OutOfRange(Failed):
     """The offset is not, or no longer, in the log."""
 
 
-class Partition(NamedTuple):
+class ReadPartition(NamedTuple):
     topic: str
     number: int
 
@@ -88,7 +90,7 @@ class TopicSeen:
 
 
 @dataclass(frozen=True)
-class Fetched:
+class FetchedRecords:
     records: bytes
     aborted: tuple[tuple[int, int], ...]
     """(producer id, first offset) of transactions that came to nothing."""
@@ -101,21 +103,21 @@ class Fetched:
 class FetchFrom:
     """A place in a partition, of the topic with this id if it is known."""
 
-    partition: Partition
+    partition: ReadPartition
     topic_id: uuid.UUID | None
     offset: int
 
 
-class Cluster:
+class TopicClient:
     """Connections to the nodes of a cluster, made as they are needed. Use it in a `with`."""
 
     def __init__(self, options: ClientOptions) -> None:
         self._options = options
-        self._connections: dict[tuple[str, int], Connection] = {}
+        self._connections: dict[tuple[str, int], ClientConnection] = {}
         self._addresses: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, TopicSeen] = {}
 
-    def __enter__(self) -> Cluster:
+    def __enter__(self) -> TopicClient:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -139,10 +141,10 @@ class Cluster:
     def ask_at(
         self, address: tuple[str, int], api_key: int, values: Mapping[str, Any], highest: int | None = None
     ) -> Any:
-        """The answer of the node at this address. Raises Unreachable."""
+        """The answer of the node at this address. Raises ConnectionFailed."""
         try:
             return _ask(self._connected(address), api_key, values, highest)
-        except Unreachable:
+        except ConnectionFailed:
             self._drop(address)
             raise
 
@@ -152,7 +154,7 @@ class Cluster:
         while True:
             try:
                 return ask()
-            except (Passing, Unreachable) as problem:
+            except (Passing, ConnectionFailed) as problem:
                 self._pause(deadline, str(problem))
 
     def nodes(self) -> list[tuple[str, int]]:
@@ -189,13 +191,13 @@ class Cluster:
         """The topic as it was last seen: enough for what does not change, or only grows."""
         return self._topics.get(name) or self.topic(name)
 
-    def _metadata(self, connection: Connection, asked: list[dict[str, Any]] | None) -> Any:
+    def _metadata(self, connection: ClientConnection, asked: list[dict[str, Any]] | None) -> Any:
         version = connection.version_of(METADATA)
         return message(
             connection.request_type(METADATA, version), {"topics": asked, "allow_auto_topic_creation": False}
         )
 
-    def _anywhere(self, ask: Callable[[Connection], Any]) -> Any:
+    def _anywhere(self, ask: Callable[[ClientConnection], Any]) -> Any:
         """The answer of any node that gives one."""
         deadline = self._deadline()
         while True:
@@ -203,7 +205,7 @@ class Cluster:
             for address in dict.fromkeys((*self._options.bootstrap, *self._addresses.values())):
                 try:
                     return ask(self._connected(address))
-                except Unreachable as problem:
+                except ConnectionFailed as problem:
                     problems.append(str(problem))
                     self._drop(address)
             if time.monotonic() > deadline:
@@ -212,23 +214,25 @@ class Cluster:
 
     # --- offsets
 
-    def offsets(self, wanted: Mapping[Partition, int]) -> dict[Partition, int]:
+    def offsets(self, wanted: Mapping[ReadPartition, int]) -> dict[ReadPartition, int]:
         """For each partition the offset at a time in ms, or EARLIEST or LATEST; NO_OFFSET when nothing is that late."""
-        found: dict[Partition, int] = {}
+        found: dict[ReadPartition, int] = {}
         deadline = self._deadline()
         while missing := {partition: at for partition, at in wanted.items() if partition not in found}:
             problem = "no leader"
             for leader, partitions in self._by_leader(missing).items():
                 try:
                     problem = self._list_offsets(leader, {each: missing[each] for each in partitions}, found) or problem
-                except Unreachable as unreachable:
+                except ConnectionFailed as unreachable:
                     problem = str(unreachable)
                     self._forget(leader)
             if len(found) < len(wanted):
                 self._pause(deadline, f"offsets of {', '.join(map(str, sorted(missing)[:3]))}: {problem}")
         return found
 
-    def _list_offsets(self, leader: int, wanted: Mapping[Partition, int], found: dict[Partition, int]) -> str | None:
+    def _list_offsets(
+        self, leader: int, wanted: Mapping[ReadPartition, int], found: dict[ReadPartition, int]
+    ) -> str | None:
         connection = self._to(leader)
         body = {
             "replica_id": -1,
@@ -250,7 +254,7 @@ class Cluster:
         problem = None
         for topic in answer.topics:
             for each in topic.partitions:
-                partition = Partition(topic.name, each.partition_index)
+                partition = ReadPartition(topic.name, each.partition_index)
                 if each.error_code == Code.NONE and each.offset < 0 and wanted[partition] in ENDS:
                     problem = f"told as {each.offset}"  # a log has both of its ends: this is no answer
                 elif each.error_code == Code.NONE:
@@ -263,7 +267,7 @@ class Cluster:
 
     # --- records
 
-    def ask_for_records(self, place: FetchFrom) -> Callable[[], Fetched]:
+    def ask_for_records(self, place: FetchFrom) -> Callable[[], FetchedRecords]:
         """Ask the leader, and return how to get the answer: there is time for other things in between.
 
         The answer may have no records: then none came within half a second.
@@ -274,21 +278,21 @@ class Cluster:
             if version >= 13 and place.topic_id is None:
                 version = 12  # the last one that names topics
             connection.send(FETCH, message(connection.request_type(FETCH, version), self._fetch_body(place)))
-        except (Unreachable, NoSuchTopic, Passing) as problem:
+        except (ConnectionFailed, NoSuchTopic, Passing) as problem:
             passing = problem if isinstance(problem, Passing) else Passing(str(problem))
             return lambda: self._fetch_again(place, passing)
 
-        def receive() -> Fetched:
+        def receive() -> FetchedRecords:
             try:
                 return self._fetched(place, connection.receive())
-            except (Unreachable, Passing) as problem:
-                if isinstance(problem, Unreachable):
+            except (ConnectionFailed, Passing) as problem:
+                if isinstance(problem, ConnectionFailed):
                     self._drop(connection.address)
                 return self._fetch_again(place, problem)
 
         return receive
 
-    def _fetch_again(self, place: FetchFrom, problem: Exception) -> Fetched:
+    def _fetch_again(self, place: FetchFrom, problem: Exception) -> FetchedRecords:
         deadline = self._deadline()
         while True:
             self._pause(deadline, f"{place.partition} at offset {place.offset}: {problem}")
@@ -302,7 +306,7 @@ class Cluster:
                 )
                 request = message(connection.request_type(FETCH, version), self._fetch_body(place))
                 return self._fetched(place, connection.ask(FETCH, request))
-            except Unreachable as unreachable:
+            except ConnectionFailed as unreachable:
                 problem = unreachable
                 self._forget(self._topics[place.partition.topic].leaders.get(place.partition.number, -1))
             except Passing as passing:
@@ -328,7 +332,7 @@ class Cluster:
             "topics": [{"topic": place.partition.topic, "topic_id": place.topic_id, "partitions": [partition]}],
         }
 
-    def _fetched(self, place: FetchFrom, answer: Any) -> Fetched:
+    def _fetched(self, place: FetchFrom, answer: Any) -> FetchedRecords:
         code = getattr(answer, "error_code", Code.NONE)
         given = [partition for topic in answer.responses for partition in topic.partitions]
         if code == Code.NONE and len(given) == 1:
@@ -342,14 +346,14 @@ class Cluster:
         partition = given[0]
         aborted = tuple((each.producer_id, each.first_offset) for each in partition.aborted_transactions or ())
         readable = partition.last_stable_offset if self._options.is_committed_only else partition.high_watermark
-        return Fetched(partition.records or b"", aborted, getattr(partition, "log_start_offset", -1), readable)
+        return FetchedRecords(partition.records or b"", aborted, getattr(partition, "log_start_offset", -1), readable)
 
-    def produce(self, batches: Mapping[Partition, bytes]) -> dict[Partition, int]:
+    def produce(self, batches: Mapping[ReadPartition, bytes]) -> dict[ReadPartition, int]:
         """Write one batch to each of these partitions, on all their replicas; returns where each of them is.
 
         Batches of an idempotent producer may be sent again, so they are, until they are there or time is up.
         """
-        written: dict[Partition, int] = {}
+        written: dict[ReadPartition, int] = {}
         deadline = self._deadline()
         while missing := [partition for partition in batches if partition not in written]:
             problem = "no leader"
@@ -357,14 +361,16 @@ class Cluster:
                 try:
                     sent = {partition: batches[partition] for partition in partitions}
                     problem = self._produce_to(leader, sent, written) or problem
-                except Unreachable as unreachable:
+                except ConnectionFailed as unreachable:
                     problem = str(unreachable)
                     self._forget(leader)
             if len(written) < len(batches):
                 self._pause(deadline, f"writing to {', '.join(map(str, sorted(missing)[:3]))}: {problem}")
         return written
 
-    def _produce_to(self, leader: int, batches: Mapping[Partition, bytes], written: dict[Partition, int]) -> str | None:
+    def _produce_to(
+        self, leader: int, batches: Mapping[ReadPartition, bytes], written: dict[ReadPartition, int]
+    ) -> str | None:
         connection = self._to(leader)
         version = min(connection.version_of(PRODUCE), 12)  # by name
         body = {
@@ -387,7 +393,7 @@ class Cluster:
         problem = None
         for topic in answer.responses:
             for each in topic.partition_responses:
-                partition = Partition(topic.name, each.index)
+                partition = ReadPartition(topic.name, each.index)
                 # A duplicate that is older than what the leader remembers the place of is written all the same.
                 if each.error_code in (Code.NONE, Code.DUPLICATE_SEQUENCE_NUMBER):
                     written[partition] = each.base_offset
@@ -398,7 +404,7 @@ class Cluster:
                     raise Failed(f"{partition}: {Code(each.error_code).name}" + (f": {words}" if words else ""))
         return problem
 
-    # --- who leads, and how to reach him
+    # --- leaders, and how to reach them
 
     def check_id(self, topic: str, expected: uuid.UUID | None) -> TopicSeen:
         """The topic as it is now. Raises OtherTopic if it is not the one with this id, NoSuchTopic if it is gone."""
@@ -410,11 +416,11 @@ class Cluster:
             )
         return seen
 
-    def _by_leader(self, partitions: Iterable[Partition]) -> dict[int, list[Partition]]:
+    def _by_leader(self, partitions: Iterable[ReadPartition]) -> dict[int, list[ReadPartition]]:
         wanted = list(partitions)
         if unknown := sorted({each.topic for each in wanted} - set(self._topics)):
             self.topics(unknown)
-        leaders: dict[int, list[Partition]] = {}
+        leaders: dict[int, list[ReadPartition]] = {}
         for partition in wanted:
             try:
                 leaders.setdefault(self._leader_of(partition), []).append(partition)
@@ -422,7 +428,7 @@ class Cluster:
                 continue  # the caller tries again after a pause, with fresh metadata
         return leaders
 
-    def _leader_of(self, partition: Partition) -> int:
+    def _leader_of(self, partition: ReadPartition) -> int:
         topic = self.known(partition.topic)
         leader = topic.leaders.get(partition.number)
         if leader is None:
@@ -444,13 +450,13 @@ class Cluster:
     def _deadline(self) -> float:
         return time.monotonic() + self._options.timeout_ms / 1000
 
-    def _to(self, node_id: int) -> Connection:
+    def _to(self, node_id: int) -> ClientConnection:
         return self._connected(self._addresses[node_id])
 
-    def _connected(self, address: tuple[str, int]) -> Connection:
+    def _connected(self, address: tuple[str, int]) -> ClientConnection:
         connection = self._connections.get(address)
         if connection is None:
-            connection = self._connections[address] = Connection(address, self._options)
+            connection = self._connections[address] = ClientConnection(address, self._options, _unfilled)
         return connection
 
     def _forget(self, node_id: int) -> None:
@@ -463,7 +469,7 @@ class Cluster:
             connection.close()
 
 
-def _ask(connection: Connection, api_key: int, values: Mapping[str, Any], highest: int | None) -> Any:
+def _ask(connection: ClientConnection, api_key: int, values: Mapping[str, Any], highest: int | None) -> Any:
     version = connection.version_of(api_key)
     version = version if highest is None else min(version, highest)
     return connection.ask(api_key, message(connection.request_type(api_key, version), values))
@@ -491,3 +497,13 @@ def _fields(kind: type) -> list[tuple[str, type | None, Any]]:
         (field.name, shape_of(hints[field.name])[2], default_of(field, hints[field.name]))
         for field in dataclasses.fields(kind)
     ]
+
+
+def _unfilled(count: int) -> memoryview:
+    """Room for the bytes of an answer. Megabytes are not set to zero first: they are written over at once."""
+    if count < LARGE_BYTES:
+        return memoryview(bytearray(count))
+    import numpy as np
+
+    room: Any = np.empty(count, np.uint8)
+    return memoryview(room)

@@ -6,17 +6,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from chronik.client.connection import ConnectionFailed
+from chronik.client.inspect_request import Inspections, NotChronik, states
+from chronik.client.request import NoAnswer
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import TRACE_TOPIC
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.topics.client import Cluster, Failed, Partition, Passing
-from chronik.pipeline.topics.connection import Unreachable
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.topics.client import Failed, Passing, ReadPartition, TopicClient
 from chronik.pipeline.topics.options import EARLIEST, LATEST, Topics, cluster_options
 from chronik.pipeline.topics.places import find_topics, partitions_of
-from chronik.shell.asking import NoAnswer
-from chronik.shell.looking import Looks, NotChronik, states
+from chronik.trace.inspections import StateView
 from chronik.trace.leading import sure_leaders
-from chronik.trace.looks import StateLook
 
 OFFSET_FETCH, FIND_COORDINATOR, LIST_GROUPS, DESCRIBE_CONFIGS = 9, 10, 16, 32
 BY_NAME = 9  # the last version of OffsetFetch that names topics
@@ -52,15 +52,15 @@ class Commit(NamedTuple):
 
 
 def check_traced(kafka: Mapping[str, str]) -> None:
-    """Raises CannotRun where there is no trace topic: before hours of work, and in other words than 'no such topic'."""
-    with Cluster(cluster_options(kafka)) as cluster:
+    """Raises JobCannotRun where there is no trace topic, before hours of work."""
+    with TopicClient(cluster_options(kafka)) as cluster:
         if not cluster.topics([TRACE_TOPIC]):
-            raise CannotRun(
+            raise JobCannotRun(
                 "nothing was ever traced in this cluster", "switch it on with `chronik trace on`; only Chronik has it"
             )
 
 
-def bounds_of(cluster: Cluster, topics: Sequence[str]) -> list[Bounds]:
+def bounds_of(cluster: TopicClient, topics: Sequence[str]) -> list[Bounds]:
     """Raises NoSuchTopic, Failed."""
     wanted = Topics(names=tuple(topics))
     partitions = partitions_of(find_topics(cluster, wanted), wanted)
@@ -70,8 +70,8 @@ def bounds_of(cluster: Cluster, topics: Sequence[str]) -> list[Bounds]:
 
 
 def _told_by_leaders(
-    cluster: Cluster, partitions: Sequence[Partition]
-) -> tuple[dict[Partition, int], dict[Partition, int]]:
+    cluster: TopicClient, partitions: Sequence[ReadPartition]
+) -> tuple[dict[ReadPartition, int], dict[ReadPartition, int]]:
     """Where they begin and end. Raises Passing while it is not sure that those asked lead."""
     starts = cluster.offsets(dict.fromkeys(partitions, EARLIEST))
     ends = cluster.offsets(dict.fromkeys(partitions, LATEST))
@@ -88,7 +88,9 @@ def _told_by_leaders(
     return starts, ends
 
 
-def check_led(looks: Looks[StateLook], asked: Mapping[Partition, int | None], ends: Mapping[Partition, int]) -> None:
+def check_led(
+    looks: Inspections[StateView], asked: Mapping[ReadPartition, int | None], ends: Mapping[ReadPartition, int]
+) -> None:
     """A node that was cut off tells the ends of the time when it led: what came since would be missed by nobody. Raises
     Passing where it is not sure that the node that was asked leads."""
     sure = sure_leaders(looks, looks.silent)
@@ -105,11 +107,11 @@ def check_led(looks: Looks[StateLook], asked: Mapping[Partition, int | None], en
             raise Passing(f"{partition}: whether node {node}, which was asked, still leads it is not sure")
 
 
-def log_starts(cluster: Cluster, partitions: Sequence[Partition]) -> dict[Partition, int]:
+def log_starts(cluster: TopicClient, partitions: Sequence[ReadPartition]) -> dict[ReadPartition, int]:
     return cluster.offsets(dict.fromkeys(partitions, EARLIEST))
 
 
-def _is_compacted(cluster: Cluster, topic: str) -> bool:
+def _is_compacted(cluster: TopicClient, topic: str) -> bool:
     asked = {"resource_type": TOPIC, "resource_name": topic, "configuration_keys": ("cleanup.policy",)}
     (told,) = cluster.ask_any(DESCRIBE_CONFIGS, {"resources": [asked]}).results
     if told.error_code != Code.NONE:
@@ -120,12 +122,12 @@ def _is_compacted(cluster: Cluster, topic: str) -> bool:
     return any("compact" in policy for policy in policies)
 
 
-def groups_of(cluster: Cluster) -> list[str]:
+def groups_of(cluster: TopicClient) -> list[str]:
     """All groups, asked of every node: each knows those that it coordinates. Raises Failed."""
     return cluster.patiently(lambda: _groups(cluster))
 
 
-def _groups(cluster: Cluster) -> list[str]:
+def _groups(cluster: TopicClient) -> list[str]:
     groups: set[str] = set()
     for address in cluster.nodes():
         told = cluster.ask_at(address, LIST_GROUPS, {"states_filter": (), "types_filter": ()})
@@ -134,7 +136,7 @@ def _groups(cluster: Cluster) -> list[str]:
     return sorted(groups)
 
 
-def commits_of(cluster: Cluster, group: str, topics: Sequence[str]) -> list[Commit]:
+def commits_of(cluster: TopicClient, group: str, topics: Sequence[str]) -> list[Commit]:
     """How far a group is in these topics, or in all. Raises Failed."""
     asked = {"group_id": group, "member_id": None, "member_epoch": -1, "topics": None}
     body = {**asked, "groups": [asked], "require_stable": False}
@@ -143,7 +145,7 @@ def commits_of(cluster: Cluster, group: str, topics: Sequence[str]) -> list[Comm
         address = _coordinator(cluster, group)
         try:
             return list(_commits(cluster.ask_at(address, OFFSET_FETCH, body, BY_NAME), group))
-        except Unreachable as problem:
+        except ConnectionFailed as problem:
             raise Passing(f"group {group}: {problem}") from problem  # another may be its coordinator soon
 
     return [commit for commit in cluster.patiently(ask) if not topics or commit.topic in topics]
@@ -159,7 +161,7 @@ def _commits(told: Any, group: str) -> Iterator[Commit]:
                 yield Commit(topic.name, each.partition_index, group, each.committed_offset)
 
 
-def _coordinator(cluster: Cluster, group: str) -> tuple[str, int]:
+def _coordinator(cluster: TopicClient, group: str) -> tuple[str, int]:
     told = cluster.ask_any(FIND_COORDINATOR, {"key": group, "key_type": GROUP, "coordinator_keys": (group,)})
     (found,) = getattr(told, "coordinators", None) or (told,)
     _check(found.error_code, f"group {group}")

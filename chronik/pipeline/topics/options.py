@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from chronik.client.options import ClientOptions
 from chronik.core.records.batch import COMPRESSION_NAMES
 
 EARLIEST = -2
@@ -68,27 +69,6 @@ class Topics:
 
     def __str__(self) -> str:
         return f"topics like {self.pattern!r}" if self.pattern else ", ".join(self.names or sorted(self.assigned or ()))
-
-
-@dataclass(frozen=True)
-class ClientOptions:
-    """How to reach the cluster."""
-
-    bootstrap: tuple[tuple[str, int], ...]
-    security_protocol: str = "PLAINTEXT"
-    ca_file: str | None = None
-    certificate_file: str | None = None
-    key_file: str | None = None
-    username: str | None = None
-    password: str | None = None
-    client_id: str = "chronik-spark"
-    timeout_ms: int = 60_000
-    """How long to go on trying while leaders move or nodes are away."""
-    fetch_bytes: int = 8 * 1024 * 1024
-    is_committed_only: bool = False
-
-    def __repr__(self) -> str:  # the password must not get into a log
-        return f"ClientOptions({self.bootstrap}, {self.security_protocol})"
 
 
 @dataclass(frozen=True)

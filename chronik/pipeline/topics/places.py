@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Mapping
 
-from chronik.pipeline.topics.client import NO_OFFSET, Cluster, Failed, NoSuchTopic, Partition, TopicSeen
+from chronik.pipeline.topics.client import NO_OFFSET, Failed, NoSuchTopic, ReadPartition, TopicClient, TopicSeen
 from chronik.pipeline.topics.options import (
     EARLIEST,
     LATEST,
@@ -35,7 +35,7 @@ def data_loss(options: ReadOptions, words: str) -> None:
     log.warning("%s; going on without them, as failOnDataLoss=false says", words)
 
 
-def find_topics(cluster: Cluster, wanted: Topics) -> dict[str, TopicSeen]:
+def find_topics(cluster: TopicClient, wanted: Topics) -> dict[str, TopicSeen]:
     """The topics that are meant, as they are now. Raises NoSuchTopic for one that is named and not there."""
     if wanted.pattern is not None:
         everything = cluster.topics(None)
@@ -51,19 +51,23 @@ def find_topics(cluster: Cluster, wanted: Topics) -> dict[str, TopicSeen]:
     return found
 
 
-def partitions_of(topics: Mapping[str, TopicSeen], wanted: Topics) -> list[Partition]:
+def partitions_of(topics: Mapping[str, TopicSeen], wanted: Topics) -> list[ReadPartition]:
     """The partitions that are meant, of the topics that are there."""
     if wanted.assigned is None:
-        return [Partition(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.leaders)]
+        return [
+            ReadPartition(name, number) for name, topic in sorted(topics.items()) for number in sorted(topic.leaders)
+        ]
     there = {name: numbers for name, numbers in sorted(wanted.assigned.items()) if name in topics}
     for name, numbers in there.items():
         for number in numbers:
             if number not in topics[name].leaders:
                 raise BadOption(f"assign: topic {name!r} has {len(topics[name].leaders)} partitions, and no {number}")
-    return [Partition(name, number) for name, numbers in there.items() for number in numbers]
+    return [ReadPartition(name, number) for name, numbers in there.items() for number in numbers]
 
 
-def starting_offsets(cluster: Cluster, partitions: list[Partition], options: ReadOptions) -> dict[Partition, int]:
+def starting_offsets(
+    cluster: TopicClient, partitions: list[ReadPartition], options: ReadOptions
+) -> dict[ReadPartition, int]:
     at = _asked(partitions, options.starting, "starting")
     found = _looked_up(cluster, at, options.starting)
     for partition, offset in found.items():
@@ -77,7 +81,9 @@ def starting_offsets(cluster: Cluster, partitions: list[Partition], options: Rea
     return _within(cluster, found, options) if isinstance(options.starting, AtOffsets) else found
 
 
-def ending_offsets(cluster: Cluster, partitions: list[Partition], options: ReadOptions) -> dict[Partition, int]:
+def ending_offsets(
+    cluster: TopicClient, partitions: list[ReadPartition], options: ReadOptions
+) -> dict[ReadPartition, int]:
     at = _asked(partitions, options.ending, "ending")
     found = _looked_up(cluster, at, options.ending)
     latest = cluster.offsets(dict.fromkeys(partitions, LATEST))
@@ -90,7 +96,7 @@ def ending_offsets(cluster: Cluster, partitions: list[Partition], options: ReadO
     return found
 
 
-def _asked(partitions: list[Partition], place: Place, side: str) -> dict[Partition, int]:
+def _asked(partitions: list[ReadPartition], place: Place, side: str) -> dict[ReadPartition, int]:
     """An offset, EARLIEST, LATEST or a time for each partition."""
     match place:
         case Everywhere(offset):
@@ -103,9 +109,9 @@ def _asked(partitions: list[Partition], place: Place, side: str) -> dict[Partiti
             return _named(partitions, numbers, f"{side}OffsetsByTimestamp")
 
 
-def _named(partitions: list[Partition], numbers: PartitionNumbers, option: str) -> dict[Partition, int]:
+def _named(partitions: list[ReadPartition], numbers: PartitionNumbers, option: str) -> dict[ReadPartition, int]:
     """As in the connector, all partitions must be named, and no others: a forgotten one would go unread."""
-    named = {Partition(topic, number): value for topic, each in numbers.items() for number, value in each.items()}
+    named = {ReadPartition(topic, number): value for topic, each in numbers.items() for number, value in each.items()}
     if missing := sorted(set(partitions) - set(named)):
         raise BadOption(f"{option} says nothing about {', '.join(map(str, missing[:5]))}")
     if unknown := sorted(set(named) - set(partitions)):
@@ -113,14 +119,14 @@ def _named(partitions: list[Partition], numbers: PartitionNumbers, option: str) 
     return {partition: named[partition] for partition in partitions}
 
 
-def _looked_up(cluster: Cluster, at: Mapping[Partition, int], place: Place) -> dict[Partition, int]:
+def _looked_up(cluster: TopicClient, at: Mapping[ReadPartition, int], place: Place) -> dict[ReadPartition, int]:
     if not isinstance(place, AtOffsets):
         return cluster.offsets(at)
     symbolic = {partition: offset for partition, offset in at.items() if offset in (EARLIEST, LATEST)}
     return {**at, **cluster.offsets(symbolic)}
 
 
-def _within(cluster: Cluster, found: dict[Partition, int], options: ReadOptions) -> dict[Partition, int]:
+def _within(cluster: TopicClient, found: dict[ReadPartition, int], options: ReadOptions) -> dict[ReadPartition, int]:
     """Offsets a user named are held against the log: a reader would find out only after a long wait."""
     earliest = cluster.offsets(dict.fromkeys(found, EARLIEST))
     latest = cluster.offsets(dict.fromkeys(found, LATEST))

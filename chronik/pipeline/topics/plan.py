@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chronik.pipeline.topics.client import Partition
+from chronik.pipeline.topics.client import ReadPartition
 
 
 @dataclass(frozen=True)
 class OffsetRange:
     """Records of one partition, for one task."""
 
-    partition: Partition
+    partition: ReadPartition
     topic_id: uuid.UUID | None
     start_offset: int
     end_offset: int
@@ -26,12 +26,12 @@ class OffsetRange:
 
 
 @dataclass(frozen=True)
-class Offsets:
+class ReadOffsets:
     """How far each partition has been read, and which topic it was: a name can be given to a new topic."""
 
-    by_partition: Mapping[Partition, int]
+    by_partition: Mapping[ReadPartition, int]
     topic_ids: Mapping[str, uuid.UUID | None]
-    first: Mapping[Partition, int] = field(default_factory=dict)
+    first: Mapping[ReadPartition, int] = field(default_factory=dict)
     """Where the stream began, in the offsets it began with and in the end of its first micro-batch. Spark keeps that
     end, but not the start: it asks for it again when the micro-batch is run again, and it may have moved by then."""
 
@@ -52,7 +52,7 @@ class Offsets:
         return topics
 
     @classmethod
-    def from_json(cls, topics: Mapping[str, Any]) -> Offsets:
+    def from_json(cls, topics: Mapping[str, Any]) -> ReadOffsets:
         try:
             offsets = _numbers({topic: kept["offsets"] for topic, kept in topics.items()})
             first = _numbers({topic: kept.get("first", {}) for topic, kept in topics.items()})
@@ -62,15 +62,17 @@ class Offsets:
         return cls(offsets, ids, first)
 
 
-def _numbers(topics: Mapping[str, Mapping[str, Any]]) -> dict[Partition, int]:
+def _numbers(topics: Mapping[str, Mapping[str, Any]]) -> dict[ReadPartition, int]:
     return {
-        Partition(topic, int(number)): int(offset) for topic, kept in topics.items() for number, offset in kept.items()
+        ReadPartition(topic, int(number)): int(offset)
+        for topic, kept in topics.items()
+        for number, offset in kept.items()
     }
 
 
 def rate_limited(
-    start: Mapping[Partition, int], latest: Mapping[Partition, int], rows_max: int
-) -> dict[Partition, int]:
+    start: Mapping[ReadPartition, int], latest: Mapping[ReadPartition, int], rows_max: int
+) -> dict[ReadPartition, int]:
     """Where to end so that at most `rows_max` offsets are read, each partition in proportion to what it has.
 
     Every partition that has something gets a turn sooner or later: the rounding favours the one that is due most.

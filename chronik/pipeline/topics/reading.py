@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chronik.core.errors import Corrupt
-from chronik.pipeline.topics.client import RETRY_PAUSE_S, Cluster, Failed, FetchFrom, OutOfRange
+from chronik.pipeline.topics.client import RETRY_PAUSE_S, Failed, FetchFrom, OutOfRange, TopicClient
 from chronik.pipeline.topics.options import EARLIEST, LATEST, ReadOptions
 from chronik.pipeline.topics.places import data_loss
 from chronik.pipeline.topics.plan import OffsetRange
@@ -22,10 +22,10 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
     While one answer is decoded, the leader prepares the next.
     """
     from chronik.pipeline.columns.batches import batch_rows
-    from chronik.pipeline.columns.decode import Aborted, Wanted, decode, read_batches
+    from chronik.pipeline.columns.decode import Aborted, WantedRows, decode, read_batches
 
     partition, end_offset = wanted.partition, wanted.end_offset
-    with Cluster(options.client) as cluster:
+    with TopicClient(options.client) as cluster:
         cluster.check_id(partition.topic, wanted.topic_id)
         position = wanted.start_offset
         receive = cluster.ask_for_records(FetchFrom(partition, wanted.topic_id, position))
@@ -48,7 +48,7 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
                 raise Corrupt(str(partition), f"asked for offset {position}, its leader gave what is before it")
             patience.renew()
             # From `position` on: a batch is whole, and may begin with records that were read or deleted before.
-            columns = Wanted(partition.topic, partition.number, position, end_offset, options.has_headers)
+            columns = WantedRows(partition.topic, partition.number, position, end_offset, options.has_headers)
             position = batches.next_offset
             if position < end_offset:
                 receive = cluster.ask_for_records(FetchFrom(partition, wanted.topic_id, position))
@@ -58,12 +58,12 @@ def read_range(wanted: OffsetRange, options: ReadOptions) -> Iterator[pa.RecordB
                 yield from decode(batches, columns, [Aborted(*each) for each in fetched.aborted])
 
 
-def _after_loss(cluster: Cluster, wanted: OffsetRange, position: int, options: ReadOptions) -> int:
+def _after_loss(cluster: TopicClient, wanted: OffsetRange, position: int, options: ReadOptions) -> int:
     """Where to read on when `position` is not in the log; at the end of the range if nothing of it is left."""
     cluster.check_id(wanted.partition.topic, wanted.topic_id)
     log_start = cluster.offsets({wanted.partition: EARLIEST})[wanted.partition]
     if log_start <= position < cluster.offsets({wanted.partition: LATEST})[wanted.partition]:
-        return position  # it is there: whoever said otherwise knew less, and the caller asks again
+        return position  # it is there: the node that said otherwise knew less, and the caller asks again
     if log_start > position:
         lost_to = min(log_start, wanted.end_offset)
         data_loss(options, f"{wanted.partition}: offsets {position} to before {lost_to} are gone (retention?)")

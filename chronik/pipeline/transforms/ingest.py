@@ -226,7 +226,7 @@ class _AvroTask:
         import pyarrow as pa
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        from chronik.pipeline.values.avro import Malformed
+        from chronik.pipeline.values.avro import MalformedAvro
 
         assert self._form.avro is not None
         decode = self._form.avro.decoder(self._form.schema_id)
@@ -238,7 +238,7 @@ class _AvroTask:
                 try:
                     found.append(None if value is None else decode(value))
                     reasons.append(None)
-                except Malformed as problem:
+                except MalformedAvro as problem:
                     found.append(None)
                     reasons.append(str(problem))
             read = [pa.array(found, schema.field(READ).type), pa.array(reasons, pa.string())]

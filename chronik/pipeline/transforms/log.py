@@ -132,7 +132,8 @@ def sequence_findings(parts: DataFrame, bounds: DataFrame) -> DataFrame:
 def counted_on(sequence: npt.NDArray[np.int64], size: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Numbers that begin at 0 again after the last, as if they went on. In the order of writing.
 
-    Each is taken to be as near as can be to the one that was due: whoever skips numbers skips less than half of all.
+    Each is taken to be as near as can be to the one that was due: a producer that skips numbers skips less than half of
+    all.
     """
     import numpy as np
 

@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 import pyarrow as pa
 
-from chronik.pipeline.judging import EVERY_US, Stall, Stalls, Window, find_at, known_events, moments, ripe_until_us
+from chronik.pipeline.judging import (
+    EVERY_US,
+    JudgedStall,
+    Stalls,
+    Window,
+    find_at,
+    known_events,
+    moments,
+    ripe_until_us,
+)
 from chronik.trace.events import AnyEvent
 from chronik.trace.lines import to_lines
 
@@ -39,7 +48,7 @@ class Raised(msgspec.Struct, frozen=True, omit_defaults=False):
     verdict: dict[str, Any]
 
 
-class Seen(NamedTuple):
+class StreamState(NamedTuple):
     """What a stream knows between two micro-batches."""
 
     judged_us: int
@@ -47,7 +56,7 @@ class Seen(NamedTuple):
     window: Window
 
 
-def step(seen: Seen, told: Iterable[AnyEvent], every_us: int = EVERY_US) -> tuple[Seen, list[Raised]]:
+def step(seen: StreamState, told: Iterable[AnyEvent], every_us: int = EVERY_US) -> tuple[StreamState, list[Raised]]:
     """More events: what begins and what is over by them, as far as every node has told."""
     seen.window.add(told)
     if not seen.window.events:
@@ -62,10 +71,10 @@ def step(seen: Seen, told: Iterable[AnyEvent], every_us: int = EVERY_US) -> tupl
         raised += [_raised(BEGAN, now_us, stall) for stall in began]
         judged_us = now_us + 1
     seen.window.forget(judged_us)
-    return Seen(judged_us, seen.stalls, seen.window), raised
+    return StreamState(judged_us, seen.stalls, seen.window), raised
 
 
-def _raised(kind: str, at_us: int, stall: Stall) -> Raised:
+def _raised(kind: str, at_us: int, stall: JudgedStall) -> Raised:
     verdict = msgspec.to_builtins(stall.verdict)
     return Raised(kind, at_us, stall.since_us, stall.named_us, stall.until_us, verdict)
 
@@ -79,7 +88,7 @@ def raised(records: DataFrame, every_us: int = EVERY_US) -> DataFrame:
         rows = sorted(
             row for part in parts for row in zip(part["partition"], part["offset"], part["value"], strict=True)
         )
-        seen = restored(state.get) if state.exists else Seen(0, Stalls(), Window())
+        seen = restored(state.get) if state.exists else StreamState(0, Stalls(), Window())
         seen, found = step(seen, (event for _, _, value in rows for event in known_events(bytes(value))), every_us)
         state.update(kept(seen))
         if found:
@@ -93,14 +102,14 @@ def raised(records: DataFrame, every_us: int = EVERY_US) -> DataFrame:
     )
 
 
-def kept(seen: Seen) -> tuple[int, bytes, int, bytes]:
+def kept(seen: StreamState) -> tuple[int, bytes, int, bytes]:
     lines = to_lines(seen.window.events)
     under_way = msgspec.json.encode(list(seen.stalls.under_way.values()))
     return seen.judged_us, under_way, len(lines), _CODEC.compress(lines, asbytes=True)
 
 
-def restored(state: tuple[int, bytes, int, bytes]) -> Seen:
+def restored(state: tuple[int, bytes, int, bytes]) -> StreamState:
     judged_us, under_way, size, packed = state
     lines = _CODEC.decompress(bytes(packed), size, asbytes=True) if size else b""
-    stalls = Stalls(msgspec.json.decode(bytes(under_way), type=list[Stall]))
-    return Seen(judged_us, stalls, Window(known_events(lines)))
+    stalls = Stalls(msgspec.json.decode(bytes(under_way), type=list[JudgedStall]))
+    return StreamState(judged_us, stalls, Window(known_events(lines)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from chronik.pipeline.judging import APART_US, EVERY_US, WINDOW_US, Stall, known_events, stalls_between
+from chronik.pipeline.judging import APART_US, EVERY_US, WINDOW_US, JudgedStall, known_events, stalls_between
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -64,7 +64,7 @@ def _rows(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, str]]:
         yield from zip(batch.column(0).to_pylist(), batch.column(1).to_pylist(), strict=True)
 
 
-def _batch(found: list[Stall]) -> pa.RecordBatch:
+def _batch(found: list[JudgedStall]) -> pa.RecordBatch:
     import pyarrow as pa
 
     strings = pa.list_(pa.field("element", pa.string()))
@@ -83,7 +83,7 @@ def _batch(found: list[Stall]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([row_of(stall) for stall in found], schema)
 
 
-def row_of(stall: Stall) -> dict[str, Any]:
+def row_of(stall: JudgedStall) -> dict[str, Any]:
     verdict = stall.verdict
     return {
         "cause": str(verdict.cause),

@@ -26,7 +26,7 @@ class BadSchema(ValueError):
     """Not an Avro schema, or one that no table can hold."""
 
 
-class Malformed(ValueError):
+class MalformedAvro(ValueError):
     """Bytes that are no value of the schema; the message says where."""
 
 
@@ -51,11 +51,11 @@ class AvroType:
             try:
                 found, end = read(value, begin)
             except (IndexError, struct.error) as problem:
-                raise Malformed("Avro ends too early") from problem
+                raise MalformedAvro("Avro ends too early") from problem
             except (UnicodeDecodeError, decimal.DecimalException) as problem:
-                raise Malformed(f"Avro: {problem}") from problem
+                raise MalformedAvro(f"Avro: {problem}") from problem
             if end != len(value):
-                raise Malformed(f"Avro ends at byte {end} of {len(value)}")
+                raise MalformedAvro(f"Avro ends at byte {end} of {len(value)}")
             return found
 
         return decode
@@ -74,9 +74,9 @@ def parse_schema(text: str) -> AvroType:
 
 def _after_header(value: bytes, schema_id: int) -> int:
     if len(value) < _CONFLUENT_BYTES or value[0] != 0:
-        raise Malformed("no schema id before the Avro")
+        raise MalformedAvro("no schema id before the Avro")
     if (found := int.from_bytes(value[1:_CONFLUENT_BYTES], "big")) != schema_id:
-        raise Malformed(f"schema id {found}, not {schema_id}")
+        raise MalformedAvro(f"schema id {found}, not {schema_id}")
     return _CONFLUENT_BYTES
 
 
@@ -166,7 +166,7 @@ class _Reader:
         def read_union(value: bytes, at: int) -> tuple[Any, int]:
             branch, at = _long(value, at)
             if not 0 <= branch < len(nodes):
-                raise Malformed(f"Avro: branch {branch} of a union of {len(nodes)} at byte {at}")
+                raise MalformedAvro(f"Avro: branch {branch} of a union of {len(nodes)} at byte {at}")
             node = nodes[branch]
             return (None, at) if node is None else node[1](value, at)
 
@@ -191,30 +191,30 @@ def _long(value: bytes, at: int) -> tuple[int, int]:
             break
         shift += 7
         if shift > 63:
-            raise Malformed(f"Avro: a number that does not end at byte {at}")
+            raise MalformedAvro(f"Avro: a number that does not end at byte {at}")
     number = (number >> 1) ^ -(number & 1)
     if not -(1 << 63) <= number < 1 << 63:
-        raise Malformed(f"Avro: a number beyond 64 bits at byte {at}")
+        raise MalformedAvro(f"Avro: a number beyond 64 bits at byte {at}")
     return number, at
 
 
 def _int(value: bytes, at: int) -> tuple[int, int]:
     number, at = _long(value, at)
     if not -(1 << 31) <= number < 1 << 31:
-        raise Malformed(f"Avro: {number} is no int, at byte {at}")
+        raise MalformedAvro(f"Avro: {number} is no int, at byte {at}")
     return number, at
 
 
 def _millis(value: bytes, at: int) -> tuple[int, int]:
     number, at = _long(value, at)
     if abs(number) > (1 << 63) // 1000:
-        raise Malformed(f"Avro: {number} ms is beyond all times, at byte {at}")
+        raise MalformedAvro(f"Avro: {number} ms is beyond all times, at byte {at}")
     return number * 1000, at
 
 
 def _boolean(value: bytes, at: int) -> tuple[bool, int]:
     if value[at] > 1:
-        raise Malformed(f"Avro: neither true nor false at byte {at}")
+        raise MalformedAvro(f"Avro: neither true nor false at byte {at}")
     return value[at] == 1, at + 1
 
 
@@ -229,7 +229,7 @@ def _double(value: bytes, at: int) -> tuple[float, int]:
 def _bytes(value: bytes, at: int) -> tuple[bytes, int]:
     size, at = _long(value, at)
     if not 0 <= size <= len(value) - at:
-        raise Malformed(f"Avro: {size} bytes at byte {at} of {len(value)}")
+        raise MalformedAvro(f"Avro: {size} bytes at byte {at} of {len(value)}")
     return value[at : at + size], at + size
 
 
@@ -245,7 +245,7 @@ def _null(value: bytes, at: int) -> tuple[None, int]:
 def _fixed(size: int) -> Read:
     def read_fixed(value: bytes, at: int) -> tuple[bytes, int]:
         if size > len(value) - at:
-            raise Malformed("Avro ends too early")
+            raise MalformedAvro("Avro ends too early")
         return value[at : at + size], at + size
 
     return read_fixed
@@ -255,7 +255,7 @@ def _enum(symbols: list[str]) -> Read:
     def read_enum(value: bytes, at: int) -> tuple[str, int]:
         number, at = _long(value, at)
         if not 0 <= number < len(symbols):
-            raise Malformed(f"Avro: symbol {number} of {len(symbols)} at byte {at}")
+            raise MalformedAvro(f"Avro: symbol {number} of {len(symbols)} at byte {at}")
         return symbols[number], at
 
     return read_enum
@@ -273,7 +273,7 @@ def _blocks(read: Read) -> Read:
             if count < 0:
                 count, (_, at) = -count, _long(value, at)
             if count > len(value) - at:  # an item has a byte at least, else a short value could ask for any memory
-                raise Malformed(f"Avro: {count} items at byte {at} of {len(value)}")
+                raise MalformedAvro(f"Avro: {count} items at byte {at} of {len(value)}")
             for _ in range(count):
                 item, at = read(value, at)
                 items.append(item)
@@ -302,7 +302,7 @@ def _decimal(schema: Mapping[str, Any], read: Read) -> tuple[T.DataType, Read] |
         found, at = read(value, at)
         unscaled = int.from_bytes(found, "big", signed=True)
         if abs(unscaled) >= limit:
-            raise Malformed(f"Avro: a decimal of more than {precision} digits at byte {at}")
+            raise MalformedAvro(f"Avro: a decimal of more than {precision} digits at byte {at}")
         return decimal.Decimal(unscaled).scaleb(-scale, decimal.Context(prec=_DECIMAL_DIGITS_MAX)), at
 
     return T.DecimalType(precision, scale), read_decimal

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.evolve import OtherSchema, check_names, nullable
 
 if TYPE_CHECKING:
@@ -71,24 +71,24 @@ def read_form(
     schema_id: int | None = None,
     delimiter: str = ",",
 ) -> Form:
-    """What a user said, checked. Raises CannotRun."""
+    """What a user said, checked. Raises JobCannotRun."""
     if kind == Kind.RAW:
         if schema_file is not None or is_inferred:
-            raise CannotRun("raw values have no schema", "say which they have: --value json, csv or avro")
+            raise JobCannotRun("raw values have no schema", "say which they have: --value json, csv or avro")
         return Form()
     if kind == Kind.AVRO and is_inferred:
-        raise CannotRun("Avro values do not say their schema", "give the schema file: --schema FILE.avsc")
+        raise JobCannotRun("Avro values do not say their schema", "give the schema file: --schema FILE.avsc")
     if (schema_file is None) == (not is_inferred):
-        raise CannotRun(f"{kind} values need a schema", "give --schema FILE or --infer, one of them")
+        raise JobCannotRun(f"{kind} values need a schema", "give --schema FILE or --infer, one of them")
     if len(delimiter) != 1:
-        raise CannotRun(f"the delimiter {delimiter!r} is not one character")
+        raise JobCannotRun(f"the delimiter {delimiter!r} is not one character")
     form = Form(kind, schema_id=schema_id, delimiter=delimiter, is_inferred=is_inferred)
     if schema_file is None:
         return form
     try:
         text = schema_file.read_text(encoding="utf-8")
     except UnicodeDecodeError as problem:
-        raise CannotRun(f"{schema_file} is not text") from problem
+        raise JobCannotRun(f"{schema_file} is not text") from problem
     return _avro(form, text, schema_file) if kind == Kind.AVRO else _columns(form, text, schema_file)
 
 
@@ -100,7 +100,7 @@ def _avro(form: Form, text: str, file: Path) -> Form:
         columns = avro.columns()
         check_names(columns)
     except (BadSchema, OtherSchema) as problem:
-        raise CannotRun(f"{file}: {problem}") from problem
+        raise JobCannotRun(f"{file}: {problem}") from problem
     return replace(form, avro=avro, schema=columns)
 
 
@@ -115,15 +115,15 @@ def _columns(form: Form, text: str, file: Path) -> Form:
         else:
             schema = DataType.fromDDL(" ".join(text.split()))
     except (PySparkException, ValueError, KeyError, TypeError) as problem:
-        raise CannotRun(
+        raise JobCannotRun(
             f"{file} is not a schema ({' '.join(str(problem).split())[:120]})",
             "write it as `id bigint, name string`, or as Spark's JSON",
         ) from problem
     if not isinstance(schema, StructType) or not schema.fields:
-        raise CannotRun(f"{file} names no columns", "write it as `id bigint, name string`")
+        raise JobCannotRun(f"{file} names no columns", "write it as `id bigint, name string`")
     try:
         check_names(schema)
     except OtherSchema as problem:
-        raise CannotRun(f"{file}: {problem}") from problem
+        raise JobCannotRun(f"{file}: {problem}") from problem
     line = tuple(schema.names) if form.kind == Kind.CSV else ()
     return replace(form, schema=nullable(schema), line=line)

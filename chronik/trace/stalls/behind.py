@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chronik.trace.events import FetchAnswered, FetchWaits
-from chronik.trace.stalls.history import Client, Fetch, History, Partition, bound
+from chronik.trace.stalls.history import EventHistory, Fetch, Partition, TracedClient, bound
 from chronik.trace.stalls.limits import Limits
-from chronik.trace.stalls.members import Reading, Unasked, readings
+from chronik.trace.stalls.members import MemberReading, Unasked, readings
 from chronik.trace.stalls.starving import is_served_elsewhere, starving
 from chronik.trace.stalls.words import clock, counted, listed, seconds
 from chronik.trace.verdicts import Cause, Verdict
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     starved: set[tuple[str, Partition]] = set()
     for client, partition, run in starving(history, limits):
         if is_served_elsewhere(history, client, partition, run):
@@ -32,7 +32,7 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
                 yield _not_asked(reading, unasked, others, history)
 
 
-def _is_too_long(unasked: Unasked, reading: Reading, history: History, limits: Limits) -> bool:
+def _is_too_long(unasked: Unasked, reading: MemberReading, history: EventHistory, limits: Limits) -> bool:
     """While it has records of it, it need not ask for more, in whatever order it works. When not, it should, whenever
     it asks for others: soon if it has come to the end of one of them. One that is behind in all of them has records of
     others to work off, and some clients (librdkafka with a short queue) leave it to luck whose turn is next."""
@@ -54,7 +54,7 @@ def _is_at_end(fetch: Fetch) -> bool:
     return isinstance(fetch, FetchWaits) or (isinstance(fetch, FetchAnswered) and fetch.to_offset >= bound(fetch))
 
 
-def _not_given(client: Client, partition: Partition, run: list[FetchAnswered]) -> Verdict:
+def _not_given(client: TracedClient, partition: Partition, run: list[FetchAnswered]) -> Verdict:
     first, last = run[0], run[-1]
     topic, number = partition
     return Verdict(
@@ -79,9 +79,9 @@ def _not_given(client: Client, partition: Partition, run: list[FetchAnswered]) -
     )
 
 
-def _not_asked(reading: Reading, unasked: Unasked, others: list[int], history: History) -> Verdict:
+def _not_asked(reading: MemberReading, unasked: Unasked, others: list[int], history: EventHistory) -> Verdict:
     member, (topic, number) = reading.member, unasked.partition
-    client = Client(member.client_id, member.host)
+    client = TracedClient(member.client_id, member.host)
     return Verdict(
         Cause.PARTITION_BEHIND,
         f"{unasked.name} is not asked for by {client} since {clock(unasked.since_us)} "

@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from chronik.trace.events import FetchAnswered, FetchDropped, FetchWaits, GroupLeft
 from chronik.trace.stalls.fetching import is_given_up_late
-from chronik.trace.stalls.history import Client, Fetch, GroupPast, History, Partition, bound
+from chronik.trace.stalls.history import EventHistory, Fetch, GroupPast, Partition, TracedClient, bound
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.words import clock, counted, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
@@ -22,8 +22,8 @@ from chronik.trace.verdicts import Cause, Verdict
 EXPIRED = "expired"
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
-    told: set[Client] = set()  # one verdict a client and kind is enough, however many partitions it reads
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
+    told: set[TracedClient] = set()  # one verdict a client and kind is enough, however many partitions it reads
     for (client, partition), fetches in history.fetches.items():
         if client not in told:
             found = _hangs_up(client, partition, fetches, history, limits) or _asks_again(
@@ -44,7 +44,7 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
 
 
 def _hangs_up(
-    client: Client, partition: Partition, fetches: list[Fetch], history: History, limits: Limits
+    client: TracedClient, partition: Partition, fetches: list[Fetch], history: EventHistory, limits: Limits
 ) -> Verdict | None:
     dropped: list[FetchDropped] = []
     for fetch in reversed([each for each in fetches if not isinstance(each, FetchWaits)]):
@@ -101,7 +101,7 @@ def _asked_us(fetch: Fetch) -> int:
     return fetch.at_us - (fetch.took_us if isinstance(fetch, FetchAnswered) else fetch.waited_us)
 
 
-def _has_left(client: Client, from_us: int, history: History) -> bool:
+def _has_left(client: TracedClient, from_us: int, history: EventHistory) -> bool:
     """Whether it said good-bye to a group: then it hangs up because it ends."""
     return any(
         event.at_us >= from_us and event.reason != EXPIRED and (event.client_id, event.host) == client
@@ -111,7 +111,7 @@ def _has_left(client: Client, from_us: int, history: History) -> bool:
 
 
 def _asks_again(
-    client: Client, partition: Partition, fetches: list[Fetch], history: History, limits: Limits
+    client: TracedClient, partition: Partition, fetches: list[Fetch], history: EventHistory, limits: Limits
 ) -> Verdict | None:
     given: list[FetchAnswered] = []
     for fetch in reversed(fetches):
@@ -150,7 +150,7 @@ def _asks_again(
     )
 
 
-def _wants_more(waits: list[FetchWaits], history: History, limits: Limits) -> Verdict | None:
+def _wants_more(waits: list[FetchWaits], history: EventHistory, limits: Limits) -> Verdict | None:
     """A fetch that rightly waits, although there are records: it asked for more bytes than there are."""
     first = waits[0]
     heard_us = history.heard_us[first.node]
@@ -159,7 +159,7 @@ def _wants_more(waits: list[FetchWaits], history: History, limits: Limits) -> Ve
     is_due = heard_us >= asked_us + first.max_wait_ms * 1000
     if first.min_bytes <= 1 or is_due or not there or heard_us - asked_us < limits.min_bytes_ms * 1000:
         return None
-    client, worst = Client(first.client_id, first.host), there[0]
+    client, worst = TracedClient(first.client_id, first.host), there[0]
     return Verdict(
         Cause.CLIENT_LIMIT,
         f"{client} lets records of {worst.topic}:{worst.partition} wait since {clock(asked_us)} "
@@ -182,16 +182,16 @@ def _wants_more(waits: list[FetchWaits], history: History, limits: Limits) -> Ve
 # --- groups
 
 
-def _thrown_out(group: str, past: GroupPast, history: History, limits: Limits) -> Iterator[Verdict]:
+def _thrown_out(group: str, past: GroupPast, history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     if not past.seen:
         return
-    left: defaultdict[Client, list[GroupLeft]] = defaultdict(list)
-    joined: defaultdict[Client, list[int]] = defaultdict(list)
+    left: defaultdict[TracedClient, list[GroupLeft]] = defaultdict(list)
+    joined: defaultdict[TracedClient, list[int]] = defaultdict(list)
     for event in past.left:
         if history.is_within(event.at_us, 2 * limits.churn_ms):
-            left[Client(event.client_id, event.host)].append(event)
+            left[TracedClient(event.client_id, event.host)].append(event)
     for join in past.joined:
-        joined[Client(join.client_id, join.host)].append(join.at_us)
+        joined[TracedClient(join.client_id, join.host)].append(join.at_us)
     for client, events in left.items():
         back = _came_back(events, joined[client])
         expired = sum(event.reason == EXPIRED for event in back)
@@ -208,7 +208,7 @@ def _came_back(left: list[GroupLeft], joined: list[int]) -> list[GroupLeft]:
     return [event for event, end_us in zip(left, ends, strict=True) if any(event.at_us <= at < end_us for at in joined)]
 
 
-def _is_stuck(group: str, left: list[GroupLeft], history: History) -> bool:
+def _is_stuck(group: str, left: list[GroupLeft], history: EventHistory) -> bool:
     """Whether the group has committed nothing since it left first, although there is more. One that never commits is
     not known to be."""
     commits = {partition: commits for (name, partition), commits in history.commits.items() if name == group}
@@ -221,7 +221,9 @@ def _is_stuck(group: str, left: list[GroupLeft], history: History) -> bool:
     )
 
 
-def _thrown_out_verdict(group: str, client: Client, left: list[GroupLeft], is_stuck: bool, coordinator: int) -> Verdict:
+def _thrown_out_verdict(
+    group: str, client: TracedClient, left: list[GroupLeft], is_stuck: bool, coordinator: int
+) -> Verdict:
     gaps = [later.at_us - earlier.at_us for earlier, later in pairwise(left)]
     pace = f", every {seconds(sum(gaps) // len(gaps))} or so" if gaps else ""
     evidence = [

@@ -15,21 +15,21 @@ from collections.abc import Iterator
 from itertools import takewhile
 
 from chronik.trace.events import FetchAnswered, FetchDropped, FetchWaits
-from chronik.trace.stalls.history import Client, Fetch, History, Partition, bound
+from chronik.trace.stalls.history import EventHistory, Fetch, Partition, TracedClient, bound
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.starving import is_served_elsewhere, starving
 from chronik.trace.stalls.words import clock, counted, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
-    hanging: set[Client] = set()
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
+    hanging: set[TracedClient] = set()
     for waits in history.waiting.values():
         found = _hangs(list(waits.values()), history, limits)
         if found is not None:
-            hanging.add(Client(found.client_id or "", found.host or ""))
+            hanging.add(TracedClient(found.client_id or "", found.host or ""))
             yield found
-    by_client: defaultdict[Client, list[tuple[Partition, list[FetchDropped]]]] = defaultdict(list)
+    by_client: defaultdict[TracedClient, list[tuple[Partition, list[FetchDropped]]]] = defaultdict(list)
     for (client, partition), fetches in history.fetches.items():
         given_up = _given_up(fetches, history, limits)
         if given_up and client not in hanging:
@@ -42,7 +42,7 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
             yield _empty_verdict(client, partition, run)
 
 
-def _hangs(waits: list[FetchWaits], history: History, limits: Limits) -> Verdict | None:
+def _hangs(waits: list[FetchWaits], history: EventHistory, limits: Limits) -> Verdict | None:
     """One fetch, with all its partitions."""
     first = waits[0]
     past = history.partitions.get((first.topic, first.partition))
@@ -60,7 +60,7 @@ def _hangs(waits: list[FetchWaits], history: History, limits: Limits) -> Verdict
     if not is_overdue and not has_enough:
         return None
     worst = max(there, key=lambda each: bound(each[0]) - each[0].offset)[0] if there else first
-    client = Client(first.client_id, first.host)
+    client = TracedClient(first.client_id, first.host)
     evidence = [
         f"at {clock(asked_us)} {client} asked node {first.node} (connection {first.connection}) for "
         f"{counted(len(waits), 'partition')}, with max_wait_ms {first.max_wait_ms:,} and min_bytes {first.min_bytes:,}",
@@ -86,7 +86,7 @@ def _hangs(waits: list[FetchWaits], history: History, limits: Limits) -> Verdict
     )
 
 
-def _there_since_us(wait: FetchWaits, history: History) -> int | None:
+def _there_since_us(wait: FetchWaits, history: EventHistory) -> int | None:
     """Since when there was something for it to read; None as far as is known when there is not."""
     asked_us = wait.at_us - wait.waited_us
     past = history.partitions.get((wait.topic, wait.partition))
@@ -102,8 +102,8 @@ def is_given_up_late(fetch: FetchDropped, limits: Limits) -> bool:
     return fetch.waited_us >= (fetch.max_wait_ms + limits.hang_up_grace_ms) * 1000
 
 
-def _given_up(fetches: list[Fetch], history: History, limits: Limits) -> list[FetchDropped]:
-    """Fetches in a row, up to the last, on which the client gave up too late for it to be his fault."""
+def _given_up(fetches: list[Fetch], history: EventHistory, limits: Limits) -> list[FetchDropped]:
+    """Fetches in a row, up to the last, on which the client gave up too late for it to be the client's fault."""
     ends = [fetch for fetch in fetches if not isinstance(fetch, FetchWaits)]
     late = [
         fetch
@@ -116,7 +116,7 @@ def _given_up(fetches: list[Fetch], history: History, limits: Limits) -> list[Fe
     return late[::-1] if is_long or len(late) >= limits.repeats else []
 
 
-def _given_up_verdict(client: Client, partition: Partition, dropped: list[FetchDropped]) -> Verdict:
+def _given_up_verdict(client: TracedClient, partition: Partition, dropped: list[FetchDropped]) -> Verdict:
     last, since_us = dropped[-1], dropped[0].at_us - dropped[0].waited_us
     name = f"{partition[0]}:{partition[1]}"
     return Verdict(
@@ -138,7 +138,7 @@ def _given_up_verdict(client: Client, partition: Partition, dropped: list[FetchD
     )
 
 
-def _empty_verdict(client: Client, partition: Partition, run: list[FetchAnswered]) -> Verdict:
+def _empty_verdict(client: TracedClient, partition: Partition, run: list[FetchAnswered]) -> Verdict:
     first, last = run[0], run[-1]
     name = f"{partition[0]}:{partition[1]}"
     return Verdict(

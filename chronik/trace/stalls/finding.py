@@ -16,7 +16,7 @@ from chronik.trace.stalls import (
     stopped,
     watermark,
 )
-from chronik.trace.stalls.history import History
+from chronik.trace.stalls.history import EventHistory
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.verdicts import Cause, Verdict
 
@@ -60,7 +60,7 @@ def find(
     `expected` is for callers who know what producers have sent: for a topic, where the sum of its partitions' next
     offsets should be. Without it nothing is called 'never produced': a topic may well be idle.
     """
-    history = History(events, now_us)
+    history = EventHistory(events, now_us)
     rules = (watermark, fetching, leadership, behind, client_limits, rebalancing, stopped)
     found = list(chain.from_iterable(rule.find(history, limits) for rule in rules))
     if expected:

@@ -30,8 +30,8 @@ Partition: TypeAlias = tuple[str, int]
 Fetch: TypeAlias = FetchWaits | FetchAnswered | FetchDropped
 
 
-class Client(NamedTuple):
-    """Who asks, as far as he says: several may call themselves the same."""
+class TracedClient(NamedTuple):
+    """A client by what it says of itself: several may use the same name."""
 
     client_id: str
     host: str
@@ -48,10 +48,10 @@ class PartitionPast:
     def __init__(self, topic: str, partition: int) -> None:
         self.topic = topic
         self.partition = partition
-        self.seen: list[PartitionSeen] = []  # of whoever led at the time
+        self.seen: list[PartitionSeen] = []  # by the leader of that time
         self.moved: list[WatermarkMoved] = []  # told by the leader
         self.appended: ProduceAppended | None = None  # the last
-        # Of producers, whoever they are, since one that asked for acks=all was last told that all is well.
+        # Of all producers, since one that asked for acks=all was last told that all is well.
         self.refusals: list[RefusedEvent] = []
 
     @property
@@ -87,7 +87,7 @@ class CommitSeen(NamedTuple):
     offset: int
 
 
-class History:
+class EventHistory:
     """What is known at `now_us`."""
 
     def __init__(self, events: Sequence[AnyEvent], now_us: int) -> None:
@@ -95,14 +95,14 @@ class History:
         self.partitions: dict[Partition, PartitionPast] = {}
         self.groups: defaultdict[str, GroupPast] = defaultdict(GroupPast)
         self.commits: defaultdict[tuple[str, Partition], list[CommitSeen]] = defaultdict(list)
-        self.fetches: defaultdict[tuple[Client, Partition], list[Fetch]] = defaultdict(list)
+        self.fetches: defaultdict[tuple[TracedClient, Partition], list[Fetch]] = defaultdict(list)
         self.fetches_by_name: defaultdict[tuple[str, Partition], list[Fetch]] = defaultdict(list)
         """The same by client id alone, wherever they came from."""
         self.waiting: dict[tuple[int, int], dict[Partition, FetchWaits]] = {}
         """Fetches that have not been answered, by node and connection: there is one under way on a connection."""
-        self.refused: defaultdict[tuple[Client, str | None, int], list[RefusedEvent]] = defaultdict(list)
+        self.refused: defaultdict[tuple[TracedClient, str | None, int], list[RefusedEvent]] = defaultdict(list)
         """In a row, up to now: since the client was last served there."""
-        self.told: defaultdict[tuple[Client, str], list[MetadataTold]] = defaultdict(list)
+        self.told: defaultdict[tuple[TracedClient, str], list[MetadataTold]] = defaultdict(list)
         self.heard_us: dict[int, int] = {}
         """When each node last told anything."""
         self.blind_us: dict[int, int] = {}
@@ -170,7 +170,7 @@ class History:
 
     def _served(self, event: ProduceAppended | ProduceAnswered | FetchWaits | FetchAnswered) -> None:
         if self.refused:  # seldom
-            self.refused.pop((Client(event.client_id, event.host), event.topic, event.partition), None)
+            self.refused.pop((TracedClient(event.client_id, event.host), event.topic, event.partition), None)
 
     def _produce_appended(self, event: ProduceAppended) -> None:
         self._past(event.topic, event.partition).appended = event
@@ -187,7 +187,7 @@ class History:
 
     def _asked(self, event: Fetch) -> None:
         partition = (event.topic, event.partition)
-        self.fetches[Client(event.client_id, event.host), partition].append(event)
+        self.fetches[TracedClient(event.client_id, event.host), partition].append(event)
         self.fetches_by_name[event.client_id, partition].append(event)
 
     def _fetch_waits(self, event: FetchWaits) -> None:
@@ -206,18 +206,18 @@ class History:
             self._served(event)
 
     def _refused(self, event: RefusedEvent) -> None:
-        client = Client(event.client_id, event.host)
+        client = TracedClient(event.client_id, event.host)
         self.waiting.pop((event.node, event.connection), None)
         self.refused[client, event.topic, event.partition].append(event)
         if event.topic is not None and event.api.lower() == "produce":
             self._past(event.topic, event.partition).refusals.append(event)
 
     def _metadata_told(self, event: MetadataTold) -> None:
-        self.told[Client(event.client_id, event.host), event.topic].append(event)
+        self.told[TracedClient(event.client_id, event.host), event.topic].append(event)
 
     def _group_joined(self, event: GroupJoined) -> None:
         self.groups[event.group].joined.append(event)
-        self.refused.pop((Client(event.client_id, event.host), None, -1), None)
+        self.refused.pop((TracedClient(event.client_id, event.host), None, -1), None)
 
     def _group_left(self, event: GroupLeft) -> None:
         self.groups[event.group].left.append(event)
@@ -227,7 +227,7 @@ class History:
 
     def _committed(self, event: Committed) -> None:
         self._commit(event.group, (event.topic, event.partition), CommitSeen(event.at_us, event.offset))
-        self.refused.pop((Client(event.client_id, event.host), None, -1), None)
+        self.refused.pop((TracedClient(event.client_id, event.host), None, -1), None)
 
     def _commit(self, group: str, partition: Partition, commit: CommitSeen) -> None:
         commits = self.commits[group, partition]

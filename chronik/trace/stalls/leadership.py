@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 
 from chronik.trace.events import MetadataTold, RefusedEvent
-from chronik.trace.stalls.history import Client, History
+from chronik.trace.stalls.history import EventHistory, TracedClient
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.words import clock, counted, listed, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
@@ -34,7 +34,7 @@ LEADERSHIP = frozenset(
 NOBODY = -1
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     refused = _refused(history, limits)
     for (client, topic), refusals in refused.items():
         yield _refused_verdict(client, topic, refusals, history, limits)
@@ -45,9 +45,9 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
                 yield found
 
 
-def _refused(history: History, limits: Limits) -> dict[tuple[Client, str | None], list[RefusedEvent]]:
+def _refused(history: EventHistory, limits: Limits) -> dict[tuple[TracedClient, str | None], list[RefusedEvent]]:
     """Refusals that go on, of all partitions of a topic together."""
-    found: defaultdict[tuple[Client, str | None], list[RefusedEvent]] = defaultdict(list)
+    found: defaultdict[tuple[TracedClient, str | None], list[RefusedEvent]] = defaultdict(list)
     for (client, topic, _), events in history.refused.items():
         refusals = _in_a_row([event for event in events if event.code in LEADERSHIP], limits.fresh_ms)
         if (
@@ -68,7 +68,7 @@ def _in_a_row(refusals: list[RefusedEvent], gap_max_ms: int) -> list[RefusedEven
 
 
 def _refused_verdict(
-    client: Client, topic: str | None, refusals: list[RefusedEvent], history: History, limits: Limits
+    client: TracedClient, topic: str | None, refusals: list[RefusedEvent], history: EventHistory, limits: Limits
 ) -> Verdict:
     first, last = refusals[0], refusals[-1]
     partitions = sorted({refusal.partition for refusal in refusals})
@@ -104,7 +104,9 @@ def _refused_verdict(
     )
 
 
-def _lost(client: Client, topic: str, tellings: list[MetadataTold], history: History, limits: Limits) -> Verdict | None:
+def _lost(
+    client: TracedClient, topic: str, tellings: list[MetadataTold], history: EventHistory, limits: Limits
+) -> Verdict | None:
     """It keeps asking where to go, and is told nowhere each time."""
     lost: frozenset[int] = frozenset()
     first = last = tellings[-1]
@@ -138,7 +140,7 @@ def _lost(client: Client, topic: str, tellings: list[MetadataTold], history: His
     )
 
 
-def _words(told: MetadataTold, history: History, limits: Limits) -> Iterator[str]:
+def _words(told: MetadataTold, history: EventHistory, limits: Limits) -> Iterator[str]:
     leaders = ", ".join(
         f"{number} by {'nobody' if leader == NOBODY else f'node {leader}'}"
         for number, leader in enumerate(told.leaders)
@@ -153,7 +155,7 @@ def _words(told: MetadataTold, history: History, limits: Limits) -> Iterator[str
         yield f"who leads in truth: {', '.join(f'{number} by node {node}' for number, node in sorted(true.items()))}"
 
 
-def _advice(told: MetadataTold | None, history: History, limits: Limits) -> str:
+def _advice(told: MetadataTold | None, history: EventHistory, limits: Limits) -> str:
     alive = history.alive(limits.fresh_ms)
     if told is None:
         return "have the client ask for the metadata anew, or restart it: it goes to nodes that do not lead"

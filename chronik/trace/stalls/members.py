@@ -1,7 +1,7 @@
 """What members of groups do with the partitions that are theirs to read: which they ask for, and which not.
 
 A fetch does not say for which group it is, so members are known again by their client id; hosts may differ, where nodes
-pass fetches on. Somebody else of that name who asks is taken for the member: better no verdict than a wrong one.
+pass fetches on. Another client of that name is taken for the member: better no verdict than a wrong one.
 
 That a partition is not asked for says little: a consumer that still has records does not ask for more, and some clients
 ask for nothing as long as they have records of any partition. How long is too long is for the rules to say.
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from chronik.trace.events import FetchAnswered, GroupSeen, MemberSeen
-from chronik.trace.stalls.history import CommitSeen, History, Partition
+from chronik.trace.stalls.history import CommitSeen, EventHistory, Partition
 from chronik.trace.stalls.limits import Limits
 
 Waiting: TypeAlias = frozenset[tuple[str, Partition]]
@@ -39,7 +39,7 @@ class Unasked:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class MemberReading:
     """What a member does with what it was given to read."""
 
     group: str
@@ -50,7 +50,7 @@ class Reading:
     is_done: bool  # all that it was given, of all its partitions, is committed; as far as is known
 
 
-def readings(history: History, limits: Limits) -> Iterator[Reading]:
+def readings(history: EventHistory, limits: Limits) -> Iterator[MemberReading]:
     """Of every member of a group that is stable."""
     waiting = frozenset(
         (wait.client_id, partition) for waits in history.waiting.values() for partition, wait in waits.items()
@@ -66,8 +66,8 @@ def readings(history: History, limits: Limits) -> Iterator[Reading]:
 
 
 def _reading(
-    group: str, member: MemberSeen, seen: list[GroupSeen], waiting: Waiting, history: History, limits: Limits
-) -> Reading:
+    group: str, member: MemberSeen, seen: list[GroupSeen], waiting: Waiting, history: EventHistory, limits: Limits
+) -> MemberReading:
     unasked: list[Unasked] = []
     asked: list[Partition] = []
     commits_us: list[int] = []
@@ -85,7 +85,7 @@ def _reading(
         found = _unasked(partition, since_us, asked_us, given, commits[-1:], history, limits)
         if found is not None:
             unasked.append(found)
-    return Reading(group, member, asked, unasked, sorted(commits_us), is_done)
+    return MemberReading(group, member, asked, unasked, sorted(commits_us), is_done)
 
 
 def _assigned_since_us(seen: list[GroupSeen], member: MemberSeen, partition: Partition) -> int:
@@ -99,14 +99,14 @@ def _assigned_since_us(seen: list[GroupSeen], member: MemberSeen, partition: Par
     return since_us
 
 
-def _last_asked_us(history: History, client_id: str, partition: Partition, waiting: Waiting) -> int | None:
+def _last_asked_us(history: EventHistory, client_id: str, partition: Partition, waiting: Waiting) -> int | None:
     if (client_id, partition) in waiting:
         return history.now_us
     fetches = history.fetches_by_name.get((client_id, partition))
     return fetches[-1].at_us if fetches else None
 
 
-def _given(history: History, client_id: str, partition: Partition) -> int | None:
+def _given(history: EventHistory, client_id: str, partition: Partition) -> int | None:
     fetches = history.fetches_by_name.get((client_id, partition), ())
     return max((fetch.to_offset for fetch in fetches if isinstance(fetch, FetchAnswered)), default=None)
 
@@ -117,7 +117,7 @@ def _unasked(
     asked_us: int | None,
     given: int | None,
     commits: list[CommitSeen],
-    history: History,
+    history: EventHistory,
     limits: Limits,
 ) -> Unasked | None:
     past = history.partitions.get(partition)

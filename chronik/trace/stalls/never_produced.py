@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from chronik.trace.events import PartitionSeen
-from chronik.trace.stalls.history import History, PartitionPast
+from chronik.trace.stalls.history import EventHistory, PartitionPast
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.words import clock, counted, listed, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
 
 
-def find(history: History, limits: Limits, expected: Mapping[str, int]) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits, expected: Mapping[str, int]) -> Iterator[Verdict]:
     for topic, wanted in expected.items():
         sights = [(past, seen) for past, seen in history.sights(limits.fresh_ms) if past.topic == topic]
         known = sum(past.topic == topic and bool(past.seen) for past in history.partitions.values())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from chronik.trace.events import GroupChanged, GroupSeen
-from chronik.trace.stalls.history import GroupPast, History
+from chronik.trace.stalls.history import EventHistory, GroupPast
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.words import clock, counted, listed, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
@@ -19,7 +19,7 @@ AT_REST = frozenset({"Stable", "Empty", "Dead"})
 SPAN_SHARE = 3  # rebalances are 'again and again' when they fill this part of the time
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     for group, past in history.groups.items():
         if past.seen and history.is_within(past.seen[-1].at_us, limits.fresh_ms):
             found = _lasts(group, past, limits) or _again(group, past, history, limits)
@@ -66,7 +66,7 @@ def _lasts(group: str, past: GroupPast, limits: Limits) -> Verdict | None:
     )
 
 
-def _again(group: str, past: GroupPast, history: History, limits: Limits) -> Verdict | None:
+def _again(group: str, past: GroupPast, history: EventHistory, limits: Limits) -> Verdict | None:
     seen = [each for each in past.seen if history.is_within(each.at_us, limits.churn_ms)]
     began = _generations(past, history, limits)
     rebalances_us = sorted(began.values())[1:]  # the first generation is the one before all that
@@ -107,7 +107,7 @@ def _is_empty(told: GroupSeen | GroupChanged) -> bool:
     return members == 0
 
 
-def _generations(past: GroupPast, history: History, limits: Limits) -> dict[int, int]:
+def _generations(past: GroupPast, history: EventHistory, limits: Limits) -> dict[int, int]:
     """When each generation was first seen, within the time that counts."""
     began: dict[int, int] = {}
     told: list[GroupSeen | GroupChanged] = [*past.seen, *past.changed]
@@ -118,7 +118,7 @@ def _generations(past: GroupPast, history: History, limits: Limits) -> dict[int,
 
 
 def _came_and_went(seen: list[GroupSeen]) -> tuple[int, int]:
-    """How often somebody did: several together are one time."""
+    """How often that happened: several together are one time."""
     came = went = 0
     for before, after in pairwise(seen):
         earlier = {member.member_id for member in before.members}

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from chronik.trace.events import FetchAnswered, FetchWaits
-from chronik.trace.stalls.history import Client, Fetch, History, Partition, bound
+from chronik.trace.stalls.history import EventHistory, Fetch, Partition, TracedClient, bound
 from chronik.trace.stalls.limits import Limits
 
 
-def starving(history: History, limits: Limits) -> Iterator[tuple[Client, Partition, list[FetchAnswered]]]:
+def starving(history: EventHistory, limits: Limits) -> Iterator[tuple[TracedClient, Partition, list[FetchAnswered]]]:
     """With the empty answers in a row, up to the last. One or two of them are nothing: others had their turn."""
     for (client, partition), fetches in history.fetches.items():
         run = _empty_run(fetches)
@@ -34,7 +34,9 @@ def _empty_run(fetches: list[Fetch]) -> list[FetchAnswered]:
     return run
 
 
-def is_served_elsewhere(history: History, client: Client, partition: Partition, run: list[FetchAnswered]) -> bool:
+def is_served_elsewhere(
+    history: EventHistory, client: TracedClient, partition: Partition, run: list[FetchAnswered]
+) -> bool:
     """Whether the client had its due of another partition of the same topic meanwhile: records, or their end."""
     topic, number = partition
     from_us = run[0].at_us

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from chronik.trace.stalls.behind import told
-from chronik.trace.stalls.history import Client, History
+from chronik.trace.stalls.history import EventHistory, TracedClient
 from chronik.trace.stalls.limits import Limits
-from chronik.trace.stalls.members import Reading, Unasked, readings
+from chronik.trace.stalls.members import MemberReading, Unasked, readings
 from chronik.trace.stalls.words import clock, counted, seconds
 from chronik.trace.verdicts import Cause, Verdict
 
@@ -21,7 +21,7 @@ PACE_COMMITS = 5  # so many make a pace
 PACE_FACTOR = 10
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     for reading in readings(history, limits):
         if not reading.asked:
             stopped = _too_long(reading, limits)
@@ -29,7 +29,7 @@ def find(history: History, limits: Limits) -> Iterator[Verdict]:
                 yield _verdict(reading, stopped, history)
 
 
-def _too_long(reading: Reading, limits: Limits) -> list[Unasked]:
+def _too_long(reading: MemberReading, limits: Limits) -> list[Unasked]:
     allowed_ms, alive_us = limits.unasked_ms, 0
     if not reading.is_done:
         if not reading.commits_us:
@@ -46,9 +46,9 @@ def _patience_ms(commits_us: list[int], limits: Limits) -> int:
     return min(max(PACE_FACTOR * longest_ms, limits.unasked_ms), limits.unworked_ms)
 
 
-def _verdict(reading: Reading, stopped: list[Unasked], history: History) -> Verdict:
+def _verdict(reading: MemberReading, stopped: list[Unasked], history: EventHistory) -> Verdict:
     member, worst = reading.member, min(stopped, key=lambda each: each.since_us)
-    client = Client(member.client_id, member.host)
+    client = TracedClient(member.client_id, member.host)
     return Verdict(
         Cause.CONSUMER_STOPPED,
         f"{client}, in group {reading.group!r}, has asked for nothing since {clock(worst.since_us)} "

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 from chronik.trace.events import FollowerSeen, PartitionSeen, RefusedEvent
-from chronik.trace.stalls.history import History, PartitionPast
+from chronik.trace.stalls.history import EventHistory, PartitionPast
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.words import clock, counted, listed, seconds, times
 from chronik.trace.verdicts import Cause, Verdict
@@ -20,7 +20,7 @@ from chronik.trace.verdicts import Cause, Verdict
 NOT_ENOUGH_REPLICAS = (19, 20)
 
 
-def find(history: History, limits: Limits) -> Iterator[Verdict]:
+def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
     for past, seen in history.sights(limits.fresh_ms):
         since_us = _stands_since_us(past)
         refusals = _refusals(past, seen, history, limits)
@@ -41,7 +41,7 @@ def _stands_since_us(past: PartitionPast) -> int | None:
     return since_us
 
 
-def _refusals(past: PartitionPast, seen: PartitionSeen, history: History, limits: Limits) -> list[RefusedEvent]:
+def _refusals(past: PartitionPast, seen: PartitionSeen, history: EventHistory, limits: Limits) -> list[RefusedEvent]:
     """Of producers with acks=all, for want of replicas in sync, if they go on."""
     if len(seen.in_sync) >= seen.in_sync_min:
         return []

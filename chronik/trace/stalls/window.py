@@ -39,7 +39,7 @@ def fit(events: Sequence[AnyEvent], events_max: int) -> list[AnyEvent]:
 
 def thin(events: Sequence[AnyEvent]) -> list[AnyEvent]:
     """Without what a later event says again, for all that the rules read from it. A refusal in between is remembered:
-    that somebody was served ends a row of them."""
+    a client that was served ends a row of them."""
     kept: list[AnyEvent] = []
     later: set[tuple[object, ...]] = set()
     refusals: Counter[tuple[str | None, int]] = Counter()

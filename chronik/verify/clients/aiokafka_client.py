@@ -20,9 +20,9 @@ from chronik.verify.clients.protocol import (
     is_in_vain,
     until_stopped,
 )
-from chronik.verify.ledger import Ledger, Record
+from chronik.verify.ledger import Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
-from chronik.verify.settings import Acks
+from chronik.verify.settings import VerifyAcks
 
 # aiokafka gives a batch up after this time, retries included, but also waits as long for one answer.
 REQUEST_TIMEOUT_S = 40.0
@@ -46,7 +46,7 @@ class AioKafka:
         producer = AIOKafkaProducer(
             bootstrap_servers=self._servers,
             client_id=order.client_id,
-            acks="all" if order.acks is Acks.ALL else int(order.acks),
+            acks="all" if order.acks is VerifyAcks.ALL else int(order.acks),
             enable_idempotence=order.is_idempotent,
             request_timeout_ms=int(min(REQUEST_TIMEOUT_S, order.timeout_s) * 1000),
         )
@@ -114,14 +114,16 @@ class _Consumer:
                 consumer.seek(TopicPartition(order.topic, partition), offset)
         return consumer
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         try:
             found = self._runner.run(
                 self._consumer.getmany(timeout_ms=max(int(wait_s * 1000), 1), max_records=self._records_max)
             )
         except KafkaError as error:
             raise ConsumerFailed(reason(error)) from error
-        return [Record(each.value, each.partition, each.offset) for records in found.values() for each in records]
+        return [
+            ReceivedRecord(each.value, each.partition, each.offset) for records in found.values() for each in records
+        ]
 
     def close(self) -> None:
         try:

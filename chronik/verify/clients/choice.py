@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from chronik.verify.clients.protocol import Client
-from chronik.verify.errors import CannotRun
+from chronik.verify.clients.protocol import VerifyClient
+from chronik.verify.errors import RunCannotStart
 from chronik.verify.settings import ClientName
 
 _MODULES = {
@@ -16,16 +16,16 @@ _MODULES = {
 }
 
 
-def open_client(name: ClientName, bootstrap: str) -> Client:
-    """Raises CannotRun when it is not installed."""
+def open_client(name: ClientName, bootstrap: str) -> VerifyClient:
+    """Raises RunCannotStart when it is not installed."""
     library, module, kind, package = _MODULES[name]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what a library thinks of its own code is not for our users
             importlib.import_module(library)
     except ImportError as problem:
-        raise CannotRun(f"the client {name} cannot be used: {problem}", f"pip install {package}") from problem
-    made: Client = getattr(importlib.import_module(module), kind)(bootstrap)
+        raise RunCannotStart(f"the client {name} cannot be used: {problem}", f"pip install {package}") from problem
+    made: VerifyClient = getattr(importlib.import_module(module), kind)(bootstrap)
     return made
 
 

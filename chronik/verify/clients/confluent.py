@@ -20,7 +20,7 @@ from chronik.verify.clients.protocol import (
     is_in_vain,
     until_stopped,
 )
-from chronik.verify.ledger import Ledger, Record
+from chronik.verify.ledger import Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
 
 LOOK_EVERY = 500
@@ -105,7 +105,7 @@ class _Consumer:
                 ]
             )
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         """librdkafka waits until it has all that may be given, or the time is up: so one message is waited for, and
         what came with it is taken without waiting."""
         try:
@@ -133,9 +133,9 @@ def _is_passing(message: Message) -> bool:
 _PASSING = (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
 
 
-def _record(message: Message) -> Record:
+def _record(message: Message) -> ReceivedRecord:
     value, partition, offset = message.value(), message.partition(), message.offset()
-    return Record(
+    return ReceivedRecord(
         None if value is None else bytes(value),
         -1 if partition is None else partition,
         -1 if offset is None else offset,

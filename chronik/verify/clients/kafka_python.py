@@ -20,9 +20,9 @@ from chronik.verify.clients.protocol import (
     is_in_vain,
     until_stopped,
 )
-from chronik.verify.ledger import Ledger, Record
+from chronik.verify.ledger import Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
-from chronik.verify.settings import Acks
+from chronik.verify.settings import VerifyAcks
 
 LOOK_EVERY = 500
 PAUSE_S = 0.002
@@ -61,7 +61,7 @@ class KafkaPython:
             return KafkaProducer(
                 bootstrap_servers=self._servers,
                 client_id=order.client_id,
-                acks=-1 if order.acks is Acks.ALL else int(order.acks),
+                acks=-1 if order.acks is VerifyAcks.ALL else int(order.acks),
                 enable_idempotence=order.is_idempotent,
                 delivery_timeout_ms=int(order.timeout_s * 1000),
                 request_timeout_ms=int(min(REQUEST_TIMEOUT_S, order.timeout_s) * 1000),
@@ -104,12 +104,14 @@ class _Consumer:
         for partition, offset in order.starts.items():
             self._consumer.seek(TopicPartition(order.topic, partition), offset)
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         try:
             found = self._consumer.poll(timeout_ms=max(int(wait_s * 1000), 1))
         except KafkaError as error:
             raise ConsumerFailed(reason(error)) from error
-        return [Record(each.value, each.partition, each.offset) for records in found.values() for each in records]
+        return [
+            ReceivedRecord(each.value, each.partition, each.offset) for records in found.values() for each in records
+        ]
 
     def close(self) -> None:
         self._consumer.close()

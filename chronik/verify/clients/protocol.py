@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from chronik.verify.errors import Stopped
-from chronik.verify.ledger import Ledger, Record
+from chronik.verify.ledger import Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
-from chronik.verify.settings import Acks
+from chronik.verify.settings import VerifyAcks
 
 FLUSH_S = 0.5
 """To wait for answers between two looks at whether it is to end."""
@@ -23,7 +23,7 @@ class Sending:
 
     topic: str
     client_id: str
-    acks: Acks
+    acks: VerifyAcks
     is_idempotent: bool
     timeout_s: float
     partitions: int | None
@@ -67,14 +67,14 @@ class ConsumerFailed(Exception):
 
 
 class Consumer(Protocol):
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         """What came, as soon as anything has; nothing when nothing did in time. Raises ConsumerFailed."""
         ...
 
     def close(self) -> None: ...
 
 
-class Client(Protocol):
+class VerifyClient(Protocol):
     @property
     def version(self) -> str: ...
 

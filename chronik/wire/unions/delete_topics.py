@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class AnyDeleteTopicsTopic:
     """By name or by id."""
 
     name: str | None = None
@@ -16,9 +16,9 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyDeleteTopicsRequest:
     """`topics` from version 6, `topic_names` before."""
 
-    topics: tuple[Topic, ...] = ()
+    topics: tuple[AnyDeleteTopicsTopic, ...] = ()
     topic_names: tuple[str, ...] = ()
     timeout: datetime.timedelta = datetime.timedelta(0)

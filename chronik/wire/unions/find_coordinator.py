@@ -9,7 +9,7 @@ from chronik.core.errors import Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyFindCoordinatorRequest:
     """`coordinator_keys` from version 4, `key` before."""
 
     key: str = ""
@@ -18,7 +18,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Coordinator:
+class AnyCoordinator:
     """Where to go for one key."""
 
     key: str = ""
@@ -30,7 +30,7 @@ class Coordinator:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class AnyFindCoordinatorResponse:
     """`coordinators` from version 4; before, the fields of the only one."""
 
     throttle_time: datetime.timedelta = datetime.timedelta(0)
@@ -39,4 +39,4 @@ class Response:
     node_id: int = -1
     host: str = ""
     port: int = -1
-    coordinators: tuple[Coordinator, ...] = ()
+    coordinators: tuple[AnyCoordinator, ...] = ()

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Member:
+class AnyLeavingMember:
     """Who leaves, and why (from version 5)."""
 
     member_id: str = ""
@@ -15,9 +15,9 @@ class Member:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyLeaveGroupRequest:
     """`members` from version 3, `member_id` before."""
 
     group_id: str = ""
     member_id: str = ""
-    members: tuple[Member, ...] = ()
+    members: tuple[AnyLeavingMember, ...] = ()

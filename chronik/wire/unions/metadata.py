@@ -14,7 +14,7 @@ NOT_ASKED = -(2**31)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class AnyMetadataTopic:
     """By name, or from version 12 by id."""
 
     topic_id: uuid.UUID | None = None
@@ -22,17 +22,17 @@ class Topic:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyMetadataRequest:
     """Null topics means all of them; in version 0, which has no null, none means all."""
 
-    topics: tuple[Topic, ...] | None = None
+    topics: tuple[AnyMetadataTopic, ...] | None = None
     allow_auto_topic_creation: bool = True
     include_cluster_authorized_operations: bool = False
     include_topic_authorized_operations: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class AnyMetadataResponse:
     """The newest response and the field that came and went."""
 
     throttle_time: datetime.timedelta = datetime.timedelta(0)

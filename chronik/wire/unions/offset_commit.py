@@ -12,7 +12,7 @@ NO_RETENTION = datetime.timedelta(milliseconds=-1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Partition:
+class AnyOffsetCommitPartition:
     """An offset to keep."""
 
     partition_index: int = 0
@@ -22,16 +22,16 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class AnyOffsetCommitTopic:
     """By name or by id."""
 
     name: str = ""
     topic_id: uuid.UUID | None = None
-    partitions: tuple[Partition, ...] = ()
+    partitions: tuple[AnyOffsetCommitPartition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyOffsetCommitRequest:
     """All fields there ever were."""
 
     group_id: str = ""
@@ -39,11 +39,11 @@ class Request:
     member_id: str = ""
     group_instance_id: str | None = None
     retention_time: datetime.timedelta = NO_RETENTION
-    topics: tuple[Topic, ...] = ()
+    topics: tuple[AnyOffsetCommitTopic, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicResponse:
+class AnyOffsetCommitTopicResponse:
     """By name or by id, as it was asked."""
 
     name: str = ""
@@ -52,8 +52,8 @@ class TopicResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class AnyOffsetCommitResponse:
     """One code a partition."""
 
     throttle_time: datetime.timedelta = datetime.timedelta(0)
-    topics: tuple[TopicResponse, ...] = ()
+    topics: tuple[AnyOffsetCommitTopicResponse, ...] = ()

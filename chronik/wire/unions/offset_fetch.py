@@ -10,7 +10,7 @@ from chronik.core.errors import Code
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Topic:
+class AnyOffsetFetchTopic:
     """By name or by id."""
 
     name: str = ""
@@ -25,15 +25,15 @@ class Group:
     group_id: str = ""
     member_id: str | None = None
     member_epoch: int = -1
-    topics: tuple[Topic, ...] | None = None
+    topics: tuple[AnyOffsetFetchTopic, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class AnyOffsetFetchRequest:
     """`groups` from version 8, `group_id` and `topics` before."""
 
     group_id: str = ""
-    topics: tuple[Topic, ...] | None = None
+    topics: tuple[AnyOffsetFetchTopic, ...] | None = None
     groups: tuple[Group, ...] = ()
     require_stable: bool = False
 
@@ -50,7 +50,7 @@ class PartitionResponse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TopicResponse:
+class AnyOffsetFetchTopicResponse:
     """By name or by id, as it was asked."""
 
     name: str = ""
@@ -63,15 +63,15 @@ class GroupResponse:
     """One group's offsets."""
 
     group_id: str = ""
-    topics: tuple[TopicResponse, ...] = ()
+    topics: tuple[AnyOffsetFetchTopicResponse, ...] = ()
     error_code: Code = Code.NONE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Response:
+class AnyOffsetFetchResponse:
     """`groups` from version 8; before, the fields of the only one."""
 
     throttle_time: datetime.timedelta = datetime.timedelta(0)
-    topics: tuple[TopicResponse, ...] = ()
+    topics: tuple[AnyOffsetFetchTopicResponse, ...] = ()
     error_code: Code = Code.NONE
     groups: tuple[GroupResponse, ...] = ()

@@ -6,7 +6,7 @@ from typing import Any
 
 from chronik.api import fetch
 from chronik.wire.fetch import FetchPartition, FetchRequest
-from tests.unit.api.house_desk import Asked, HouseDesk
+from tests.unit.api.house_context import Asked, HouseContext
 from tests.unit.core.log.logs import batch_of
 from tests.unit.wire.hot_requests import fetch_request
 
@@ -14,18 +14,18 @@ MAX_BYTES = 50_000_000
 
 
 def put(
-    desk: HouseDesk, *counts: int, partition: int = 0, topic: str = "orders", value: bytes = b"value"
+    context: HouseContext, *counts: int, partition: int = 0, topic: str = "orders", value: bytes = b"value"
 ) -> list[bytes]:
     """Append a batch of each of these sizes; returns their bytes as they stand in the log."""
-    replica = desk.house.replicas.leader(topic, partition)
+    replica = context.house.replicas.leader(topic, partition)
     batches = [batch_of(count, value=value) for count in counts]
     for batch in batches:
-        desk.house.replicas.append(replica, batch, 1)
+        context.house.replicas.append(replica, batch, 1)
     return [bytes(batch) for batch in batches]
 
 
 def get(
-    desk: HouseDesk,
+    context: HouseContext,
     *asked: tuple[int, int],
     version: int = 11,
     max_wait_ms: int = 0,
@@ -43,7 +43,7 @@ def get(
     ]
     gone = [(topic, partition) for partition in forgotten]
     request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, 0, *session, partitions, gone)
-    return desk.ask(fetch, version, fetch_request(version, request))
+    return context.ask(fetch, version, fetch_request(version, request))
 
 
 def partitions_of(asked: Asked) -> dict[int, Any]:

@@ -9,8 +9,8 @@ from kio.schema.remove_raft_voter.v0.request import RemoveRaftVoterRequest
 
 from chronik.api import add_raft_voter, remove_raft_voter
 from chronik.core.errors import Code, Refused
-from tests.unit.api.fake_desk import CLUSTER_ID, ask
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 
 def to_add(cluster_id: str | None = CLUSTER_ID, *, is_waited_for: bool = True) -> AddRaftVoterRequest:
@@ -32,7 +32,7 @@ def test_a_voter_is_added_with_its_address() -> None:
     quorum = FakeQuorum()
 
     responses = [
-        ask(add_raft_voter, to_add(is_waited_for=is_waited_for), quorum_desk(quorum), version=1)
+        ask(add_raft_voter, to_add(is_waited_for=is_waited_for), quorum_context(quorum), version=1)
         for is_waited_for in (True, False)
     ]
 
@@ -43,7 +43,7 @@ def test_a_voter_is_added_with_its_address() -> None:
 def test_a_voter_is_removed() -> None:
     quorum = FakeQuorum()
 
-    response = ask(remove_raft_voter, to_remove(), quorum_desk(quorum), version=0)
+    response = ask(remove_raft_voter, to_remove(), quorum_context(quorum), version=0)
 
     assert response.error_code is Code.NONE
     assert quorum.asked == [("remove", 4)]
@@ -53,8 +53,8 @@ def test_a_refusal_is_passed_on() -> None:
     quorum = FakeQuorum()
     quorum.refusal = Refused(Code.DUPLICATE_VOTER, "node 4 is a voter already")
 
-    added = ask(add_raft_voter, to_add(), quorum_desk(quorum), version=1)
-    removed = ask(remove_raft_voter, to_remove(), quorum_desk(quorum), version=0)
+    added = ask(add_raft_voter, to_add(), quorum_context(quorum), version=1)
+    removed = ask(remove_raft_voter, to_remove(), quorum_context(quorum), version=0)
 
     assert (added.error_code, added.error_message) == (Code.DUPLICATE_VOTER, "node 4 is a voter already")
     assert removed.error_code is Code.DUPLICATE_VOTER
@@ -63,7 +63,7 @@ def test_a_refusal_is_passed_on() -> None:
 def test_another_cluster_changes_nothing() -> None:
     quorum = FakeQuorum()
 
-    response = ask(add_raft_voter, to_add("another"), quorum_desk(quorum), version=1)
+    response = ask(add_raft_voter, to_add("another"), quorum_context(quorum), version=1)
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID
     assert quorum.asked == []

@@ -20,7 +20,7 @@ from chronik.wire.lift import convert
 from chronik.wire.reader import default_of, shape_of
 from chronik.wire.schemas import request_type, response_type
 from chronik.wire.versions import APIS
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_context import ask, fake_context
 
 NAMES = (
     "create_topics",
@@ -145,10 +145,10 @@ def read_back(api: Any, version: int, response: Any) -> Any:
 def test_a_request_in_any_version_is_answered_in_that_version(api: Any, version: int) -> None:
     module = module_of(api.key)
     body = written(filled(request_type(api.key, version), WANTED[api.name]))
-    desk = fake_desk(topics={"orders": 3})
+    context = fake_context(topics={"orders": 3})
 
     request = decode_request(api.key, version, body, 0, module.REQUEST)
-    response = read_back(api, version, ask(module, request, desk, version))
+    response = read_back(api, version, ask(module, request, context, version))
 
     assert not any(codes_in(response)), response
 

@@ -6,34 +6,34 @@ import pytest
 from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsRequest
 
 from chronik.api import allocate_producer_ids
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
-def allocated(desk: Desk, epoch: int) -> tuple[int, int, int]:
+def allocated(context: RequestContext, epoch: int) -> tuple[int, int, int]:
     request = AllocateProducerIdsRequest(broker_id=2, broker_epoch=epoch)
-    response = ask(allocate_producer_ids, request, desk, version=0)
+    response = ask(allocate_producer_ids, request, context, version=0)
     return response.error_code, response.producer_id_start, response.producer_id_len
 
 
 def test_each_block_is_given_once() -> None:
-    desk = fake_desk(brokers=(1, 2))
-    epoch = desk.metadata.image.brokers[2].epoch
+    context = fake_context(brokers=(1, 2))
+    epoch = context.metadata.image.brokers[2].epoch
 
-    assert allocated(desk, epoch) == (Code.NONE, 0, 1000)
-    assert allocated(desk, epoch) == (Code.NONE, 1000, 1000)
+    assert allocated(context, epoch) == (Code.NONE, 0, 1000)
+    assert allocated(context, epoch) == (Code.NONE, 1000, 1000)
 
 
 @pytest.mark.parametrize("epoch", [-1, 77])
 def test_a_node_must_sign_with_its_epoch(epoch: int) -> None:
-    desk = fake_desk(brokers=(1, 2))
+    context = fake_context(brokers=(1, 2))
 
-    assert allocated(desk, epoch) == (Code.STALE_BROKER_EPOCH, 0, 0)
+    assert allocated(context, epoch) == (Code.STALE_BROKER_EPOCH, 0, 0)
 
 
 def test_another_node_is_the_controller() -> None:
-    desk = fake_desk(brokers=(1, 2))
-    metadata_of(desk).controller_id = 2
+    context = fake_context(brokers=(1, 2))
+    metadata_of(context).controller_id = 2
 
-    assert allocated(desk, 1) == (Code.NOT_CONTROLLER, 0, 0)
+    assert allocated(context, 1) == (Code.NOT_CONTROLLER, 0, 0)

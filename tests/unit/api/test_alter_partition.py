@@ -8,20 +8,20 @@ from typing import Any
 from kio.schema.alter_partition.v3.request import AlterPartitionRequest, BrokerState, PartitionData, TopicData
 
 from chronik.api import alter_partition
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 TOPIC = uuid.UUID(int=99)
 NO_TOPIC = uuid.UUID(int=98)
 
 
-def replicated() -> Desk:
-    desk = fake_desk(brokers=(1, 2, 3))
+def replicated() -> RequestContext:
+    context = fake_context(brokers=(1, 2, 3))
     assignments = ((0, (1, 2, 3)), (1, (1, 2, 3)))
-    metadata_of(desk).tell(CreateTopics((NewTopic("t", TOPIC.bytes, assignments=assignments),)))
-    return desk
+    metadata_of(context).tell(CreateTopics((NewTopic("t", TOPIC.bytes, assignments=assignments),)))
+    return context
 
 
 def partition(number: int, *members: int, partition_epoch: int = 0, recovering: int = 0) -> Any:
@@ -34,23 +34,23 @@ def partition(number: int, *members: int, partition_epoch: int = 0, recovering: 
     )
 
 
-def request(desk: Desk, topics: dict[uuid.UUID | None, tuple[Any, ...]], epoch: int | None = None) -> Any:
+def request(context: RequestContext, topics: dict[uuid.UUID | None, tuple[Any, ...]], epoch: int | None = None) -> Any:
     return AlterPartitionRequest(
         broker_id=1,
-        broker_epoch=desk.metadata.image.brokers[1].epoch if epoch is None else epoch,
+        broker_epoch=context.metadata.image.brokers[1].epoch if epoch is None else epoch,
         topics=tuple(TopicData(topic_id=topic, partitions=partitions) for topic, partitions in topics.items()),
     )
 
 
 def test_each_partition_has_its_own_outcome() -> None:
-    desk = replicated()
+    context = replicated()
     asked: dict[uuid.UUID | None, tuple[Any, ...]] = {
         NO_TOPIC: (partition(0, 1),),
         TOPIC: (partition(1, 1, 3), partition(0), partition(5, 1)),
         None: (partition(0, 1),),
     }
 
-    response = ask(alter_partition, request(desk, asked), desk, version=3)
+    response = ask(alter_partition, request(context, asked), context, version=3)
 
     assert response.error_code == Code.NONE
     assert [topic.topic_id for topic in response.topics] == [NO_TOPIC, TOPIC, None]
@@ -63,29 +63,29 @@ def test_each_partition_has_its_own_outcome() -> None:
     [done, *_] = response.topics[1].partitions
     assert (done.partition_index, done.leader_id, done.leader_epoch, done.isr) == (1, 1, 0, (1, 3))
     assert (done.partition_epoch, done.leader_recovery_state) == (1, 0)
-    assert desk.metadata.image.topics["t"].partitions[1].in_sync == (1, 3)
+    assert context.metadata.image.topics["t"].partitions[1].in_sync == (1, 3)
 
 
 def test_a_leader_that_is_not_recovering_cannot_begin_to() -> None:
-    desk = replicated()
+    context = replicated()
 
-    response = ask(alter_partition, request(desk, {TOPIC: (partition(0, 1, recovering=1),)}), desk, version=3)
+    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1, recovering=1),)}), context, version=3)
 
     assert response.topics[0].partitions[0].error_code == Code.INVALID_REQUEST
 
 
 def test_a_node_that_was_replaced_is_refused_as_a_whole() -> None:
-    desk = replicated()
+    context = replicated()
 
-    response = ask(alter_partition, request(desk, {TOPIC: (partition(0, 1),)}, epoch=77), desk, version=3)
+    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1),)}, epoch=77), context, version=3)
 
     assert (response.error_code, response.topics) == (Code.STALE_BROKER_EPOCH, ())
 
 
 def test_another_node_is_the_controller() -> None:
-    desk = replicated()
-    metadata_of(desk).controller_id = 3
+    context = replicated()
+    metadata_of(context).controller_id = 3
 
-    response = ask(alter_partition, request(desk, {TOPIC: (partition(0, 1),)}), desk, version=3)
+    response = ask(alter_partition, request(context, {TOPIC: (partition(0, 1),)}), context, version=3)
 
     assert response.error_code == Code.NOT_CONTROLLER

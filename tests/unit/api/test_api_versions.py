@@ -12,13 +12,13 @@ from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.features import FeatureUpdate, UpdateFeatures
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.wire.kafka_4_4 import ApiVersionsRequest
-from chronik.wire.versions import APIS, EVERY_API, LOOK, NODE_SOFTWARE, PRODUCE
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, fake_desk, metadata_of
+from chronik.wire.versions import APIS, EVERY_API, INSPECT, NODE_SOFTWARE, PRODUCE
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 
 def asked(version: int, name: str = "my-client", software_version: str = "1.2.3") -> Any:
     request = ApiVersionsRequest(client_software_name=name, client_software_version=software_version)
-    return ask(api_versions, request, fake_desk(), version)
+    return ask(api_versions, request, fake_context(), version)
 
 
 def test_the_answer_is_the_table_of_what_we_speak() -> None:
@@ -57,7 +57,7 @@ def test_the_table_goes_with_the_refusal_of_an_unknown_version() -> None:
 @pytest.mark.parametrize("version", range(6))
 @pytest.mark.parametrize("name", ["librdkafka", "chronik-cli"])
 def test_no_client_is_told_of_requests_that_are_not_kafkas(name: str, version: int) -> None:
-    assert LOOK not in {entry.api_key for entry in asked(version, name).api_keys}
+    assert INSPECT not in {entry.api_key for entry in asked(version, name).api_keys}
 
 
 def test_another_node_is_told_of_them() -> None:
@@ -76,10 +76,10 @@ def test_features_are_told_from_version_3_and_those_that_can_be_switched_off_fro
 
 
 def test_the_finalized_features_are_those_of_the_image_and_their_epoch_is_its_version() -> None:
-    desk = fake_desk()
-    metadata_of(desk).tell(UpdateFeatures((FeatureUpdate("group.version", 0, 2),)))
+    context = fake_context()
+    metadata_of(context).tell(UpdateFeatures((FeatureUpdate("group.version", 0, 2),)))
 
-    response = ask(api_versions, ApiVersionsRequest(client_software_name="a", client_software_version="b"), desk, 4)
+    response = ask(api_versions, ApiVersionsRequest(client_software_name="a", client_software_version="b"), context, 4)
 
     told = {one.name: (one.min_version_level, one.max_version_level) for one in response.finalized_features}
     assert told == {
@@ -87,12 +87,12 @@ def test_the_finalized_features_are_those_of_the_image_and_their_epoch_is_its_ve
         "kraft.version": (1, 1),
         "metadata.version": (30, 30),
     }
-    assert response.finalized_features_epoch == desk.metadata.image.version > 0
+    assert response.finalized_features_epoch == context.metadata.image.version > 0
 
 
 def test_a_node_that_knows_nothing_of_the_cluster_yet_says_that_its_features_are_unknown() -> None:
-    desk = fake_desk()
-    empty = MetadataImage(CLUSTER_ID, desk.config)
+    context = fake_context()
+    empty = MetadataImage(CLUSTER_ID, context.config)
 
     response = api_versions.answer(Code.NONE, APIS, empty, 4)
 
@@ -120,18 +120,18 @@ def test_a_client_that_means_another_node_is_told_to_begin_anew(
         client_software_name="a", client_software_version="b", cluster_id=cluster_id, node_id=node_id
     )
 
-    assert ask(api_versions, request, fake_desk(brokers=(1, 2)), 5).error_code == code
-    assert ask(api_versions, request, fake_desk(brokers=(1, 2)), 4).error_code == Code.NONE
+    assert ask(api_versions, request, fake_context(brokers=(1, 2)), 5).error_code == code
+    assert ask(api_versions, request, fake_context(brokers=(1, 2)), 4).error_code == Code.NONE
 
 
 def test_where_all_nodes_have_one_address_any_of_them_may_be_meant() -> None:
-    desk = fake_desk(brokers=(1,))
-    metadata_of(desk).tell(RegisterBroker(2, bytes(16), "host-1", 9092))
+    context = fake_context(brokers=(1,))
+    metadata_of(context).tell(RegisterBroker(2, bytes(16), "host-1", 9092))
     request = ApiVersionsRequest(
         client_software_name="a", client_software_version="b", cluster_id=CLUSTER_ID, node_id=2
     )
 
-    assert ask(api_versions, request, desk, 5).error_code == Code.NONE
+    assert ask(api_versions, request, context, 5).error_code == Code.NONE
 
 
 def _fields(one: Any) -> tuple[str, int, int]:

@@ -7,8 +7,8 @@ import pytest
 from chronik.api import begin_quorum_epoch
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import BeginEpoch, BeginEpochAnswer
-from tests.unit.api.fake_desk import CLUSTER_ID, ask
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 ASKED = BeginEpoch(2, 7)
 
@@ -22,7 +22,7 @@ def test_what_one_side_says_the_other_hears(answer: BeginEpochAnswer) -> None:
     response = ask(
         begin_quorum_epoch,
         begin_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID),
-        quorum_desk(quorum),
+        quorum_context(quorum),
         version=1,
         node_id=2,
     )
@@ -37,7 +37,7 @@ def test_another_cluster_is_not_heard() -> None:
     response = ask(
         begin_quorum_epoch,
         begin_quorum_epoch.request_of(ASKED, 1, "another"),
-        quorum_desk(quorum),
+        quorum_context(quorum),
         version=1,
         node_id=2,
     )

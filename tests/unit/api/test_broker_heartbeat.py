@@ -7,19 +7,21 @@ from typing import Any
 from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 
 from chronik.api import broker_heartbeat
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import RegisterBroker
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
-def registered() -> tuple[Desk, int]:
-    desk = fake_desk()
-    epoch = metadata_of(desk).tell(RegisterBroker(2, bytes(16), "host-2", 9092, is_fenced=True))
-    return desk, epoch
+def registered() -> tuple[RequestContext, int]:
+    context = fake_context()
+    epoch = metadata_of(context).tell(RegisterBroker(2, bytes(16), "host-2", 9092, is_fenced=True))
+    return context, epoch
 
 
-def beat(desk: Desk, epoch: int, offset: int, *, shut_down: bool = False, fence: bool = False) -> tuple[Any, ...]:
+def beat(
+    context: RequestContext, epoch: int, offset: int, *, shut_down: bool = False, fence: bool = False
+) -> tuple[Any, ...]:
     request = BrokerHeartbeatRequest(
         broker_id=2,
         broker_epoch=epoch,
@@ -27,34 +29,34 @@ def beat(desk: Desk, epoch: int, offset: int, *, shut_down: bool = False, fence:
         want_fence=fence,
         want_shut_down=shut_down,
     )
-    response = ask(broker_heartbeat, request, desk, version=2)
+    response = ask(broker_heartbeat, request, context, version=2)
     return response.error_code, response.is_caught_up, response.is_fenced, response.should_shut_down
 
 
 def test_a_node_that_has_followed_its_registration_may_serve() -> None:
-    desk, epoch = registered()
+    context, epoch = registered()
 
-    assert beat(desk, epoch, epoch) == (Code.NONE, False, True, False)
-    assert beat(desk, epoch, epoch + 1, fence=True) == (Code.NONE, True, True, False)
-    assert beat(desk, epoch, epoch + 1) == (Code.NONE, True, False, False)
-    assert not desk.metadata.image.brokers[2].is_fenced
+    assert beat(context, epoch, epoch) == (Code.NONE, False, True, False)
+    assert beat(context, epoch, epoch + 1, fence=True) == (Code.NONE, True, True, False)
+    assert beat(context, epoch, epoch + 1) == (Code.NONE, True, False, False)
+    assert not context.metadata.image.brokers[2].is_fenced
 
 
 def test_a_node_that_leads_nothing_may_stop() -> None:
-    desk, epoch = registered()
-    beat(desk, epoch, epoch + 1)
+    context, epoch = registered()
+    beat(context, epoch, epoch + 1)
 
-    assert beat(desk, epoch, epoch + 1, shut_down=True) == (Code.NONE, True, True, True)
+    assert beat(context, epoch, epoch + 1, shut_down=True) == (Code.NONE, True, True, True)
 
 
 def test_an_epoch_that_is_not_the_latest_is_refused() -> None:
-    desk, epoch = registered()
+    context, epoch = registered()
 
-    assert beat(desk, epoch - 1, epoch + 1) == (Code.STALE_BROKER_EPOCH, False, True, False)
+    assert beat(context, epoch - 1, epoch + 1) == (Code.STALE_BROKER_EPOCH, False, True, False)
 
 
 def test_another_node_is_the_controller() -> None:
-    desk, epoch = registered()
-    metadata_of(desk).controller_id = None
+    context, epoch = registered()
+    metadata_of(context).controller_id = None
 
-    assert beat(desk, epoch, epoch + 1)[0] == Code.NOT_CONTROLLER
+    assert beat(context, epoch, epoch + 1)[0] == Code.NOT_CONTROLLER

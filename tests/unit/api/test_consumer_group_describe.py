@@ -9,8 +9,8 @@ from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeR
 from chronik.api import consumer_group_describe
 from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import TOPICS, consumer_beat, join, subscription
 
 
@@ -19,10 +19,10 @@ def request(*groups: str, operations: bool = False) -> ConsumerGroupDescribeRequ
 
 
 def test_a_group_is_described_with_epochs_and_named_partitions() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    shapes = TopicShapes(desk.metadata.image)
+    context, host = grouped_context({"orders": 2})
+    shapes = TopicShapes(context.metadata.image)
     host.ask(consumer_beat("m", 0, topics=shapes, instance_id="i", rack_id="r", subscribed_regex="x.*"))
-    (group,) = ask(consumer_group_describe, request("g", operations=True), desk, version=1).groups
+    (group,) = ask(consumer_group_describe, request("g", operations=True), context, version=1).groups
     assert (group.error_code, group.group_state, group.group_epoch, group.assignment_epoch) == (
         Code.NONE,
         "Stable",
@@ -38,25 +38,25 @@ def test_a_group_is_described_with_epochs_and_named_partitions() -> None:
 
 
 def test_a_member_of_the_classic_protocol_is_told_apart() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    shapes = TopicShapes(desk.metadata.image)
+    context, host = grouped_context({"orders": 2})
+    shapes = TopicShapes(context.metadata.image)
     host.ask(consumer_beat("m", 0, topics=shapes))
     host.ask(join("old", protocols=(("range", subscription("orders")),), topics=shapes))
-    (group,) = ask(consumer_group_describe, request("g"), desk, version=1).groups
+    (group,) = ask(consumer_group_describe, request("g"), context, version=1).groups
     assert {member.member_id: member.member_type for member in group.members} == {"m": 1, "old": 0}
 
 
 def test_partitions_of_topics_that_are_gone_are_left_out() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.ask(consumer_beat("m", 0, topics=TOPICS))
-    (group,) = ask(consumer_group_describe, request("g"), desk, version=0).groups
+    (group,) = ask(consumer_group_describe, request("g"), context, version=0).groups
     assert group.members[0].assignment.topic_partitions == ()
 
 
 def test_groups_of_the_other_kind_and_none_at_all_are_not_found() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
-    classic, missing, nameless = ask(consumer_group_describe, request("g", "none", ""), desk, version=1).groups
+    classic, missing, nameless = ask(consumer_group_describe, request("g", "none", ""), context, version=1).groups
     assert classic.error_code is Code.GROUP_ID_NOT_FOUND
     assert classic.error_message == "Group g is not a consumer group."
     assert missing.error_code is Code.GROUP_ID_NOT_FOUND

@@ -13,8 +13,8 @@ from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures
-from tests.unit.api.fake_desk import ask, fake_desk, groups_of, metadata_of
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask, fake_context, groups_of, metadata_of
+from tests.unit.api.grouped_context import grouped_context
 
 
 def request(**changes: Any) -> ConsumerGroupHeartbeatRequest:
@@ -34,48 +34,48 @@ def request(**changes: Any) -> ConsumerGroupHeartbeatRequest:
 
 
 def test_a_member_joins_and_gets_its_partitions_by_topic_id() -> None:
-    desk, _ = grouped_desk({"orders": 3})
-    topic = desk.metadata.image.topic("orders")
+    context, _ = grouped_context({"orders": 3})
+    topic = context.metadata.image.topic("orders")
     assert topic is not None
-    response = ask(consumer_group_heartbeat, request(), desk, version=1)
+    response = ask(consumer_group_heartbeat, request(), context, version=1)
     assert (response.error_code, response.member_id, response.member_epoch) == (Code.NONE, "m", 1)
     assert response.heartbeat_interval == duration(5_000)
     (given,) = response.assignment.topic_partitions
     assert (given.topic_id, given.partitions) == (topic_ids.to_wire(topic.id), (0, 1, 2))
     quiet = request(member_epoch=1, rebalance_timeout=duration(-1), subscribed_topic_names=None, topic_partitions=None)
-    assert ask(consumer_group_heartbeat, quiet, desk, version=1).assignment is None
+    assert ask(consumer_group_heartbeat, quiet, context, version=1).assignment is None
 
 
 def test_in_version_0_the_coordinator_makes_the_id_and_from_1_the_client_must() -> None:
-    desk, _ = grouped_desk({"orders": 3})
-    made = ask(consumer_group_heartbeat, request(member_id=""), desk, version=0)
+    context, _ = grouped_context({"orders": 3})
+    made = ask(consumer_group_heartbeat, request(member_id=""), context, version=0)
     assert made.error_code is Code.NONE
     assert len(made.member_id) == 22
-    missing = ask(consumer_group_heartbeat, request(member_id=""), desk, version=1)
+    missing = ask(consumer_group_heartbeat, request(member_id=""), context, version=1)
     assert (missing.error_code, missing.member_id) == (Code.INVALID_REQUEST, None)
 
 
 def test_what_a_member_owns_reaches_the_group_as_bytes() -> None:
-    desk, _ = grouped_desk({"orders": 3})
-    topic = desk.metadata.image.topic("orders")
+    context, _ = grouped_context({"orders": 3})
+    topic = context.metadata.image.topic("orders")
     assert topic is not None
-    ask(consumer_group_heartbeat, request(), desk, version=1)
+    ask(consumer_group_heartbeat, request(), context, version=1)
     owned = (TopicPartitions(topic_id=topic_ids.to_wire(topic.id), partitions=(0, 2)),)
-    ask(consumer_group_heartbeat, request(member_epoch=1, topic_partitions=owned), desk, version=1)
-    (_, command) = groups_of(desk).asked[-1]
+    ask(consumer_group_heartbeat, request(member_epoch=1, topic_partitions=owned), context, version=1)
+    (_, command) = groups_of(context).asked[-1]
     assert command.owned == (TopicIdPartitions(topic.id, (0, 2)),)
 
 
 def test_refusals_say_why() -> None:
-    desk, _ = grouped_desk()
-    response = ask(consumer_group_heartbeat, request(server_assignor="mine"), desk, version=1)
+    context, _ = grouped_context()
+    response = ask(consumer_group_heartbeat, request(server_assignor="mine"), context, version=1)
     assert response.error_code is Code.UNSUPPORTED_ASSIGNOR
     assert "Supported assignors: uniform, range." in response.error_message
-    assert ask(consumer_group_heartbeat, request(group_id=""), desk, version=1).error_code is Code.INVALID_REQUEST
+    assert ask(consumer_group_heartbeat, request(group_id=""), context, version=1).error_code is Code.INVALID_REQUEST
 
 
 def test_the_image_is_seen_as_names_with_shapes() -> None:
-    image = fake_desk(topics={"orders": 3, "bills": 1}).metadata.image
+    image = fake_context(topics={"orders": 3, "bills": 1}).metadata.image
     shapes = TopicShapes(image)
     assert sorted(shapes) == ["bills", "orders"]
     assert len(shapes) == 2
@@ -85,13 +85,13 @@ def test_the_image_is_seen_as_names_with_shapes() -> None:
 
 
 def test_with_the_feature_switched_off_there_are_no_groups_of_the_new_protocol() -> None:
-    desk, _ = grouped_desk({"orders": 3})
-    metadata_of(desk).tell(UpdateFeatures((FeatureUpdate("group.version", 0, SAFE_DOWNGRADE),)))
+    context, _ = grouped_context({"orders": 3})
+    metadata_of(context).tell(UpdateFeatures((FeatureUpdate("group.version", 0, SAFE_DOWNGRADE),)))
 
-    assert ask(consumer_group_heartbeat, request(), desk, version=1).error_code is Code.UNSUPPORTED_VERSION
+    assert ask(consumer_group_heartbeat, request(), context, version=1).error_code is Code.UNSUPPORTED_VERSION
     describing = ConsumerGroupDescribeRequest(group_ids=("g",), include_authorized_operations=False)
-    described = ask(consumer_group_describe, describing, desk, version=1)
+    described = ask(consumer_group_describe, describing, context, version=1)
     assert [one.error_code for one in described.groups] == [Code.UNSUPPORTED_VERSION]
 
-    metadata_of(desk).tell(UpdateFeatures((FeatureUpdate("group.version", 1),)))
-    assert ask(consumer_group_heartbeat, request(), desk, version=1).error_code is Code.NONE
+    metadata_of(context).tell(UpdateFeatures((FeatureUpdate("group.version", 1),)))
+    assert ask(consumer_group_heartbeat, request(), context, version=1).error_code is Code.NONE

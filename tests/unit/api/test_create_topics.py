@@ -17,7 +17,7 @@ from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.config.definitions import Source
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code, Refused
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def wanted(name: str, count: int = 1, factor: int = 1, assignments: tuple[Any, ...] = (), **configs: str) -> Any:
@@ -35,23 +35,25 @@ def request(*topics: Any, validate_only: bool = False) -> Any:
 
 
 def test_all_topics_of_a_request_are_created_each_with_its_own_id() -> None:
-    desk = fake_desk()
+    context = fake_context()
 
-    response = ask(create_topics, request(wanted("a", 2), wanted("b", 3)), desk, version=7)
+    response = ask(create_topics, request(wanted("a", 2), wanted("b", 3)), context, version=7)
 
     assert [(one.name, one.error_code, one.num_partitions, one.replication_factor) for one in response.topics] == [
         ("a", Code.NONE, 2, 1),
         ("b", Code.NONE, 3, 1),
     ]
     for one in response.topics:
-        assert one.topic_id == topic_ids.to_wire(desk.metadata.image.topics[one.name].id)
+        assert one.topic_id == topic_ids.to_wire(context.metadata.image.topics[one.name].id)
     assert len({one.topic_id for one in response.topics}) == 2
 
 
 def test_each_topic_has_its_own_error() -> None:
-    desk = fake_desk(topics={"there": 1})
+    context = fake_context(topics={"there": 1})
 
-    response = ask(create_topics, request(wanted("there"), wanted("b", 0), wanted("c"), wanted("d", factor=9)), desk, 7)
+    response = ask(
+        create_topics, request(wanted("there"), wanted("b", 0), wanted("c"), wanted("d", factor=9)), context, 7
+    )
 
     assert [one.error_code for one in response.topics] == [
         Code.TOPIC_ALREADY_EXISTS,
@@ -61,11 +63,11 @@ def test_each_topic_has_its_own_error() -> None:
     ]
     assert response.topics[0].error_message == "Topic 'there' already exists."
     assert response.topics[0].topic_id is None
-    assert sorted(desk.metadata.image.topics) == ["c", "there"]
+    assert sorted(context.metadata.image.topics) == ["c", "there"]
 
 
 def test_the_answer_shows_the_settings_with_their_source() -> None:
-    response = ask(create_topics, request(wanted("a", retention_ms="5")), fake_desk(), version=5)
+    response = ask(create_topics, request(wanted("a", retention_ms="5")), fake_context(), version=5)
 
     shown = {config.name: config for config in response.topics[0].configs}
     assert list(shown) == list(TOPIC_SETTINGS)
@@ -74,29 +76,29 @@ def test_the_answer_shows_the_settings_with_their_source() -> None:
 
 
 def test_replicas_assigned_by_hand_are_taken() -> None:
-    desk = fake_desk(brokers=(1, 2))
+    context = fake_context(brokers=(1, 2))
     by_hand = tuple(CreatableReplicaAssignment(partition_index=n, broker_ids=(2 - n,)) for n in (0, 1))
 
-    response = ask(create_topics, request(wanted("a", -1, -1, by_hand)), desk, version=7)
+    response = ask(create_topics, request(wanted("a", -1, -1, by_hand)), context, version=7)
 
     assert response.topics[0].error_code is Code.NONE
-    assert [partition.leader for partition in desk.metadata.image.topics["a"].partitions] == [2, 1]
+    assert [partition.leader for partition in context.metadata.image.topics["a"].partitions] == [2, 1]
 
 
 def test_validate_only_creates_nothing() -> None:
-    desk = fake_desk()
+    context = fake_context()
 
-    response = ask(create_topics, request(wanted("a", 4), validate_only=True), desk, version=7)
+    response = ask(create_topics, request(wanted("a", 4), validate_only=True), context, version=7)
 
     assert (response.topics[0].error_code, response.topics[0].num_partitions) == (Code.NONE, 4)
-    assert not desk.metadata.image.topics
+    assert not context.metadata.image.topics
 
 
 def test_a_refusal_is_on_every_topic() -> None:
-    desk = fake_desk()
-    metadata_of(desk).refusing = Refused(Code.NOT_CONTROLLER, "ask another")
+    context = fake_context()
+    metadata_of(context).refusing = Refused(Code.NOT_CONTROLLER, "ask another")
 
-    response = ask(create_topics, request(wanted("a"), wanted("b")), desk, version=7)
+    response = ask(create_topics, request(wanted("a"), wanted("b")), context, version=7)
 
     assert [(one.name, one.error_code, one.error_message) for one in response.topics] == [
         ("a", Code.NOT_CONTROLLER, "ask another"),
@@ -105,35 +107,35 @@ def test_a_refusal_is_on_every_topic() -> None:
 
 
 def test_the_offsets_topic_is_made_as_it_has_to_be_when_a_node_asks_for_it() -> None:
-    desk = fake_desk(brokers=(1, 2, 3, 4))
+    context = fake_context(brokers=(1, 2, 3, 4))
     request = CreateTopicsRequest(
         topics=(wanted("__consumer_offsets", -1, -1),), timeout=datetime.timedelta(0), validate_only=False
     )
 
-    first = ask(create_topics, request, desk, version=7)
-    again = ask(create_topics, request, desk, version=7)
+    first = ask(create_topics, request, context, version=7)
+    again = ask(create_topics, request, context, version=7)
 
     [created], [there] = first.topics, again.topics
     assert (created.error_code, created.num_partitions, created.replication_factor) == (Code.NONE, 50, 3)
     assert (there.error_code, there.topic_id) == (Code.NONE, created.topic_id)
-    assert desk.metadata.image.topic_config("__consumer_offsets").cleanup_policy == ("compact",)
+    assert context.metadata.image.topic_config("__consumer_offsets").cleanup_policy == ("compact",)
 
 
 def test_another_node_is_the_controller() -> None:
-    desk = fake_desk()
-    metadata_of(desk).controller_id = 2
+    context = fake_context()
+    metadata_of(context).controller_id = 2
     request = CreateTopicsRequest(topics=(wanted("a"),), timeout=datetime.timedelta(0), validate_only=False)
 
-    [result] = ask(create_topics, request, desk, version=7).topics
+    [result] = ask(create_topics, request, context, version=7).topics
 
     assert result.error_code == Code.NOT_CONTROLLER
 
 
 def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound_and_its_timeout() -> None:
-    desk = fake_desk()
+    context = fake_context()
 
     for seconds in (60, 0.3, 0):
         asked = CreateTopicsRequest(topics=(wanted(f"t{seconds}"),), timeout=datetime.timedelta(seconds=seconds))
-        ask(create_topics, asked, desk, version=7)
+        ask(create_topics, asked, context, version=7)
 
-    assert metadata_of(desk).waited_ms == [APPLIED_MS_MAX, 300]
+    assert metadata_of(context).waited_ms == [APPLIED_MS_MAX, 300]

@@ -8,16 +8,16 @@ from chronik.api import delete_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
 from chronik.wire.kafka_4_4 import DeleteGroupsRequest
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit
 
 
 def test_each_group_has_its_own_result() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
     host.ask(commit(OffsetToCommit("t", 0, 1), group_id="empty"))
-    response = ask(delete_groups, DeleteGroupsRequest(groups_names=("g", "empty", "none", "empty")), desk, version=3)
+    response = ask(delete_groups, DeleteGroupsRequest(groups_names=("g", "empty", "none", "empty")), context, version=3)
     assert [one.error_message for one in response.results] == [
         "The group is not empty.",
         None,

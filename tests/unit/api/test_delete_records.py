@@ -10,14 +10,14 @@ from kio.schema.delete_records.v2.request import DeleteRecordsPartition, DeleteR
 from chronik.api import delete_records
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def deleted(log: FakeLog, offset: int, topic: str = "a") -> tuple[Code, int]:
-    desk = fake_desk()
-    replicas_of(desk).add(topic, 0, log)
+    context = fake_context()
+    replicas_of(context).add(topic, 0, log)
     log.end_offset += 2  # two records that are not safe yet
-    [result] = ask(delete_records, request(topic, (0, offset)), desk, version=2).topics[0].partitions
+    [result] = ask(delete_records, request(topic, (0, offset)), context, version=2).topics[0].partitions
     return result.error_code, result.low_watermark
 
 
@@ -36,20 +36,20 @@ def test_the_log_then_begins_at_the_offset() -> None:
 
 
 def test_the_answer_waits_until_the_new_start_is_on_disk() -> None:
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, FakeLog(10, 20))
+    context = fake_context()
+    replicas_of(context).add("a", 0, FakeLog(10, 20))
 
-    ask(delete_records, request("a", (0, 15)), desk, version=2)
+    ask(delete_records, request("a", (0, 15)), context, version=2)
 
-    assert replicas_of(desk).stored_starts == {("a", 0): 15}
+    assert replicas_of(context).stored_starts == {("a", 0): 15}
 
 
 def test_a_start_that_could_not_be_stored_is_no_success() -> None:
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, FakeLog(10, 20))
-    replicas_of(desk).is_full = True
+    context = fake_context()
+    replicas_of(context).add("a", 0, FakeLog(10, 20))
+    replicas_of(context).is_full = True
 
-    [result] = ask(delete_records, request("a", (0, 15)), desk, version=2).topics[0].partitions
+    [result] = ask(delete_records, request("a", (0, 15)), context, version=2).topics[0].partitions
 
     assert (result.error_code, result.low_watermark) == (Code.KAFKA_STORAGE_ERROR, -1)
 
@@ -84,9 +84,9 @@ def test_internal_topics_keep_their_records() -> None:
 
 
 def test_each_partition_has_its_own_error() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    response = ask(delete_records, request("a", (0, 0), (1, 0)), desk, version=2)
+    response = ask(delete_records, request("a", (0, 0), (1, 0)), context, version=2)
 
     assert [(part.partition_index, part.error_code) for part in response.topics[0].partitions] == [
         (0, Code.NONE),

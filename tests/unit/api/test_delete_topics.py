@@ -11,28 +11,33 @@ from chronik.api import delete_topics
 from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code
-from chronik.wire.unions.delete_topics import Request, Topic
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from chronik.wire.unions.delete_topics import AnyDeleteTopicsRequest, AnyDeleteTopicsTopic
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def test_topics_are_deleted_by_name_as_in_the_old_versions() -> None:
-    desk = fake_desk(topics={"a": 1, "b": 1})
+    context = fake_context(topics={"a": 1, "b": 1})
 
-    response = ask(delete_topics, Request(topic_names=("a", "nope")), desk, version=5)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topic_names=("a", "nope")), context, version=5)
 
     assert [(one.name, one.error_code) for one in response.responses] == [
         ("a", Code.NONE),
         ("nope", Code.UNKNOWN_TOPIC_OR_PARTITION),
     ]
-    assert list(desk.metadata.image.topics) == ["b"]
+    assert list(context.metadata.image.topics) == ["b"]
 
 
 def test_topics_are_deleted_by_name_or_id_as_in_the_new() -> None:
-    desk = fake_desk(topics={"a": 1, "b": 1})
-    a, b = (uuid.UUID(bytes=desk.metadata.image.topics[name].id) for name in "ab")
-    wanted = (Topic(name="a"), Topic(topic_id=b), Topic(topic_id=uuid.UUID(int=77)), Topic(name="a", topic_id=a))
+    context = fake_context(topics={"a": 1, "b": 1})
+    a, b = (uuid.UUID(bytes=context.metadata.image.topics[name].id) for name in "ab")
+    wanted = (
+        AnyDeleteTopicsTopic(name="a"),
+        AnyDeleteTopicsTopic(topic_id=b),
+        AnyDeleteTopicsTopic(topic_id=uuid.UUID(int=77)),
+        AnyDeleteTopicsTopic(name="a", topic_id=a),
+    )
 
-    response = ask(delete_topics, Request(topics=wanted), desk, version=6)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topics=wanted), context, version=6)
 
     assert [(one.name, one.topic_id, one.error_code) for one in response.responses] == [
         ("a", a, Code.NONE),
@@ -40,22 +45,24 @@ def test_topics_are_deleted_by_name_or_id_as_in_the_new() -> None:
         (None, uuid.UUID(int=77), Code.UNKNOWN_TOPIC_ID),
         ("a", a, Code.INVALID_REQUEST),
     ]
-    assert not desk.metadata.image.topics
+    assert not context.metadata.image.topics
 
 
 @pytest.mark.parametrize(("version", "code"), [(2, Code.INVALID_REQUEST), (3, Code.TOPIC_DELETION_DISABLED)])
 def test_a_node_that_deletes_nothing_says_so_in_a_code_the_version_knows(version: int, code: Code) -> None:
-    desk = fake_desk(topics={"a": 1}, config=NodeConfig(delete_topic_enable=False))
+    context = fake_context(topics={"a": 1}, config=NodeConfig(delete_topic_enable=False))
 
-    response = ask(delete_topics, Request(topic_names=("a",)), desk, version)
+    response = ask(delete_topics, AnyDeleteTopicsRequest(topic_names=("a",)), context, version)
 
     assert [(one.name, one.error_code) for one in response.responses] == [("a", code)]
-    assert list(desk.metadata.image.topics) == ["a"]
+    assert list(context.metadata.image.topics) == ["a"]
 
 
 def test_a_refusal_is_on_every_topic() -> None:
     topic_id = uuid.UUID(int=5)
-    request = Request(topic_names=("a",), topics=(Topic(name="b"), Topic(topic_id=topic_id)))
+    request = AnyDeleteTopicsRequest(
+        topic_names=("a",), topics=(AnyDeleteTopicsTopic(name="b"), AnyDeleteTopicsTopic(topic_id=topic_id))
+    )
 
     response = delete_topics.refuse(request, Code.NOT_CONTROLLER, "no")
 
@@ -67,8 +74,13 @@ def test_a_refusal_is_on_every_topic() -> None:
 
 
 def test_the_answer_waits_for_the_live_brokers() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    ask(delete_topics, Request(topic_names=("a",), timeout=datetime.timedelta(seconds=60)), desk, version=5)
+    ask(
+        delete_topics,
+        AnyDeleteTopicsRequest(topic_names=("a",), timeout=datetime.timedelta(seconds=60)),
+        context,
+        version=5,
+    )
 
-    assert metadata_of(desk).waited_ms == [APPLIED_MS_MAX]
+    assert metadata_of(context).waited_ms == [APPLIED_MS_MAX]

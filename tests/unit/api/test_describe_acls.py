@@ -6,7 +6,7 @@ from kio.schema.describe_acls.v3.request import DescribeAclsRequest
 
 from chronik.api import describe_acls
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def test_without_an_authorizer_security_is_disabled() -> None:
@@ -15,7 +15,7 @@ def test_without_an_authorizer_security_is_disabled() -> None:
         host_filter=None, operation=1, permission_type=1,
     )  # fmt: skip
 
-    response = ask(describe_acls, everything, fake_desk(), version=3)
+    response = ask(describe_acls, everything, fake_context(), version=3)
 
     assert (response.error_code, response.resources) == (Code.SECURITY_DISABLED, ())
     assert response.error_message == "No Authorizer is configured."

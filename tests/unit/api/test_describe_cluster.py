@@ -10,7 +10,7 @@ from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from chronik.api import describe_cluster
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.records import BrokerEndpoint, RegisterBrokerRecord
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, fake_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
 
 
 def request(endpoint_type: int = 1, *, fenced: bool = False, operations: bool = False) -> Any:
@@ -20,12 +20,12 @@ def request(endpoint_type: int = 1, *, fenced: bool = False, operations: bool = 
 
 
 def test_the_live_brokers_are_named_and_the_fenced_ones_when_asked_for() -> None:
-    desk = fake_desk(brokers=(2, 1))
+    context = fake_context(brokers=(2, 1))
     end_points = (BrokerEndpoint("PLAINTEXT", "host-3", 9092, 0),)
-    desk.metadata.image.apply(RegisterBrokerRecord(3, bytes(16), 9, end_points, (), "rack", True, False))
+    context.metadata.image.apply(RegisterBrokerRecord(3, bytes(16), 9, end_points, (), "rack", True, False))
 
-    response = ask(describe_cluster, request(), desk, version=2)
-    with_fenced = ask(describe_cluster, request(fenced=True), desk, version=2)
+    response = ask(describe_cluster, request(), context, version=2)
+    with_fenced = ask(describe_cluster, request(fenced=True), context, version=2)
 
     assert (response.error_code, response.cluster_id, response.controller_id) == (Code.NONE, CLUSTER_ID, 1)
     assert [(one.broker_id, one.host, one.port) for one in response.brokers] == [
@@ -40,15 +40,15 @@ def test_the_live_brokers_are_named_and_the_fenced_ones_when_asked_for() -> None
 
 
 def test_what_the_client_may_do_is_told_when_asked() -> None:
-    assert ask(describe_cluster, request(operations=True), fake_desk(), 2).cluster_authorized_operations == 8096
-    assert ask(describe_cluster, request(), fake_desk(), 2).cluster_authorized_operations == -(2**31)
+    assert ask(describe_cluster, request(operations=True), fake_context(), 2).cluster_authorized_operations == 8096
+    assert ask(describe_cluster, request(), fake_context(), 2).cluster_authorized_operations == -(2**31)
 
 
 @pytest.mark.parametrize(
     ("endpoint", "code"), [(2, Code.MISMATCHED_ENDPOINT_TYPE), (7, Code.UNSUPPORTED_ENDPOINT_TYPE)]
 )
 def test_this_is_no_controllers_port(endpoint: int, code: Code) -> None:
-    response = ask(describe_cluster, request(endpoint), fake_desk(), version=2)
+    response = ask(describe_cluster, request(endpoint), fake_context(), version=2)
 
     assert response.error_code is code
     assert response.error_message

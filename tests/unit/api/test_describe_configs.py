@@ -15,7 +15,7 @@ from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange, ConfigOperation
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 
@@ -32,11 +32,11 @@ def shown(response: Any) -> dict[str, Any]:
 
 
 def test_a_topic_shows_all_settings_with_their_source() -> None:
-    desk = fake_desk(topics={"a": 1}, config=NodeConfig.from_settings({"log.retention.ms": "9"}))
+    context = fake_context(topics={"a": 1}, config=NodeConfig.from_settings({"log.retention.ms": "9"}))
     change = ConfigChange(TOPIC, "a", (("segment.bytes", ConfigOperation.SET, "1000"),))
-    metadata_of(desk).tell(AlterConfigs((change,)))
+    metadata_of(context).tell(AlterConfigs((change,)))
 
-    configs = shown(ask(describe_configs, request(TOPIC, "a"), desk, version=4))
+    configs = shown(ask(describe_configs, request(TOPIC, "a"), context, version=4))
 
     assert list(configs) == list(TOPIC_SETTINGS)
     assert {name: (configs[name].value, configs[name].config_source) for name in ("segment.bytes", "retention.ms")} == {
@@ -50,7 +50,7 @@ def test_a_topic_shows_all_settings_with_their_source() -> None:
 
 
 def test_synonyms_and_documentation_come_when_asked_for() -> None:
-    configs = shown(ask(describe_configs, request(TOPIC, "a", more=True), fake_desk(topics={"a": 1}), version=4))
+    configs = shown(ask(describe_configs, request(TOPIC, "a", more=True), fake_context(topics={"a": 1}), version=4))
 
     assert [(one.name, one.value, one.source) for one in configs["segment.bytes"].synonyms] == [
         ("log.segment.bytes", "1073741824", Source.DEFAULT)
@@ -59,18 +59,18 @@ def test_synonyms_and_documentation_come_when_asked_for() -> None:
 
 
 def test_only_the_keys_asked_for_are_shown_and_none_means_all() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    assert list(shown(ask(describe_configs, request(TOPIC, "a", ("retention.ms", "nope")), desk, 4))) == [
+    assert list(shown(ask(describe_configs, request(TOPIC, "a", ("retention.ms", "nope")), context, 4))) == [
         "retention.ms"
     ]
-    assert len(shown(ask(describe_configs, request(TOPIC, "a", ()), desk, 4))) == len(TOPIC_SETTINGS)
+    assert len(shown(ask(describe_configs, request(TOPIC, "a", ()), context, 4))) == len(TOPIC_SETTINGS)
 
 
 def test_a_node_shows_its_settings() -> None:
-    desk = fake_desk(config=NodeConfig.from_settings({"num.partitions": "3"}))
+    context = fake_context(config=NodeConfig.from_settings({"num.partitions": "3"}))
 
-    configs = shown(ask(describe_configs, request(BROKER, "1"), desk, version=4))
+    configs = shown(ask(describe_configs, request(BROKER, "1"), context, version=4))
 
     assert list(configs) == [name for name in NODE_SETTINGS if name not in SHOWN_WHEN_SET]
     assert (configs["num.partitions"].value, configs["num.partitions"].read_only) == ("3", True)
@@ -79,11 +79,11 @@ def test_a_node_shows_its_settings() -> None:
 
 
 def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
-    desk = fake_desk()
+    context = fake_context()
     change = ConfigChange(BROKER, "", (("message.max.bytes", ConfigOperation.SET, "5"),))
-    metadata_of(desk).tell(AlterConfigs((change,)))
+    metadata_of(context).tell(AlterConfigs((change,)))
 
-    configs = shown(ask(describe_configs, request(BROKER, ""), desk, version=4))
+    configs = shown(ask(describe_configs, request(BROKER, ""), context, version=4))
 
     assert [(config.name, config.value, config.config_source) for config in configs.values()] == [
         ("message.max.bytes", "5", Source.DYNAMIC_CLUSTER)
@@ -100,18 +100,18 @@ def test_the_broker_without_a_name_shows_what_was_altered_for_all() -> None:
     ],
 )
 def test_what_cannot_be_described_has_its_own_error(kind: int, name: str, code: Code) -> None:
-    [result] = ask(describe_configs, request(kind, name), fake_desk(brokers=(1, 2)), version=4).results
+    [result] = ask(describe_configs, request(kind, name), fake_context(brokers=(1, 2)), version=4).results
 
     assert (result.error_code, result.resource_type, result.resource_name, result.configs) == (code, kind, name, ())
     assert result.error_message
 
 
 def test_a_group_shows_its_settings_with_those_of_the_node_behind_them() -> None:
-    desk = fake_desk(config=NodeConfig.from_settings({"group.consumer.heartbeat.interval.ms": "6000"}))
+    context = fake_context(config=NodeConfig.from_settings({"group.consumer.heartbeat.interval.ms": "6000"}))
     change = ConfigChange(GROUP, "g", (("consumer.session.timeout.ms", ConfigOperation.SET, "50000"),))
-    metadata_of(desk).tell(AlterConfigs((change,)))
+    metadata_of(context).tell(AlterConfigs((change,)))
 
-    configs = shown(ask(describe_configs, request(GROUP, "g", more=True), desk, version=4))
+    configs = shown(ask(describe_configs, request(GROUP, "g", more=True), context, version=4))
 
     told = {name: (config.value, config.config_source, config.read_only) for name, config in configs.items()}
     assert told == {
@@ -122,18 +122,18 @@ def test_a_group_shows_its_settings_with_those_of_the_node_behind_them() -> None
         ("consumer.session.timeout.ms", "50000", Source.GROUP),
         ("group.consumer.session.timeout.ms", "45000", Source.DEFAULT),
     ]
-    assert shown(ask(describe_configs, request(GROUP, "other"), desk, version=4))
+    assert shown(ask(describe_configs, request(GROUP, "other"), context, version=4))
 
 
 def test_a_node_shows_its_loggers() -> None:
-    logging.getLogger("chronik.node.dispatch").setLevel(logging.CRITICAL)
+    logging.getLogger("chronik.node.routing.dispatch").setLevel(logging.CRITICAL)
     try:
-        configs = shown(ask(describe_configs, request(BROKER_LOGGER, "1"), fake_desk(), version=4))
+        configs = shown(ask(describe_configs, request(BROKER_LOGGER, "1"), fake_context(), version=4))
     finally:
-        logging.getLogger("chronik.node.dispatch").setLevel(logging.NOTSET)
+        logging.getLogger("chronik.node.routing.dispatch").setLevel(logging.NOTSET)
 
-    assert {"root", "chronik", "chronik.node.dispatch"} <= set(configs)
-    one = configs["chronik.node.dispatch"]
+    assert {"root", "chronik", "chronik.node.routing.dispatch"} <= set(configs)
+    one = configs["chronik.node.routing.dispatch"]
     assert (one.value, one.config_source, one.read_only, one.synonyms) == ("FATAL", Source.BROKER_LOGGER, False, ())
 
 
@@ -141,6 +141,6 @@ def test_a_node_shows_its_loggers() -> None:
     ("kind", "name"), [(GROUP, ""), (BROKER_LOGGER, "2"), (BROKER_LOGGER, ""), (16, "m"), (7, "x")]
 )
 def test_what_has_no_settings_here_is_refused(kind: int, name: str) -> None:
-    [result] = ask(describe_configs, request(kind, name), fake_desk(), version=4).results
+    [result] = ask(describe_configs, request(kind, name), fake_context(), version=4).results
 
     assert result.error_code is Code.INVALID_REQUEST

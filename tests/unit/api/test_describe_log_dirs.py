@@ -6,19 +6,19 @@ from kio.schema.describe_log_dirs.v5.request import DescribableLogDirTopic, Desc
 
 from chronik.api import describe_log_dirs
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def test_every_partition_is_shown_with_its_size_and_the_disk_with_its_own() -> None:
-    desk = fake_desk(topics={"b": 1, "a": 3})
-    replicas_of(desk).add("__cluster_metadata", 0)  # not a topic of the cluster
-    del replicas_of(desk).replicas["a", 2]  # never written to, so it has no files
+    context = fake_context(topics={"b": 1, "a": 3})
+    replicas_of(context).add("__cluster_metadata", 0)  # not a topic of the cluster
+    del replicas_of(context).replicas["a", 2]  # never written to, so it has no files
     for topic, partition, size in (("a", 0, 10), ("a", 1, 20), ("b", 0, 30)):
         log = FakeLog()
         log.bytes_on_disk = size
-        replicas_of(desk).add(topic, partition, log)
+        replicas_of(context).add(topic, partition, log)
 
-    response = ask(describe_log_dirs, DescribeLogDirsRequest(topics=None), desk, version=5)
+    response = ask(describe_log_dirs, DescribeLogDirsRequest(topics=None), context, version=5)
 
     [directory] = response.results
     assert (response.error_code, directory.error_code, directory.log_dir) == (Code.NONE, Code.NONE, "/data")
@@ -31,15 +31,15 @@ def test_every_partition_is_shown_with_its_size_and_the_disk_with_its_own() -> N
 
 
 def test_partitions_that_other_nodes_hold_are_theirs_to_show() -> None:
-    desk = fake_desk(topics={"a": 2}, brokers=(1, 2))
+    context = fake_context(topics={"a": 2}, brokers=(1, 2))
 
-    [directory] = ask(describe_log_dirs, DescribeLogDirsRequest(topics=None), desk, version=5).results
+    [directory] = ask(describe_log_dirs, DescribeLogDirsRequest(topics=None), context, version=5).results
 
     assert [part.partition_index for part in directory.topics[0].partitions] == [0]
 
 
 def test_only_the_partitions_asked_for_are_shown() -> None:
-    desk = fake_desk(topics={"a": 2, "b": 1})
+    context = fake_context(topics={"a": 2, "b": 1})
     wanted = DescribeLogDirsRequest(
         topics=(
             DescribableLogDirTopic(topic="a", partitions=(1, 9)),
@@ -47,7 +47,7 @@ def test_only_the_partitions_asked_for_are_shown() -> None:
         )
     )
 
-    [directory] = ask(describe_log_dirs, wanted, desk, version=5).results
+    [directory] = ask(describe_log_dirs, wanted, context, version=5).results
 
     assert [(topic.name, [part.partition_index for part in topic.partitions]) for topic in directory.topics] == [
         ("a", [1])

@@ -8,8 +8,8 @@ from kio.schema.describe_producers.v0.request import DescribeProducersRequest, T
 
 from chronik.api import describe_producers
 from chronik.core.errors import Code
-from chronik.core.log.producers import Producer, Producers, Written
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+from chronik.core.log.producers import Producers, ProducerState, WrittenBatch
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def request(*topics: tuple[str, tuple[int, ...]]) -> Any:
@@ -19,15 +19,15 @@ def request(*topics: tuple[str, tuple[int, ...]]) -> Any:
 
 
 def test_producers_are_shown_with_what_they_last_wrote() -> None:
-    producer = Producer(7, epoch=2)
-    producer.batches.append(Written(10, 14, 100, 104, 5000))
+    producer = ProducerState(7, epoch=2)
+    producer.batches.append(WrittenBatch(10, 14, 100, 104, 5000))
     producer.last_timestamp = 5000
     log = FakeLog()
-    log.producers = Producers([producer, Producer(3, epoch=0)])
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, log)
+    log.producers = Producers([producer, ProducerState(3, epoch=0)])
+    context = fake_context()
+    replicas_of(context).add("a", 0, log)
 
-    [topic] = ask(describe_producers, request(("a", (0,))), desk, version=0).topics
+    [topic] = ask(describe_producers, request(("a", (0,))), context, version=0).topics
 
     [partition] = topic.partitions
     assert partition.error_code is Code.NONE
@@ -38,9 +38,9 @@ def test_producers_are_shown_with_what_they_last_wrote() -> None:
 
 
 def test_each_partition_has_its_own_error() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    response = ask(describe_producers, request(("a", (0, 5)), ("no pe", (0,))), desk, version=0)
+    response = ask(describe_producers, request(("a", (0, 5)), ("no pe", (0,))), context, version=0)
 
     assert [
         (topic.name, one.partition_index, one.error_code) for topic in response.topics for one in topic.partitions

@@ -7,36 +7,36 @@ from typing import Any
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 
 from chronik.api import elect_leaders
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 FAR = 10**9
 
 
-def led_by_another() -> Desk:
+def led_by_another() -> RequestContext:
     """Topic t: partition 0 is led by 1 as it should be, partition 1 by 1 instead of 2, partition 2 (only on 2) by 2."""
-    desk = fake_desk(brokers=(1, 2))
+    context = fake_context(brokers=(1, 2))
     assignments = ((0, (1, 2)), (1, (2, 1)))
     wanted = (NewTopic("t", bytes(15) + b"9", assignments=assignments),)
-    metadata_of(desk).tell(CreateTopics(wanted))
-    beat(desk, 2, wants_fence=True)
-    beat(desk, 2)
-    return desk
+    metadata_of(context).tell(CreateTopics(wanted))
+    beat(context, 2, wants_fence=True)
+    beat(context, 2)
+    return context
 
 
-def beat(desk: Desk, broker_id: int, *, wants_fence: bool = False) -> None:
-    epoch = desk.metadata.image.brokers[broker_id].epoch
-    metadata_of(desk).tell(BrokerHeartbeat(broker_id, epoch, FAR, wants_fence))
+def beat(context: RequestContext, broker_id: int, *, wants_fence: bool = False) -> None:
+    epoch = context.metadata.image.brokers[broker_id].epoch
+    metadata_of(context).tell(BrokerHeartbeat(broker_id, epoch, FAR, wants_fence))
 
 
-def elect(desk: Desk, kind: int, partitions: dict[str, tuple[int, ...]] | None, version: int = 2) -> Any:
+def elect(context: RequestContext, kind: int, partitions: dict[str, tuple[int, ...]] | None, version: int = 2) -> Any:
     topics = None
     if partitions is not None:
         topics = tuple(TopicPartitions(topic=topic, partitions=numbers) for topic, numbers in partitions.items())
-    return ask(elect_leaders, ElectLeadersRequest(election_type=kind, topic_partitions=topics), desk, version)
+    return ask(elect_leaders, ElectLeadersRequest(election_type=kind, topic_partitions=topics), context, version)
 
 
 def codes(response: Any) -> dict[str, list[tuple[int, int]]]:
@@ -47,9 +47,9 @@ def codes(response: Any) -> dict[str, list[tuple[int, int]]]:
 
 
 def test_each_partition_has_its_own_outcome() -> None:
-    desk = led_by_another()
+    context = led_by_another()
 
-    response = elect(desk, 0, {"t": (0, 1, 7), "no such": (0,)})
+    response = elect(context, 0, {"t": (0, 1, 7), "no such": (0,)})
 
     assert response.error_code == Code.NONE
     assert codes(response) == {
@@ -63,15 +63,15 @@ def test_each_partition_has_its_own_outcome() -> None:
 
 
 def test_all_partitions_that_need_it_get_an_unclean_leader() -> None:
-    desk = led_by_another()
-    beat(desk, 1, wants_fence=True)
-    assert [one.leader for one in desk.metadata.image.topics["t"].partitions] == [-1, -1]
+    context = led_by_another()
+    beat(context, 1, wants_fence=True)
+    assert [one.leader for one in context.metadata.image.topics["t"].partitions] == [-1, -1]
 
-    response = elect(desk, 1, None)
+    response = elect(context, 1, None)
 
     assert codes(response) == {"t": [(0, Code.NONE), (1, Code.NONE)]}
-    assert [one.leader for one in desk.metadata.image.topics["t"].partitions] == [2, 2]
-    assert codes(elect(desk, 1, None)) == {}
+    assert [one.leader for one in context.metadata.image.topics["t"].partitions] == [2, 2]
+    assert codes(elect(context, 1, None)) == {}
 
 
 def test_an_election_that_there_is_not_is_refused_at_every_partition() -> None:
@@ -82,7 +82,7 @@ def test_an_election_that_there_is_not_is_refused_at_every_partition() -> None:
 
 
 def test_another_node_is_the_controller() -> None:
-    desk = led_by_another()
-    metadata_of(desk).controller_id = 2
+    context = led_by_another()
+    metadata_of(context).controller_id = 2
 
-    assert elect(desk, 0, None).error_code == Code.NOT_CONTROLLER
+    assert elect(context, 0, None).error_code == Code.NOT_CONTROLLER

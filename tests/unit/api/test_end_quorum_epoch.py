@@ -7,8 +7,8 @@ import pytest
 from chronik.api import end_quorum_epoch
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import EndEpoch, EndEpochAnswer
-from tests.unit.api.fake_desk import CLUSTER_ID, ask
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 ASKED = EndEpoch(2, 7, (3, 1))
 
@@ -20,7 +20,11 @@ def test_what_one_side_says_the_other_hears(answer: EndEpochAnswer) -> None:
     quorum = FakeQuorum(answer)
 
     response = ask(
-        end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=2
+        end_quorum_epoch,
+        end_quorum_epoch.request_of(ASKED, 1, CLUSTER_ID),
+        quorum_context(quorum),
+        version=1,
+        node_id=2,
     )
 
     assert quorum.asked == [ASKED]
@@ -31,7 +35,7 @@ def test_another_cluster_is_not_heard() -> None:
     quorum = FakeQuorum()
 
     response = ask(
-        end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, "another"), quorum_desk(quorum), version=1, node_id=2
+        end_quorum_epoch, end_quorum_epoch.request_of(ASKED, 1, "another"), quorum_context(quorum), version=1, node_id=2
     )
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID

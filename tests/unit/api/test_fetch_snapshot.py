@@ -7,8 +7,8 @@ import pytest
 from chronik.api import fetch_snapshot
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import FetchSnapshot, FetchSnapshotAnswer, LogPoint
-from tests.unit.api.fake_desk import CLUSTER_ID, ask
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 POINT = LogPoint(3, 100)
 ASKED = FetchSnapshot(3, 5, POINT, 4, 1000)
@@ -19,7 +19,7 @@ def test_the_bytes_travel_with_the_answer() -> None:
     quorum.snapshot = bytes(range(20))
 
     response = ask(
-        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=3
+        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_context(quorum), version=1, node_id=3
     )
     answer, content = fetch_snapshot.answer_of(response, ASKED, 1)
 
@@ -34,7 +34,7 @@ def test_a_refusal_brings_no_bytes() -> None:
     quorum.snapshot = bytes(20)
 
     response = ask(
-        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=1, node_id=3
+        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, CLUSTER_ID), quorum_context(quorum), version=1, node_id=3
     )
     answer, content = fetch_snapshot.answer_of(response, ASKED, 1)
 
@@ -44,7 +44,11 @@ def test_a_refusal_brings_no_bytes() -> None:
 
 def test_another_cluster_gets_nothing() -> None:
     response = ask(
-        fetch_snapshot, fetch_snapshot.request_of(ASKED, 1, "another"), quorum_desk(FakeQuorum()), version=1, node_id=3
+        fetch_snapshot,
+        fetch_snapshot.request_of(ASKED, 1, "another"),
+        quorum_context(FakeQuorum()),
+        version=1,
+        node_id=3,
     )
 
     assert response.error_code is Code.INCONSISTENT_CLUSTER_ID

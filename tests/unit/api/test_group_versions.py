@@ -15,8 +15,8 @@ from chronik.wire.codec import decode_request
 from chronik.wire.lift import convert
 from chronik.wire.schemas import request_type
 from chronik.wire.versions import APIS
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.api.test_admin_versions import codes_in, filled, read_back, written
 from tests.unit.core.machines.groups.host import commit, consumer_beat, leave
 
@@ -79,13 +79,13 @@ WANTED: dict[str, dict[str, Any]] = {
 
 def house() -> Any:
     """A desk with a stable classic group, a consumer group, and one of offsets only."""
-    desk, host = grouped_desk({"orders": 3})
+    context, host = grouped_context({"orders": 3})
     host.stable_group("a")
     host.machine.groups["stable"] = host.machine.groups.pop("g")
     host.ask(commit(OffsetToCommit("orders", 0, 1), group_id="empty"))
     host.ask(consumer_beat("m", 0))
     host.machine.groups["consumer"] = host.machine.groups.pop("g")
-    return desk
+    return context
 
 
 @EVERY_CASE
@@ -115,14 +115,14 @@ def test_a_refusal_in_any_version_is_never_a_success(api: Any, version: int) -> 
 
 @pytest.mark.parametrize("version", range(2, 10))
 def test_what_one_version_commits_every_version_fetches(version: int) -> None:
-    desk = house()
+    context = house()
     committing, fetching = module_of(8), module_of(9)
     body = written(filled(request_type(8, version), WANTED["offset_commit"]))
-    ask(committing, decode_request(8, version, body, 0, committing.REQUEST), desk, version)
+    ask(committing, decode_request(8, version, body, 0, committing.REQUEST), context, version)
     for fetch_version in range(1, 11):
         body = written(filled(request_type(9, fetch_version), WANTED["offset_fetch"]))
         request = decode_request(9, fetch_version, body, 0, fetching.REQUEST)
-        response = read_back(APIS[9], fetch_version, ask(fetching, request, desk, fetch_version))
+        response = read_back(APIS[9], fetch_version, ask(fetching, request, context, fetch_version))
         (topic,) = response.topics if fetch_version < 8 else response.groups[0].topics
         none, one = topic.partitions
         assert (none.committed_offset, one.committed_offset, one.metadata) == (-1, 42, "note")
@@ -132,14 +132,14 @@ def test_what_one_version_commits_every_version_fetches(version: int) -> None:
 
 def test_leaving_is_possible_in_all_versions() -> None:
     # The union type takes the single member of old versions and the list of new ones.
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     for version in range(6):
         host.machine.groups.clear()
         host.stable_group("a")
         module = module_of(13)
         wanted = {"group_id": "g", "member_id": "a", "members": [{"member_id": "a"}]}
         body = written(filled(request_type(13, version), wanted))
-        response = ask(module, decode_request(13, version, body, 0, module.REQUEST), desk, version)
+        response = ask(module, decode_request(13, version, body, 0, module.REQUEST), context, version)
         assert response.error_code is Code.NONE
         assert host.classic().members == {}
     assert host.ask(leave(("a", None))).codes == (Code.UNKNOWN_MEMBER_ID,)

@@ -8,8 +8,8 @@ from kio.schema.heartbeat.v4.request import HeartbeatRequest
 
 from chronik.api import heartbeat
 from chronik.core.errors import Code, Refused
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk, refusing_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 
 def request(**changes: Any) -> HeartbeatRequest:
@@ -18,11 +18,11 @@ def request(**changes: Any) -> HeartbeatRequest:
 
 
 def test_a_member_is_heard_and_a_stranger_is_not() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
-    assert ask(heartbeat, request(), desk, version=4).error_code is Code.NONE
-    assert ask(heartbeat, request(member_id="b"), desk, version=4).error_code is Code.UNKNOWN_MEMBER_ID
-    assert ask(heartbeat, request(group_id=""), desk, version=4).error_code is Code.INVALID_GROUP_ID
+    assert ask(heartbeat, request(), context, version=4).error_code is Code.NONE
+    assert ask(heartbeat, request(member_id="b"), context, version=4).error_code is Code.UNKNOWN_MEMBER_ID
+    assert ask(heartbeat, request(group_id=""), context, version=4).error_code is Code.INVALID_GROUP_ID
 
 
 def test_a_member_need_not_know_that_its_group_is_being_read_back() -> None:

@@ -15,7 +15,7 @@ from kio.schema.incremental_alter_configs.v1.request import (
 
 from chronik.api import broker_loggers, incremental_alter_configs
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 TOPIC, BROKER, BROKER_LOGGER, GROUP = 2, 4, 8, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
@@ -33,27 +33,27 @@ def request(*resources: Any, validate_only: bool = False) -> Any:
 
 
 def test_single_settings_are_altered_and_the_others_stay() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    ask(incremental_alter_configs, request(resource(TOPIC, "a", ("retention.ms", SET, "5"))), desk, 1)
-    ask(incremental_alter_configs, request(resource(TOPIC, "a", ("cleanup.policy", APPEND, "compact"))), desk, 1)
-    assert desk.metadata.image.topic_overrides("a") == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
+    ask(incremental_alter_configs, request(resource(TOPIC, "a", ("retention.ms", SET, "5"))), context, 1)
+    ask(incremental_alter_configs, request(resource(TOPIC, "a", ("cleanup.policy", APPEND, "compact"))), context, 1)
+    assert context.metadata.image.topic_overrides("a") == {"retention.ms": "5", "cleanup.policy": "delete,compact"}
 
     both = resource(TOPIC, "a", ("retention.ms", DELETE, None), ("cleanup.policy", SUBTRACT, "delete"))
-    response = ask(incremental_alter_configs, request(both), desk, 1)
+    response = ask(incremental_alter_configs, request(both), context, 1)
 
     assert response.responses[0].error_code is Code.NONE
-    assert desk.metadata.image.topic_overrides("a") == {"cleanup.policy": "compact"}
+    assert context.metadata.image.topic_overrides("a") == {"cleanup.policy": "compact"}
 
 
 def test_each_resource_has_its_own_error() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
     topic = resource(TOPIC, "a", ("retention.ms", SET, "5"))
     missing = resource(TOPIC, "b", ("retention.ms", SET, "5"))
     broker = resource(BROKER, "1", ("num.partitions", SET, "5"))
     metrics = resource(16, "1", ("interval.ms", SET, "1000"))
 
-    response = ask(incremental_alter_configs, request(topic, missing, broker, metrics), desk, 1)
+    response = ask(incremental_alter_configs, request(topic, missing, broker, metrics), context, 1)
 
     assert [(one.resource_type, one.resource_name, one.error_code) for one in response.responses] == [
         (TOPIC, "a", Code.NONE),
@@ -64,30 +64,30 @@ def test_each_resource_has_its_own_error() -> None:
 
 
 def test_a_setting_of_all_brokers_is_in_force_at_once() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    ask(incremental_alter_configs, request(resource(BROKER, "", ("message.max.bytes", SET, "99"))), desk, 1)
+    ask(incremental_alter_configs, request(resource(BROKER, "", ("message.max.bytes", SET, "99"))), context, 1)
 
-    assert desk.metadata.image.topic_config("a").max_message_bytes == 99
+    assert context.metadata.image.topic_config("a").max_message_bytes == 99
 
 
 def test_validate_only_alters_nothing() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
     ask(
         incremental_alter_configs,
         request(resource(TOPIC, "a", ("retention.ms", SET, "5")), validate_only=True),
-        desk,
+        context,
         1,
     )
 
-    assert desk.metadata.image.topic_overrides("a") == {}
+    assert context.metadata.image.topic_overrides("a") == {}
 
 
 @pytest.fixture
 def _levels() -> Iterator[None]:
     """Loggers are the process's: whatever a test sets is taken back."""
-    loggers = [logging.getLogger(name) for name in ("chronik.node.dispatch", "chronik.api.alter_configs", None)]
+    loggers = [logging.getLogger(name) for name in ("chronik.node.routing.dispatch", "chronik.api.alter_configs", None)]
     levels = [logger.level for logger in loggers]
     yield
     for logger, level in zip(loggers, levels, strict=True):
@@ -100,18 +100,18 @@ def codes(response: Any) -> list[tuple[Code, str | None]]:
 
 @pytest.mark.usefixtures("_levels")
 def test_the_level_of_a_logger_is_set_and_taken_back_on_this_node() -> None:
-    desk = fake_desk(topics={"a": 1})
-    logger = logging.getLogger("chronik.node.dispatch")
+    context = fake_context(topics={"a": 1})
+    logger = logging.getLogger("chronik.node.routing.dispatch")
     above = logger.getEffectiveLevel()
 
     for text, level in (("TRACE", 5), ("DEBUG", 10), ("INFO", 20), ("WARN", 30), ("ERROR", 40), ("FATAL", 50)):
         wanted = request(resource(BROKER_LOGGER, "1", (logger.name, SET, text)))
-        assert codes(ask(incremental_alter_configs, wanted, desk, 1)) == [(Code.NONE, None)]
+        assert codes(ask(incremental_alter_configs, wanted, context, 1)) == [(Code.NONE, None)]
         assert logger.level == level
     back = request(resource(BROKER_LOGGER, "1", (logger.name, DELETE, None)))
-    assert codes(ask(incremental_alter_configs, back, desk, 1)) == [(Code.NONE, None)]
+    assert codes(ask(incremental_alter_configs, back, context, 1)) == [(Code.NONE, None)]
     assert (logger.level, logger.getEffectiveLevel()) == (logging.NOTSET, above)
-    assert not metadata_of(desk).asked
+    assert not metadata_of(context).asked
 
 
 @pytest.mark.usefixtures("_levels")
@@ -121,7 +121,7 @@ def test_the_level_of_a_logger_is_set_and_taken_back_on_this_node() -> None:
         ("1", [("foo.bar", SET, "DEBUG")], Code.INVALID_CONFIG, "Logger foo.bar does not exist!"),
         (
             "1",
-            [("chronik.node.dispatch", SET, "DEBUG"), ("root", SET, "LOUD")],
+            [("chronik.node.routing.dispatch", SET, "DEBUG"), ("root", SET, "LOUD")],
             Code.INVALID_CONFIG,
             "Cannot set the log level of root to LOUD as it is not a supported log level. Valid log levels are DEBUG,"
             " ERROR, FATAL, INFO, TRACE, WARN",
@@ -138,11 +138,11 @@ def test_the_level_of_a_logger_is_set_and_taken_back_on_this_node() -> None:
 def test_a_level_that_cannot_be_is_refused_and_nothing_is_set(
     node: str, operations: list[tuple[str, int, str | None]], code: Code, message: str
 ) -> None:
-    logging.getLogger("chronik.node.dispatch")
+    logging.getLogger("chronik.node.routing.dispatch")
     before = broker_loggers.levels()
 
     [(answered, said)] = codes(
-        ask(incremental_alter_configs, request(resource(BROKER_LOGGER, node, *operations)), fake_desk(), 1)
+        ask(incremental_alter_configs, request(resource(BROKER_LOGGER, node, *operations)), fake_context(), 1)
     )
 
     assert answered is code
@@ -152,7 +152,7 @@ def test_a_level_that_cannot_be_is_refused_and_nothing_is_set(
 
 @pytest.mark.usefixtures("_levels")
 def test_loggers_and_other_resources_are_answered_in_the_order_of_the_request() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
     wanted = request(
         resource(BROKER_LOGGER, "9", ("root", SET, "INFO")),
         resource(TOPIC, "a", ("retention.ms", SET, "5")),
@@ -161,7 +161,7 @@ def test_loggers_and_other_resources_are_answered_in_the_order_of_the_request() 
         resource(GROUP, "g", ("consumer.session.timeout.ms", SET, "50000")),
     )
 
-    response = ask(incremental_alter_configs, wanted, desk, 1)
+    response = ask(incremental_alter_configs, wanted, context, 1)
 
     assert [code for code, _ in codes(response)] == [
         Code.INVALID_REQUEST,
@@ -171,16 +171,16 @@ def test_loggers_and_other_resources_are_answered_in_the_order_of_the_request() 
         Code.NONE,
     ]
     assert logging.getLogger("chronik.api.alter_configs").level == logging.ERROR
-    assert desk.metadata.image.group_overrides("g") == {"consumer.session.timeout.ms": "50000"}
+    assert context.metadata.image.group_overrides("g") == {"consumer.session.timeout.ms": "50000"}
 
 
 @pytest.mark.usefixtures("_levels")
 def test_a_logger_is_not_set_by_a_validation_nor_by_a_request_that_names_its_node_twice() -> None:
-    logger = logging.getLogger("chronik.node.dispatch")
+    logger = logging.getLogger("chronik.node.routing.dispatch")
     one = resource(BROKER_LOGGER, "1", (logger.name, SET, "FATAL"))
 
-    assert codes(ask(incremental_alter_configs, request(one, validate_only=True), fake_desk(), 1))[0][0] is Code.NONE
-    twice = codes(ask(incremental_alter_configs, request(one, one), fake_desk(), 1))
+    assert codes(ask(incremental_alter_configs, request(one, validate_only=True), fake_context(), 1))[0][0] is Code.NONE
+    twice = codes(ask(incremental_alter_configs, request(one, one), fake_context(), 1))
 
     assert [code for code, _ in twice] == [Code.INVALID_REQUEST] * 2
     assert logger.level != logging.CRITICAL

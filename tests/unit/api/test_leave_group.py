@@ -4,24 +4,33 @@ from __future__ import annotations
 
 from chronik.api import leave_group
 from chronik.core.errors import Code, Refused
-from chronik.wire.unions.leave_group import Member, Request
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk, refusing_desk
+from chronik.wire.unions.leave_group import AnyLeaveGroupRequest, AnyLeavingMember
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
 
 
 def test_before_version_3_one_member_leaves_and_its_error_is_the_answer_s() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
-    assert ask(leave_group, Request(group_id="g", member_id="x"), desk, version=2).error_code is Code.UNKNOWN_MEMBER_ID
-    assert ask(leave_group, Request(group_id="g", member_id="a"), desk, version=2).error_code is Code.NONE
+    assert (
+        ask(leave_group, AnyLeaveGroupRequest(group_id="g", member_id="x"), context, version=2).error_code
+        is Code.UNKNOWN_MEMBER_ID
+    )
+    assert (
+        ask(leave_group, AnyLeaveGroupRequest(group_id="g", member_id="a"), context, version=2).error_code is Code.NONE
+    )
     assert host.classic().members == {}
 
 
 def test_from_version_3_each_has_its_own_error() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
-    members = (Member(member_id="a"), Member(member_id="x"), Member(group_instance_id="i"))
-    response = ask(leave_group, Request(group_id="g", members=members), desk, version=5)
+    members = (
+        AnyLeavingMember(member_id="a"),
+        AnyLeavingMember(member_id="x"),
+        AnyLeavingMember(group_instance_id="i"),
+    )
+    response = ask(leave_group, AnyLeaveGroupRequest(group_id="g", members=members), context, version=5)
     assert response.error_code is Code.NONE
     assert [(m.member_id, m.group_instance_id, m.error_code) for m in response.members] == [
         ("a", None, Code.NONE),
@@ -31,13 +40,17 @@ def test_from_version_3_each_has_its_own_error() -> None:
 
 
 def test_nobody_is_a_member_of_a_group_that_is_not_there() -> None:
-    desk, _ = grouped_desk()
-    response = ask(leave_group, Request(group_id="g", members=(Member(member_id="a"),)), desk, version=5)
+    context, _ = grouped_context()
+    response = ask(
+        leave_group, AnyLeaveGroupRequest(group_id="g", members=(AnyLeavingMember(member_id="a"),)), context, version=5
+    )
     assert (response.error_code, response.members[0].error_code) == (Code.NONE, Code.UNKNOWN_MEMBER_ID)
 
 
 def test_refusals_are_on_the_answer_and_on_every_member() -> None:
-    desk = refusing_desk(Refused(Code.NOT_COORDINATOR))
-    response = ask(leave_group, Request(group_id="g", members=(Member(member_id="a"),)), desk, version=5)
+    context = refusing_desk(Refused(Code.NOT_COORDINATOR))
+    response = ask(
+        leave_group, AnyLeaveGroupRequest(group_id="g", members=(AnyLeavingMember(member_id="a"),)), context, version=5
+    )
     assert (response.error_code, response.members[0].error_code) == (Code.NOT_COORDINATOR, Code.NOT_COORDINATOR)
-    assert ask(leave_group, Request(), desk, version=1).error_code is Code.INVALID_GROUP_ID
+    assert ask(leave_group, AnyLeaveGroupRequest(), context, version=1).error_code is Code.INVALID_GROUP_ID

@@ -9,15 +9,15 @@ from chronik.api import list_config_resources
 from chronik.api.list_config_resources import BROKER, BROKER_LOGGER, GROUP, TOPIC
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import AlterConfigs, ConfigChange
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
 def listed(*kinds: int, version: int = 1) -> tuple[Code, list[tuple[int, str]]]:
-    desk = fake_desk(topics={"b": 1, "a": 1}, brokers=(2, 1))
+    context = fake_context(topics={"b": 1, "a": 1}, brokers=(2, 1))
     for group_id in ("h", "g"):
         change = ConfigChange(GROUP, group_id, (("consumer.session.timeout.ms", 0, "50000"),))
-        metadata_of(desk).tell(AlterConfigs((change,)))
-    response = ask(list_config_resources, ListConfigResourcesRequest(resource_types=kinds), desk, version=version)
+        metadata_of(context).tell(AlterConfigs((change,)))
+    response = ask(list_config_resources, ListConfigResourcesRequest(resource_types=kinds), context, version=version)
     return response.error_code, [(each.resource_type, each.resource_name) for each in response.config_resources]
 
 

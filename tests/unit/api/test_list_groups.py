@@ -9,16 +9,16 @@ from kio.schema.list_groups.v5.request import ListGroupsRequest
 from chronik.api import list_groups
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
-from tests.unit.api.fake_desk import ask, groups_of
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask, groups_of
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit
 
 
 def listed(states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.stable_group("a")
     host.ask(commit(OffsetToCommit("t", 0, 1), group_id="simple"))
-    response = ask(list_groups, ListGroupsRequest(states_filter=states, types_filter=types), desk, version=5)
+    response = ask(list_groups, ListGroupsRequest(states_filter=states, types_filter=types), context, version=5)
     assert response.error_code is Code.NONE
     return [(one.group_id, one.protocol_type, one.group_state, one.group_type) for one in response.groups]
 
@@ -33,10 +33,10 @@ def test_filters_pick_by_state_and_type() -> None:
 
 
 def test_a_node_that_is_still_reading_its_groups_lists_none_rather_than_some() -> None:
-    desk, _ = grouped_desk()
-    groups_of(desk).is_loading = True
+    context, _ = grouped_context()
+    groups_of(context).is_loading = True
 
-    response = ask(list_groups, ListGroupsRequest(states_filter=(), types_filter=()), desk, version=5)
+    response = ask(list_groups, ListGroupsRequest(states_filter=(), types_filter=()), context, version=5)
 
     assert (response.error_code, response.groups) == (Code.COORDINATOR_LOAD_IN_PROGRESS, ())
 

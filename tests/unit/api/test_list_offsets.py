@@ -9,11 +9,11 @@ import pytest
 from kio.schema.list_offsets.v11.request import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 from chronik.api import list_offsets
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code, Corrupt
 from chronik.core.log.times import TimedOffset
 from chronik.core.records.steps import Steps
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 NEWEST = 11
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING = range(-1, -7, -1)
@@ -32,16 +32,16 @@ def request(*wanted: tuple[int, int], epoch: int = -1, replica_id: int = -1, iso
     )
 
 
-def desk_with_log() -> Desk:
+def desk_with_log() -> RequestContext:
     """Offsets 10 to 20 in epochs 2 (from 10) and 4 (from 15), safe up to 18."""
     log = FakeLog(start_offset=10, end_offset=18)
     log.epochs.assign(2, 10)
     log.epochs.assign(4, 15)
     log.times = [TimedOffset(10, 100), TimedOffset(12, 300), TimedOffset(16, 200), TimedOffset(19, 900)]
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, log, leader_epoch=4)
+    context = fake_context()
+    replicas_of(context).add("a", 0, log, leader_epoch=4)
     log.end_offset = 20
-    return desk
+    return context
 
 
 def found(response: Any) -> tuple[Code, int, int, int]:
@@ -56,10 +56,10 @@ def test_a_log_that_cannot_be_searched_goes_offline_and_the_other_partitions_are
             yield None
             raise problem
 
-    desk = desk_with_log()
-    bad = replicas_of(desk).add("a", 1, UnreadableLog(0, 5))
+    context = desk_with_log()
+    bad = replicas_of(context).add("a", 1, UnreadableLog(0, 5))
 
-    response = ask(list_offsets, request((0, 300), (1, 300)), desk, version=NEWEST)
+    response = ask(list_offsets, request((0, 300), (1, 300)), context, version=NEWEST)
 
     codes = [part.error_code for part in response.topics[0].partitions]
     assert codes == [Code.NONE, Code.KAFKA_STORAGE_ERROR]
@@ -92,18 +92,18 @@ def test_an_offset_is_found_by_time(timestamp: int, offset: int, time: int, epoc
 
 def test_the_latest_is_the_high_watermark_for_consumers_and_the_end_for_replicas() -> None:
     # F8: the next offset shown as the watermark.
-    desk = desk_with_log()
+    context = desk_with_log()
 
-    assert found(ask(list_offsets, request((0, LATEST)), desk, NEWEST))[1] == 18
-    assert found(ask(list_offsets, request((0, LATEST), isolation=1), desk, NEWEST))[1] == 18
-    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), desk, NEWEST))[1] == 20
+    assert found(ask(list_offsets, request((0, LATEST)), context, NEWEST))[1] == 18
+    assert found(ask(list_offsets, request((0, LATEST), isolation=1), context, NEWEST))[1] == 18
+    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), context, NEWEST))[1] == 20
 
 
 def test_an_empty_log_has_no_largest_timestamp() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    assert found(ask(list_offsets, request((0, MAX_TIMESTAMP)), desk, NEWEST)) == (Code.NONE, -1, -1, -1)
-    assert found(ask(list_offsets, request((0, LATEST)), desk, NEWEST))[:2] == (Code.NONE, 0)
+    assert found(ask(list_offsets, request((0, MAX_TIMESTAMP)), context, NEWEST)) == (Code.NONE, -1, -1, -1)
+    assert found(ask(list_offsets, request((0, LATEST)), context, NEWEST))[:2] == (Code.NONE, 0)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +118,10 @@ def test_a_client_with_another_leader_epoch_is_told(epoch: int, code: Code) -> N
     [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING, 11)],
 )
 def test_a_special_time_is_known_from_its_version_on(timestamp: int, first_version: int) -> None:
-    desk = desk_with_log()
+    context = desk_with_log()
 
-    assert found(ask(list_offsets, request((0, timestamp)), desk, first_version))[0] is Code.NONE
-    assert found(ask(list_offsets, request((0, timestamp)), desk, first_version - 1))[0] is Code.UNSUPPORTED_VERSION
+    assert found(ask(list_offsets, request((0, timestamp)), context, first_version))[0] is Code.NONE
+    assert found(ask(list_offsets, request((0, timestamp)), context, first_version - 1))[0] is Code.UNSUPPORTED_VERSION
 
 
 def test_a_time_that_is_no_time_is_refused() -> None:
@@ -129,11 +129,11 @@ def test_a_time_that_is_no_time_is_refused() -> None:
 
 
 def test_each_partition_has_its_own_error() -> None:
-    desk = desk_with_log()
-    replicas_of(desk).refusing["a", 3] = Code.NOT_LEADER_OR_FOLLOWER
+    context = desk_with_log()
+    replicas_of(context).refusing["a", 3] = Code.NOT_LEADER_OR_FOLLOWER
 
     response = ask(
-        list_offsets, request((0, LATEST), (1, LATEST), (2, LATEST), (2, EARLIEST), (3, LATEST)), desk, NEWEST
+        list_offsets, request((0, LATEST), (1, LATEST), (2, LATEST), (2, EARLIEST), (3, LATEST)), context, NEWEST
     )
 
     assert [(part.partition_index, part.error_code) for part in response.topics[0].partitions] == [
@@ -147,24 +147,24 @@ def test_each_partition_has_its_own_error() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(4, Code.LEADER_NOT_AVAILABLE), (5, Code.OFFSET_NOT_AVAILABLE)])
 def test_a_leader_that_does_not_know_yet_says_so_in_a_code_the_version_knows(version: int, code: Code) -> None:
-    desk = fake_desk()
-    replicas_of(desk).refusing["a", 0] = Code.OFFSET_NOT_AVAILABLE
+    context = fake_context()
+    replicas_of(context).refusing["a", 0] = Code.OFFSET_NOT_AVAILABLE
 
-    assert found(ask(list_offsets, request((0, LATEST)), desk, version))[:2] == (code, -1)
+    assert found(ask(list_offsets, request((0, LATEST)), context, version))[:2] == (code, -1)
 
 
 def test_a_new_leader_says_not_available_rather_than_less_than_clients_were_told() -> None:
-    desk = desk_with_log()
-    replica = replicas_of(desk).replicas["a", 0]
+    context = desk_with_log()
+    replica = replicas_of(context).replicas["a", 0]
     replica.lead(5, 1, (1, 2), (1, 2), 0)  # elected at offset 20, and it knows of 18 that they are safe
     not_available = (Code.OFFSET_NOT_AVAILABLE, -1, -1, -1)
 
-    assert found(ask(list_offsets, request((0, LATEST)), desk, version=NEWEST)) == not_available
-    assert found(ask(list_offsets, request((0, 900)), desk, version=NEWEST)) == not_available
-    assert found(ask(list_offsets, request((0, EARLIEST)), desk, version=NEWEST))[:2] == (Code.NONE, 10)
-    assert found(ask(list_offsets, request((0, 300)), desk, version=NEWEST))[:2] == (Code.NONE, 12)
-    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), desk, version=NEWEST))[:2] == (Code.NONE, 20)
+    assert found(ask(list_offsets, request((0, LATEST)), context, version=NEWEST)) == not_available
+    assert found(ask(list_offsets, request((0, 900)), context, version=NEWEST)) == not_available
+    assert found(ask(list_offsets, request((0, EARLIEST)), context, version=NEWEST))[:2] == (Code.NONE, 10)
+    assert found(ask(list_offsets, request((0, 300)), context, version=NEWEST))[:2] == (Code.NONE, 12)
+    assert found(ask(list_offsets, request((0, LATEST), replica_id=2), context, version=NEWEST))[:2] == (Code.NONE, 20)
 
     replica.own_safe(20)
     replica.follower_fetched(2, 20, 0)
-    assert found(ask(list_offsets, request((0, LATEST)), desk, version=NEWEST))[:2] == (Code.NONE, 20)
+    assert found(ask(list_offsets, request((0, LATEST)), context, version=NEWEST))[:2] == (Code.NONE, 20)

@@ -10,29 +10,29 @@ from kio.schema.list_partition_reassignments.v0.request import (
 )
 
 from chronik.api import list_partition_reassignments
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import AlterReassignments, Reassignment
-from tests.unit.api.fake_desk import ask, fake_desk, metadata_of
+from tests.unit.api.fake_context import ask, fake_context, metadata_of
 
 
-def moving() -> Desk:
-    desk = fake_desk(topics={"a": 2, "b": 1, "c": 1}, brokers=(1, 2))
+def moving() -> RequestContext:
+    context = fake_context(topics={"a": 2, "b": 1, "c": 1}, brokers=(1, 2))
     wanted = tuple(Reassignment(topic, 0, (2, 1)) for topic in ("a", "b"))
     for one in wanted:
-        leader = desk.metadata.image.topics[one.topic].partitions[0].leader
+        leader = context.metadata.image.topics[one.topic].partitions[0].leader
         target = (3 - leader,)
-        metadata_of(desk).tell(AlterReassignments((Reassignment(one.topic, 0, target),)))
-    return desk
+        metadata_of(context).tell(AlterReassignments((Reassignment(one.topic, 0, target),)))
+    return context
 
 
-def listed(desk: Desk, topics: dict[str, tuple[int, ...]] | None) -> dict[str, list[Any]]:
+def listed(context: RequestContext, topics: dict[str, tuple[int, ...]] | None) -> dict[str, list[Any]]:
     asked = None
     if topics is not None:
         asked = tuple(
             ListPartitionReassignmentsTopics(name=name, partition_indexes=numbers) for name, numbers in topics.items()
         )
-    response = ask(list_partition_reassignments, ListPartitionReassignmentsRequest(topics=asked), desk, version=0)
+    response = ask(list_partition_reassignments, ListPartitionReassignmentsRequest(topics=asked), context, version=0)
     assert response.error_code == Code.NONE
     return {topic.name: list(topic.partitions) for topic in response.topics}
 
@@ -54,7 +54,7 @@ def test_only_the_partitions_asked_for_are_listed() -> None:
 
 
 def test_every_node_knows_them() -> None:
-    desk = moving()
-    metadata_of(desk).controller_id = 2
+    context = moving()
+    metadata_of(context).controller_id = 2
 
-    assert sorted(listed(desk, None)) == ["a", "b"]
+    assert sorted(listed(context, None)) == ["a", "b"]

@@ -18,26 +18,26 @@ from chronik.core.machines.metadata.records import (
     PartitionChangeRecord,
     RegisterBrokerRecord,
 )
-from chronik.wire.unions.metadata import NOT_ASKED, Request, Topic
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, fake_desk, metadata_of
+from chronik.wire.unions.metadata import NOT_ASKED, AnyMetadataRequest, AnyMetadataTopic
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context, metadata_of
 
 NEWEST = 13
 
 
-def by_name(*names: str, **flags: Any) -> Request:
-    return Request(topics=tuple(Topic(name=name) for name in names), **flags)
+def by_name(*names: str, **flags: Any) -> AnyMetadataRequest:
+    return AnyMetadataRequest(topics=tuple(AnyMetadataTopic(name=name) for name in names), **flags)
 
 
-def fence(desk: Any, broker_id: int) -> None:
+def fence(context: Any, broker_id: int) -> None:
     end_points = (BrokerEndpoint("PLAINTEXT", f"host-{broker_id}", 9092, 0),)
-    desk.metadata.image.apply(RegisterBrokerRecord(broker_id, bytes(16), 99, end_points, (), None, True, False))
+    context.metadata.image.apply(RegisterBrokerRecord(broker_id, bytes(16), 99, end_points, (), None, True, False))
 
 
 def test_null_means_all_topics_and_an_empty_list_none() -> None:
-    desk = fake_desk(topics={"b": 1, "a": 2})
+    context = fake_context(topics={"b": 1, "a": 2})
 
-    every = ask(metadata, Request(topics=None), desk, NEWEST)
-    none = ask(metadata, Request(topics=()), desk, NEWEST)
+    every = ask(metadata, AnyMetadataRequest(topics=None), context, NEWEST)
+    none = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     assert [(topic.name, len(topic.partitions)) for topic in every.topics] == [("a", 2), ("b", 1)]
     assert none.topics == ()
@@ -45,17 +45,17 @@ def test_null_means_all_topics_and_an_empty_list_none() -> None:
 
 
 def test_in_version_0_an_empty_list_means_all() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
 
-    assert [topic.name for topic in ask(metadata, Request(topics=()), desk, 0).topics] == ["a"]
-    assert ask(metadata, Request(topics=()), desk, 1).topics == ()
+    assert [topic.name for topic in ask(metadata, AnyMetadataRequest(topics=()), context, 0).topics] == ["a"]
+    assert ask(metadata, AnyMetadataRequest(topics=()), context, 1).topics == ()
 
 
 def test_all_live_brokers_and_the_cluster_are_named() -> None:
-    desk = fake_desk(brokers=(2, 1, 3))
-    fence(desk, 3)
+    context = fake_context(brokers=(2, 1, 3))
+    fence(context, 3)
 
-    response = ask(metadata, Request(topics=()), desk, NEWEST)
+    response = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     assert [(broker.node_id, broker.host, broker.port) for broker in response.brokers] == [
         (1, "host-1", 9092),
@@ -66,29 +66,29 @@ def test_all_live_brokers_and_the_cluster_are_named() -> None:
 
 def test_each_node_is_named_with_the_address_it_registered() -> None:
     # F16: ports and node ids were hard-coded.
-    desk = fake_desk(brokers=())
+    context = fake_context(brokers=())
     for broker_id, host, port in ((7, "seven", 19_001), (8, "eight", 19_002)):
-        metadata_of(desk).tell(RegisterBroker(broker_id, bytes(16), host, port))
+        metadata_of(context).tell(RegisterBroker(broker_id, bytes(16), host, port))
 
-    response = ask(metadata, Request(topics=()), desk, NEWEST)
+    response = ask(metadata, AnyMetadataRequest(topics=()), context, NEWEST)
 
     found = [(broker.node_id, broker.host, broker.port) for broker in response.brokers]
     assert found == [(7, "seven", 19_001), (8, "eight", 19_002)]
 
 
 def test_a_node_that_knows_no_controller_names_itself_whatever_its_number() -> None:
-    desk = dataclasses.replace(fake_desk(brokers=(1, 2)), node_id=2)
-    metadata_of(desk).controller_id = None
+    context = dataclasses.replace(fake_context(brokers=(1, 2)), node_id=2)
+    metadata_of(context).controller_id = None
 
-    assert ask(metadata, Request(topics=None), desk, NEWEST).controller_id == 2
+    assert ask(metadata, AnyMetadataRequest(topics=None), context, NEWEST).controller_id == 2
 
 
 def test_the_leader_of_a_partition_is_not_the_controller() -> None:
     # F13: the leader of the quorum was taken for the leader of the partition.
-    desk = fake_desk(topics={"a": 3}, brokers=(1, 2, 3))
-    metadata_of(desk).controller_id = 2
+    context = fake_context(topics={"a": 3}, brokers=(1, 2, 3))
+    metadata_of(context).controller_id = 2
 
-    [topic] = ask(metadata, by_name("a"), desk, NEWEST).topics
+    [topic] = ask(metadata, by_name("a"), context, NEWEST).topics
 
     assert sorted(one.leader_id for one in topic.partitions) == [1, 2, 3]
 
@@ -97,19 +97,19 @@ def test_the_leader_of_a_partition_is_not_the_controller() -> None:
 def test_the_true_controller_is_named_if_it_is_a_live_broker_and_else_this_node(
     controller_id: int | None, shown: int
 ) -> None:
-    desk = fake_desk(brokers=(1, 2, 3))
-    fence(desk, 3)
-    metadata_of(desk).controller_id = controller_id
+    context = fake_context(brokers=(1, 2, 3))
+    fence(context, 3)
+    metadata_of(context).controller_id = controller_id
 
-    assert ask(metadata, Request(topics=None), desk, version=13).controller_id == shown
+    assert ask(metadata, AnyMetadataRequest(topics=None), context, version=13).controller_id == shown
 
 
 def test_a_topic_is_shown_with_its_id_and_the_true_leaders() -> None:
-    desk = fake_desk(topics={"a": 2}, brokers=(1, 2))
+    context = fake_context(topics={"a": 2}, brokers=(1, 2))
 
-    [topic] = ask(metadata, by_name("a"), desk, NEWEST).topics
+    [topic] = ask(metadata, by_name("a"), context, NEWEST).topics
 
-    assert topic.topic_id == uuid.UUID(bytes=desk.metadata.image.topics["a"].id)
+    assert topic.topic_id == uuid.UUID(bytes=context.metadata.image.topics["a"].id)
     assert [(one.partition_index, one.leader_id, one.leader_epoch, one.error_code) for one in topic.partitions] == [
         (0, 1, 0, Code.NONE),
         (1, 2, 0, Code.NONE),
@@ -119,12 +119,12 @@ def test_a_topic_is_shown_with_its_id_and_the_true_leaders() -> None:
 
 def test_a_partition_without_a_leader_says_so_and_names_nobody() -> None:
     # F14: an unknown leader was answered as 'me'.
-    desk = fake_desk(topics={"a": 1, "b": 2}, brokers=(1, 2))
-    image = desk.metadata.image
+    context = fake_context(topics={"a": 1, "b": 2}, brokers=(1, 2))
+    image = context.metadata.image
     image.apply(PartitionChangeRecord(0, image.topics["a"].id, leader=NO_LEADER))
-    fence(desk, 2)
+    fence(context, 2)
 
-    a, b = ask(metadata, by_name("a", "b"), desk, NEWEST).topics
+    a, b = ask(metadata, by_name("a", "b"), context, NEWEST).topics
 
     assert [(one.leader_id, one.error_code) for one in a.partitions] == [(-1, Code.LEADER_NOT_AVAILABLE)]
     assert {one.leader_id: one.error_code for one in b.partitions} == {1: Code.NONE, -1: Code.LEADER_NOT_AVAILABLE}
@@ -133,26 +133,26 @@ def test_a_partition_without_a_leader_says_so_and_names_nobody() -> None:
 
 
 def test_only_version_0_calls_a_missing_replica_an_error() -> None:
-    desk = fake_desk(config=NodeConfig(default_replication_factor=2), topics={"a": 1}, brokers=(1, 2))
-    fence(desk, 2)
+    context = fake_context(config=NodeConfig(default_replication_factor=2), topics={"a": 1}, brokers=(1, 2))
+    fence(context, 2)
 
-    [in_0] = ask(metadata, by_name("a"), desk, 0).topics[0].partitions
-    [in_1] = ask(metadata, by_name("a"), desk, 1).topics[0].partitions
+    [in_0] = ask(metadata, by_name("a"), context, 0).topics[0].partitions
+    [in_1] = ask(metadata, by_name("a"), context, 1).topics[0].partitions
 
     assert (in_0.error_code, in_1.error_code) == (Code.REPLICA_NOT_AVAILABLE, Code.NONE)
     assert in_1.leader_id == 1
 
 
 def test_a_missing_topic_is_created_and_shown_at_once() -> None:
-    desk = fake_desk(config=NodeConfig(num_partitions=3))
+    context = fake_context(config=NodeConfig(num_partitions=3))
 
-    response = ask(metadata, by_name("x", "y", "x"), desk, NEWEST)
+    response = ask(metadata, by_name("x", "y", "x"), context, NEWEST)
 
     assert [(topic.name, topic.error_code, len(topic.partitions)) for topic in response.topics] == [
         ("x", Code.NONE, 3),
         ("y", Code.NONE, 3),
     ]
-    [command] = metadata_of(desk).asked
+    [command] = metadata_of(context).asked
     assert isinstance(command, CreateTopics)
 
 
@@ -160,74 +160,79 @@ def test_a_missing_topic_is_created_and_shown_at_once() -> None:
     ("enabled", "allowed"), [(False, True), (True, False), (False, False)], ids=["config", "request", "both"]
 )
 def test_a_missing_topic_is_not_created_unless_node_and_client_want_it(enabled: bool, allowed: bool) -> None:
-    desk = fake_desk(config=NodeConfig(auto_create_topics_enable=enabled))
+    context = fake_context(config=NodeConfig(auto_create_topics_enable=enabled))
 
-    [topic] = ask(metadata, by_name("x", allow_auto_topic_creation=allowed), desk, NEWEST).topics
+    [topic] = ask(metadata, by_name("x", allow_auto_topic_creation=allowed), context, NEWEST).topics
 
     assert (topic.name, topic.error_code, topic.topic_id) == ("x", Code.UNKNOWN_TOPIC_OR_PARTITION, None)
-    assert not metadata_of(desk).asked
+    assert not metadata_of(context).asked
 
 
 def test_the_offsets_topic_is_created_as_it_has_to_be() -> None:
-    desk = fake_desk()
+    context = fake_context()
 
-    [topic] = ask(metadata, by_name("__consumer_offsets"), desk, NEWEST).topics
+    [topic] = ask(metadata, by_name("__consumer_offsets"), context, NEWEST).topics
 
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
-    assert isinstance(metadata_of(desk).asked[0], CreateInternalTopic)
-    assert desk.metadata.image.topic_config("__consumer_offsets").is_compacted
+    assert isinstance(metadata_of(context).asked[0], CreateInternalTopic)
+    assert context.metadata.image.topic_config("__consumer_offsets").is_compacted
 
 
 def test_an_internal_topic_we_do_not_keep_is_unknown() -> None:
-    [topic] = ask(metadata, by_name("__transaction_state"), fake_desk(), NEWEST).topics
+    [topic] = ask(metadata, by_name("__transaction_state"), fake_context(), NEWEST).topics
 
     assert topic.error_code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_bad_name_is_refused_alone() -> None:
-    bad, good = ask(metadata, by_name("a b", "c"), fake_desk(), NEWEST).topics
+    bad, good = ask(metadata, by_name("a b", "c"), fake_context(), NEWEST).topics
 
     assert (bad.name, bad.error_code) == ("a b", Code.INVALID_TOPIC_EXCEPTION)
     assert good.error_code is Code.NONE
 
 
 def test_why_a_topic_could_not_be_created_is_told() -> None:
-    desk = fake_desk(config=NodeConfig(default_replication_factor=3), brokers=(1,))
+    context = fake_context(config=NodeConfig(default_replication_factor=3), brokers=(1,))
 
-    [topic] = ask(metadata, by_name("x"), desk, NEWEST).topics
+    [topic] = ask(metadata, by_name("x"), context, NEWEST).topics
 
     assert topic.error_code is Code.INVALID_REPLICATION_FACTOR
 
 
 def test_when_nothing_can_be_created_the_topics_that_are_there_are_shown_all_the_same() -> None:
-    desk = fake_desk(topics={"a": 1})
-    metadata_of(desk).refusing = Refused(Code.NOT_CONTROLLER)
+    context = fake_context(topics={"a": 1})
+    metadata_of(context).refusing = Refused(Code.NOT_CONTROLLER)
 
-    there, missing = ask(metadata, by_name("a", "x"), desk, NEWEST).topics
+    there, missing = ask(metadata, by_name("a", "x"), context, NEWEST).topics
 
     assert there.error_code is Code.NONE
     assert missing.error_code is Code.LEADER_NOT_AVAILABLE, "all clients ask again then"
 
 
 def test_topics_are_found_by_id_from_version_12() -> None:
-    desk = fake_desk(topics={"a": 1})
-    known, unknown = uuid.UUID(bytes=desk.metadata.image.topics["a"].id), uuid.UUID(int=99)
+    context = fake_context(topics={"a": 1})
+    known, unknown = uuid.UUID(bytes=context.metadata.image.topics["a"].id), uuid.UUID(int=99)
 
-    response = ask(metadata, Request(topics=(Topic(topic_id=known), Topic(topic_id=unknown))), desk, 12)
+    response = ask(
+        metadata,
+        AnyMetadataRequest(topics=(AnyMetadataTopic(topic_id=known), AnyMetadataTopic(topic_id=unknown))),
+        context,
+        12,
+    )
 
     assert [(topic.name, topic.topic_id, topic.error_code) for topic in response.topics] == [
         ("a", known, Code.NONE),
         (None, unknown, Code.UNKNOWN_TOPIC_ID),
     ]
-    assert not metadata_of(desk).asked
+    assert not metadata_of(context).asked
 
 
 @pytest.mark.parametrize(
     ("topic", "version"),
-    [(Topic(topic_id=uuid.UUID(int=1)), 11), (Topic(), 10), (Topic(), 13)],
+    [(AnyMetadataTopic(topic_id=uuid.UUID(int=1)), 11), (AnyMetadataTopic(), 10), (AnyMetadataTopic(), 13)],
 )
-def test_a_topic_without_a_name_is_refused_where_ids_do_not_count(topic: Topic, version: int) -> None:
-    response = ask(metadata, Request(topics=(topic,)), fake_desk(), version)
+def test_a_topic_without_a_name_is_refused_where_ids_do_not_count(topic: AnyMetadataTopic, version: int) -> None:
+    response = ask(metadata, AnyMetadataRequest(topics=(topic,)), fake_context(), version)
 
     assert response.error_code is Code.INVALID_REQUEST
     assert [one.error_code for one in response.topics] == [Code.INVALID_REQUEST]
@@ -235,11 +240,11 @@ def test_a_topic_without_a_name_is_refused_where_ids_do_not_count(topic: Topic, 
 
 
 def test_what_the_client_may_do_is_told_when_asked() -> None:
-    desk = fake_desk(topics={"a": 1})
+    context = fake_context(topics={"a": 1})
     request = by_name("a", include_topic_authorized_operations=True, include_cluster_authorized_operations=True)
 
-    response = ask(metadata, request, desk, 8)
+    response = ask(metadata, request, context, 8)
 
     assert response.cluster_authorized_operations == 0b1_1111_1010_0000
     assert response.topics[0].topic_authorized_operations == 0b1101_1111_1000
-    assert ask(metadata, by_name("a"), desk, 8).cluster_authorized_operations == NOT_ASKED
+    assert ask(metadata, by_name("a"), context, 8).cluster_authorized_operations == NOT_ASKED

@@ -10,16 +10,18 @@ from chronik.api.durations import duration
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
 from chronik.core.machines.groups.config import GroupConfig
-from chronik.wire.unions.offset_commit import Partition, Request, Topic
-from tests.unit.api.fake_desk import ask, groups_of
-from tests.unit.api.grouped_desk import grouped_desk, refusing_desk
+from chronik.wire.unions.offset_commit import AnyOffsetCommitPartition, AnyOffsetCommitRequest, AnyOffsetCommitTopic
+from tests.unit.api.fake_context import ask, groups_of
+from tests.unit.api.grouped_context import grouped_context, refusing_desk
 from tests.unit.core.machines.groups.host import fetch
 
-ONE = Partition(partition_index=1, committed_offset=42, committed_leader_epoch=3, committed_metadata="note")
+ONE = AnyOffsetCommitPartition(
+    partition_index=1, committed_offset=42, committed_leader_epoch=3, committed_metadata="note"
+)
 
 
-def at(*numbers: int) -> tuple[Partition, ...]:
-    return tuple(Partition(partition_index=number, committed_offset=100 + number) for number in numbers)
+def at(*numbers: int) -> tuple[AnyOffsetCommitPartition, ...]:
+    return tuple(AnyOffsetCommitPartition(partition_index=number, committed_offset=100 + number) for number in numbers)
 
 
 def codes(response: Any) -> list[tuple[str, list[Code]]]:
@@ -27,19 +29,25 @@ def codes(response: Any) -> list[tuple[str, list[Code]]]:
 
 
 def test_offsets_are_kept_and_unknown_topics_are_named() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    topics = (Topic(name="missing", partitions=(ONE, ONE)), Topic(name="orders", partitions=(ONE,)))
-    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
+    context, host = grouped_context({"orders": 2})
+    topics = (
+        AnyOffsetCommitTopic(name="missing", partitions=(ONE, ONE)),
+        AnyOffsetCommitTopic(name="orders", partitions=(ONE,)),
+    )
+    response = ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=9)
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(response) == [("missing", [unknown, unknown]), ("orders", [Code.NONE])]
-    orders = desk.metadata.image.topics["orders"]
+    orders = context.metadata.image.topics["orders"]
     assert host.ask(fetch()).offsets == (FetchedOffset("orders", 1, 42, 3, "note", orders.id),)
 
 
 def test_partitions_that_do_not_exist_are_named_and_the_others_are_kept() -> None:
-    desk, host = grouped_desk({"orders": 2, "bills": 1})
-    topics = (Topic(name="orders", partitions=at(2, 1, -1, 0)), Topic(name="bills", partitions=at(0, 1)))
-    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
+    context, host = grouped_context({"orders": 2, "bills": 1})
+    topics = (
+        AnyOffsetCommitTopic(name="orders", partitions=at(2, 1, -1, 0)),
+        AnyOffsetCommitTopic(name="bills", partitions=at(0, 1)),
+    )
+    response = ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=9)
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     assert codes(response) == [("orders", [unknown, Code.NONE, unknown, Code.NONE]), ("bills", [Code.NONE, unknown])]
     assert [one.partition_index for one in response.topics[0].partitions] == [2, 1, -1, 0]
@@ -48,31 +56,36 @@ def test_partitions_that_do_not_exist_are_named_and_the_others_are_kept() -> Non
 
 
 def test_what_the_group_refuses_and_what_does_not_exist_are_told_apart() -> None:
-    desk, _ = grouped_desk({"orders": 2}, GroupConfig(offset_metadata_max_bytes=3))
+    context, _ = grouped_context({"orders": 2}, GroupConfig(offset_metadata_max_bytes=3))
     partitions = (*at(2), ONE, *at(0))
-    response = ask(offset_commit, Request(group_id="g", topics=(Topic(name="orders", partitions=partitions),)), desk, 9)
+    response = ask(
+        offset_commit,
+        AnyOffsetCommitRequest(group_id="g", topics=(AnyOffsetCommitTopic(name="orders", partitions=partitions),)),
+        context,
+        9,
+    )
     told = [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.OFFSET_METADATA_TOO_LARGE, Code.NONE]
     assert codes(response) == [("orders", told)]
 
 
 def test_a_partition_that_does_not_exist_is_called_so_for_a_topic_named_by_id_too() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    topic = desk.metadata.image.topic("orders")
+    context, host = grouped_context({"orders": 2})
+    topic = context.metadata.image.topic("orders")
     assert topic is not None
-    topics = (Topic(topic_id=uuid.UUID(bytes=topic.id), partitions=at(2, 1)),)
-    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=10)
+    topics = (AnyOffsetCommitTopic(topic_id=uuid.UUID(bytes=topic.id), partitions=at(2, 1)),)
+    response = ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=10)
     [answered] = response.topics
     assert [one.error_code for one in answered.partitions] == [Code.UNKNOWN_TOPIC_OR_PARTITION, Code.NONE]
     assert [one.partition for one in host.ask(fetch()).offsets] == [1]
 
 
 def test_from_version_10_topics_come_by_id() -> None:
-    desk, host = grouped_desk({"orders": 2})
-    topic = desk.metadata.image.topic("orders")
+    context, host = grouped_context({"orders": 2})
+    topic = context.metadata.image.topic("orders")
     assert topic is not None
     known, unknown = uuid.UUID(bytes=topic.id), uuid.UUID(int=999)
-    topics = tuple(Topic(topic_id=topic_id, partitions=(ONE,)) for topic_id in (known, unknown, None))
-    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=10)
+    topics = tuple(AnyOffsetCommitTopic(topic_id=topic_id, partitions=(ONE,)) for topic_id in (known, unknown, None))
+    response = ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=10)
     assert [(one.topic_id, one.partitions[0].error_code) for one in response.topics] == [
         (known, Code.NONE),
         (unknown, Code.UNKNOWN_TOPIC_ID),
@@ -82,24 +95,32 @@ def test_from_version_10_topics_come_by_id() -> None:
 
 
 def test_nothing_is_asked_when_no_partition_is_known() -> None:
-    desk, _ = grouped_desk({"orders": 2})
-    topics = (Topic(name="missing", partitions=(ONE,)), Topic(name="orders", partitions=at(2)))
-    ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
-    assert groups_of(desk).asked == []
+    context, _ = grouped_context({"orders": 2})
+    topics = (
+        AnyOffsetCommitTopic(name="missing", partitions=(ONE,)),
+        AnyOffsetCommitTopic(name="orders", partitions=at(2)),
+    )
+    ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=9)
+    assert groups_of(context).asked == []
 
 
 def test_what_only_some_versions_can_say_reaches_the_group() -> None:
-    desk, _ = grouped_desk({"orders": 2})
-    topics = (Topic(name="orders", partitions=(ONE,)),)
-    ask(offset_commit, Request(group_id="g", topics=topics, retention_time=duration(5_000)), desk, version=2)
-    ask(offset_commit, Request(group_id="g", topics=topics), desk, version=9)
-    old, new = (command for _, command in groups_of(desk).asked)
+    context, _ = grouped_context({"orders": 2})
+    topics = (AnyOffsetCommitTopic(name="orders", partitions=(ONE,)),)
+    ask(
+        offset_commit,
+        AnyOffsetCommitRequest(group_id="g", topics=topics, retention_time=duration(5_000)),
+        context,
+        version=2,
+    )
+    ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=9)
+    old, new = (command for _, command in groups_of(context).asked)
     assert (old.retention_ms, old.knows_epochs) == (5_000, False)
     assert (new.retention_ms, new.knows_epochs) == (-1, True)
 
 
 def test_a_refusal_is_on_every_partition() -> None:
-    desk = refusing_desk(Refused(Code.ILLEGAL_GENERATION), {"orders": 2})
-    topics = (Topic(name="orders", partitions=(ONE, ONE)),)
-    response = ask(offset_commit, Request(group_id="g", topics=topics), desk, version=8)
+    context = refusing_desk(Refused(Code.ILLEGAL_GENERATION), {"orders": 2})
+    topics = (AnyOffsetCommitTopic(name="orders", partitions=(ONE, ONE)),)
+    response = ask(offset_commit, AnyOffsetCommitRequest(group_id="g", topics=topics), context, version=8)
     assert codes(response) == [("orders", [Code.ILLEGAL_GENERATION] * 2)]

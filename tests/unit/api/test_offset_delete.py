@@ -15,8 +15,8 @@ from kio.schema.offset_delete.v0.request import (
 from chronik.api import offset_delete
 from chronik.core.errors import Code
 from chronik.core.machines.groups.commands import OffsetToCommit
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 from tests.unit.core.machines.groups.host import commit, fetch
 
 
@@ -27,9 +27,9 @@ def request(*names: str, numbers: tuple[int, ...] = (0, 1)) -> OffsetDeleteReque
 
 
 def test_offsets_are_forgotten_and_unknown_topics_are_named() -> None:
-    desk, host = grouped_desk({"orders": 2})
+    context, host = grouped_context({"orders": 2})
     host.ask(commit(OffsetToCommit("orders", 0, 1), OffsetToCommit("orders", 1, 2)))
-    response = ask(offset_delete, request("missing", "orders"), desk, version=0)
+    response = ask(offset_delete, request("missing", "orders"), context, version=0)
     assert response.error_code is Code.NONE
     assert [(topic.name, [one.error_code for one in topic.partitions]) for topic in response.topics] == [
         ("missing", [Code.UNKNOWN_TOPIC_OR_PARTITION] * 2),
@@ -39,9 +39,9 @@ def test_offsets_are_forgotten_and_unknown_topics_are_named() -> None:
 
 
 def test_partitions_that_do_not_exist_are_named_and_the_others_are_forgotten() -> None:
-    desk, host = grouped_desk({"orders": 2, "bills": 2})
+    context, host = grouped_context({"orders": 2, "bills": 2})
     host.ask(commit(*(OffsetToCommit(topic, number, 1) for topic in ("orders", "bills") for number in (0, 1))))
-    response = ask(offset_delete, request("orders", "bills", numbers=(2, 1, -1)), desk, version=0)
+    response = ask(offset_delete, request("orders", "bills", numbers=(2, 1, -1)), context, version=0)
     unknown = Code.UNKNOWN_TOPIC_OR_PARTITION
     for topic in response.topics:
         assert [(one.partition_index, one.error_code) for one in topic.partitions] == [
@@ -53,17 +53,17 @@ def test_partitions_that_do_not_exist_are_named_and_the_others_are_forgotten() -
 
 
 def test_a_group_that_is_not_there_is_an_error_of_the_whole_answer() -> None:
-    desk, _ = grouped_desk({"orders": 2})
-    response = ask(offset_delete, request("orders"), desk, version=0)
+    context, _ = grouped_context({"orders": 2})
+    response = ask(offset_delete, request("orders"), context, version=0)
     assert response.error_code is Code.GROUP_ID_NOT_FOUND
 
 
 def test_a_topic_that_is_deleted_while_the_coordinator_is_asked_is_answered_as_it_was() -> None:
-    desk, host = grouped_desk({"orders": 2})
+    context, host = grouped_context({"orders": 2})
     host.ask(commit(OffsetToCommit("orders", 0, 1)))
-    lookups = iter([desk.metadata.image.topic("orders")])
+    lookups = iter([context.metadata.image.topic("orders")])
     vanishing = SimpleNamespace(image=SimpleNamespace(topic=lambda name: next(lookups, None)))
-    desk = dataclasses.replace(desk, metadata=cast(Any, vanishing))
-    response = ask(offset_delete, request("orders"), desk, version=0)
+    context = dataclasses.replace(context, metadata=cast(Any, vanishing))
+    response = ask(offset_delete, request("orders"), context, version=0)
     assert response.error_code is Code.NONE
     assert [one.error_code for one in response.topics[0].partitions] == [Code.NONE] * 2

@@ -12,9 +12,9 @@ from kio.schema.offset_for_leader_epoch.v4.request import (
 )
 
 from chronik.api import offset_for_leader_epoch
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import FakeLog, ask, fake_desk, replicas_of
+from tests.unit.api.fake_context import FakeLog, ask, fake_context, replicas_of
 
 
 def request(epoch: int, current: int = -1, partition: int = 0) -> Any:
@@ -22,14 +22,14 @@ def request(epoch: int, current: int = -1, partition: int = 0) -> Any:
     return OffsetForLeaderEpochRequest(replica_id=-1, topics=(OffsetForLeaderTopic(topic="a", partitions=(part,)),))
 
 
-def desk_with_log() -> Desk:
+def desk_with_log() -> RequestContext:
     """Epoch 2 from offset 10, epoch 4 from 15, end at 20."""
     log = FakeLog(start_offset=10, end_offset=20)
     log.epochs.assign(2, 10)
     log.epochs.assign(4, 15)
-    desk = fake_desk()
-    replicas_of(desk).add("a", 0, log, leader_epoch=4)
-    return desk
+    context = fake_context()
+    replicas_of(context).add("a", 0, log, leader_epoch=4)
+    return context
 
 
 def answered(asked: Any) -> tuple[Code, int, int]:

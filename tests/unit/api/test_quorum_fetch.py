@@ -9,19 +9,19 @@ from typing import Any, cast
 import pytest
 
 from chronik.api import quorum_fetch
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import Fetch, FetchAnswer, LogPoint
+from chronik.core.raft.messages import Fetch, LogPoint, RaftFetchAnswer
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import NOT_TOLD
 from chronik.wire.framing import read_header
-from tests.unit.api.fake_desk import CLUSTER_ID, caller
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeLoop, fake_deadlines
 
@@ -47,7 +47,7 @@ class World:
         self.high_watermark = 1
         self.changes: dict[str, Any] = {}
         self.waiting = FakeWaiting()
-        self.desk: Desk = replace(quorum_desk(self.quorum), waiting=cast(Any, self.waiting))
+        self.context: RequestContext = replace(quorum_context(self.quorum), waiting=cast(Any, self.waiting))
         files = cast(Any, MemoryFiles())
         log = Log.open(files, "__cluster_metadata-0", TopicConfig(), 0, was_clean=False)
         self.quorum.replica = QuorumReplica("m", 0, bytes(16), log, node_id=1, is_synced=True)
@@ -56,8 +56,8 @@ class World:
         for _ in range(2):
             self.write()
 
-    def said(self, fetch: Fetch) -> FetchAnswer:
-        return replace(FetchAnswer(1, 5, 1, fetch.log_end, high_watermark=self.high_watermark), **self.changes)
+    def said(self, fetch: Fetch) -> RaftFetchAnswer:
+        return replace(RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=self.high_watermark), **self.changes)
 
     def write(self) -> None:
         self.quorum.replica.append(bytearray(build([KeyValue(None, b"x")], 0)), -1, 0)
@@ -68,13 +68,15 @@ class World:
         frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms, high_watermark))
         header = read_header(frame)
         request = wire.parse(frame, header.body, header.version)
-        return quorum_fetch.begin(request, header, caller(header.version, ASKED.sender), self.desk, self.answers.append)
+        return quorum_fetch.begin(
+            request, header, caller(header.version, ASKED.sender), self.context, self.answers.append
+        )
 
     def wake(self) -> None:
         for reader in list(self.quorum.readers):
             reader()
 
-    def heard(self) -> tuple[FetchAnswer, bytes]:
+    def heard(self) -> tuple[RaftFetchAnswer, bytes]:
         (pieces,) = self.answers
         assert pieces is not None
         frame = b"".join(bytes(cast(Any, piece)) for piece in pieces)

@@ -15,8 +15,8 @@ from chronik.core.raft.messages import LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.framing import read_header
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, caller
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask, caller
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 POINT = LogPoint(4, 100)
 ASKED: dict[Any, Any] = {
@@ -45,7 +45,7 @@ def test_a_request_in_the_name_of_a_node_is_refused(
     quorum = FakeQuorum()
     request = replace(module.request_of(ASKED[module], 1, CLUSTER_ID), cluster_id=cluster_id)
 
-    response = ask(module, request, quorum_desk(quorum), 1, node_id)
+    response = ask(module, request, quorum_context(quorum), 1, node_id)
 
     assert response.error_code is code
     assert quorum.asked == []
@@ -56,7 +56,7 @@ def fetched(quorum: FakeQuorum, sender: int, cluster_id: str, node_id: int) -> C
     header = read_header(frame)
     request = wire.parse(frame, header.body, header.version)
     answers: list[Any] = []
-    quorum_fetch.begin(request, header, caller(header.version, node_id), quorum_desk(quorum), answers.append)
+    quorum_fetch.begin(request, header, caller(header.version, node_id), quorum_context(quorum), answers.append)
     ((*pieces,),) = answers
     return follower_fetch.parse(memoryview(b"".join(bytes(piece) for piece in pieces)[4:])).error
 
@@ -72,7 +72,7 @@ def test_nor_does_a_fetch_count() -> None:
 
 @pytest.mark.parametrize(("node_id", "sender"), [(3, 3), (9, m.NOBODY)])
 def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender: int) -> None:
-    quorum = FakeQuorum(lambda fetch: m.FetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))
+    quorum = FakeQuorum(lambda fetch: m.RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))
     quorum.replica = SimpleNamespace(log=SimpleNamespace(start_offset=0, end_offset=100))
 
     assert fetched(quorum, node_id, CLUSTER_ID, node_id) is Code.NONE
@@ -90,7 +90,7 @@ def test_a_snapshot_that_cannot_be_read_is_no_fault() -> None:
     quorum = Unreadable(m.FetchSnapshotAnswer(1, 5, 1, POINT, 0, 10, 20))
     request = fetch_snapshot.request_of(ASKED[fetch_snapshot], 1, CLUSTER_ID)
 
-    response = ask(fetch_snapshot, request, quorum_desk(quorum), 1, 3)
+    response = ask(fetch_snapshot, request, quorum_context(quorum), 1, 3)
 
     assert response.error_code is Code.KAFKA_STORAGE_ERROR
     with pytest.raises(Refused):

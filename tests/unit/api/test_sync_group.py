@@ -8,8 +8,8 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 
 from chronik.api import sync_group
 from chronik.core.errors import Code
-from tests.unit.api.fake_desk import ask
-from tests.unit.api.grouped_desk import grouped_desk
+from tests.unit.api.fake_context import ask
+from tests.unit.api.grouped_context import grouped_context
 
 
 def request(**changes: Any) -> SyncGroupRequest:
@@ -26,18 +26,18 @@ def request(**changes: Any) -> SyncGroupRequest:
 
 
 def test_a_leader_gets_the_assignment_it_brought() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.joins("a")
     given = (SyncGroupRequestAssignment(member_id="a", assignment=b"all"),)
-    response = ask(sync_group, request(assignments=given), desk, version=5)
+    response = ask(sync_group, request(assignments=given), context, version=5)
     assert (response.error_code, response.assignment) == (Code.NONE, b"all")
     assert (response.protocol_type, response.protocol_name) == ("consumer", "range")
-    assert ask(sync_group, request(protocol_type=None, protocol_name=None), desk, version=4).assignment == b"all"
+    assert ask(sync_group, request(protocol_type=None, protocol_name=None), context, version=4).assignment == b"all"
 
 
 def test_refusals_have_no_assignment() -> None:
-    desk, host = grouped_desk()
+    context, host = grouped_context()
     host.joins("a")
-    illegal = ask(sync_group, request(generation_id=7), desk, version=5)
+    illegal = ask(sync_group, request(generation_id=7), context, version=5)
     assert (illegal.error_code, illegal.assignment, illegal.protocol_name) == (Code.ILLEGAL_GENERATION, b"", None)
-    assert ask(sync_group, request(group_id=""), desk, version=5).error_code is Code.INVALID_GROUP_ID
+    assert ask(sync_group, request(group_id=""), context, version=5).error_code is Code.INVALID_GROUP_ID

@@ -9,14 +9,14 @@ import pathlib
 import pytest
 
 import chronik.api
-from chronik.api.table import DIRECT, OVERLAPS, PLACES, Place, at, module_of
+from chronik.api.table import DIRECT, OVERLAPS, PLACES, Destination, at, module_of
 from chronik.core.errors import Code
 from chronik.wire.lift import convert
 from chronik.wire.versions import APIS, ApiVersion
 from tests.unit.wire.messages import filled, request_type
 
 EACH = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
-NOT_REQUESTS = {"__init__", "desk", "table", "durations", "permissions", "topic_ids"}
+NOT_REQUESTS = {"__init__", "context", "table", "durations", "permissions", "topic_ids"}
 
 
 @EACH
@@ -30,9 +30,9 @@ def test_every_module_has_what_dispatch_needs(api: ApiVersion) -> None:
     module = module_of(api.key)
 
     if api.key in DIRECT:
-        assert list(inspect.signature(module.start).parameters) == ["frame", "header", "caller", "desk", "answer"]
+        assert list(inspect.signature(module.start).parameters) == ["frame", "header", "caller", "context", "answer"]
         return
-    assert list(inspect.signature(module.handle).parameters) == ["request", "caller", "desk"]
+    assert list(inspect.signature(module.handle).parameters) == ["request", "caller", "context"]
     assert len(inspect.signature(module.refuse).parameters) == 3
     assert inspect.isclass(module.REQUEST)
     assert inspect.isclass(module.RESPONSE)
@@ -74,10 +74,10 @@ def test_the_requests_behind_which_the_next_may_start_are_those_that_wait_for_ot
 
 @EACH
 def test_every_request_has_its_place(api: ApiVersion) -> None:
-    assert isinstance(PLACES[api.key], Place)
+    assert isinstance(PLACES[api.key], Destination)
 
 
 def test_a_request_has_one_place() -> None:
-    keys = [key for place in Place for key in at(place)]
+    keys = [key for place in Destination for key in at(place)]
 
     assert sorted(keys) == sorted(APIS)

@@ -11,49 +11,49 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE
 from chronik.wire.codec import encode_response
 from chronik.wire.unions.update_features import Request, Update
-from tests.unit.api.fake_desk import ask, fake_desk
+from tests.unit.api.fake_context import ask, fake_context
 
 
 def test_a_level_is_set_and_each_feature_has_its_result() -> None:
-    desk = fake_desk()
+    context = fake_context()
     request = Request(
         feature_updates=(Update(feature="group.version", max_version_level=0, upgrade_type=SAFE_DOWNGRADE),)
     )
 
-    response = ask(update_features, request, desk, version=1)
+    response = ask(update_features, request, context, version=1)
 
     assert (response.error_code, response.error_message) == (Code.NONE, None)
     assert [(one.feature, one.error_code) for one in response.results] == [("group.version", Code.NONE)]
-    assert desk.metadata.image.features["group.version"] == 0
+    assert context.metadata.image.features["group.version"] == 0
 
 
 def test_in_version_0_a_downgrade_is_allowed_or_not() -> None:
-    desk = fake_desk()
+    context = fake_context()
 
     def asked(is_allowed: bool) -> Any:
         wanted = Update(feature="group.version", max_version_level=0, allow_downgrade=is_allowed)
-        return ask(update_features, Request(feature_updates=(wanted,)), desk, version=0)
+        return ask(update_features, Request(feature_updates=(wanted,)), context, version=0)
 
     assert asked(False).error_code is Code.INVALID_UPDATE_VERSION
     assert asked(True).error_code is Code.NONE
-    assert desk.metadata.image.features["group.version"] == 0
+    assert context.metadata.image.features["group.version"] == 0
 
 
 def test_a_validation_sets_nothing() -> None:
-    desk = fake_desk()
+    context = fake_context()
     wanted = Update(feature="group.version", max_version_level=0, upgrade_type=SAFE_DOWNGRADE)
 
-    response = ask(update_features, Request(feature_updates=(wanted,), validate_only=True), desk, version=2)
+    response = ask(update_features, Request(feature_updates=(wanted,), validate_only=True), context, version=2)
 
     assert response.error_code is Code.NONE
-    assert desk.metadata.image.features["group.version"] == 1
+    assert context.metadata.image.features["group.version"] == 1
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_one_that_cannot_be_is_the_error_of_all(version: int) -> None:
     wanted = (Update(feature="group.version", max_version_level=1), Update(feature="foo", max_version_level=1))
 
-    response = ask(update_features, Request(feature_updates=wanted), fake_desk(), version)
+    response = ask(update_features, Request(feature_updates=wanted), fake_context(), version)
 
     assert response.error_code is Code.INVALID_UPDATE_VERSION
     assert response.error_message == (

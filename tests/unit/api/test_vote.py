@@ -10,15 +10,15 @@ import pytest
 from chronik.api import vote
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.messages import LogPoint, Vote, VoteAnswer
-from tests.unit.api.fake_desk import CLUSTER_ID, ask, fake_desk
-from tests.unit.api.quorum_desk import FakeQuorum, quorum_desk
+from tests.unit.api.fake_context import CLUSTER_ID, ask, fake_context
+from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
 ASKED = Vote(3, 7, LogPoint(6, 100), is_pre_vote=True)
 
 
 def said(answer: VoteAnswer, request: Any = None) -> Any:
     quorum = FakeQuorum(answer)
-    return ask(vote, request or vote.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=2, node_id=3)
+    return ask(vote, request or vote.request_of(ASKED, 1, CLUSTER_ID), quorum_context(quorum), version=2, node_id=3)
 
 
 @pytest.mark.parametrize("is_granted", [True, False])
@@ -26,7 +26,7 @@ def said(answer: VoteAnswer, request: Any = None) -> Any:
 def test_what_one_side_says_the_other_hears(is_granted: bool, leader: int | None) -> None:
     quorum = FakeQuorum(VoteAnswer(1, 7, leader, is_granted, is_pre_vote=True))
 
-    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=2, node_id=3)
+    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), quorum_context(quorum), version=2, node_id=3)
 
     assert quorum.asked == [ASKED]
     assert vote.answer_of(response, ASKED, 1) == quorum.answer
@@ -57,7 +57,7 @@ def test_only_the_metadata_log_is_voted_on() -> None:
 
 
 def test_a_node_without_a_quorum_says_so() -> None:
-    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), fake_desk(), version=2, node_id=3)
+    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), fake_context(), version=2, node_id=3)
 
     assert response.error_code is Code.NOT_LEADER_OR_FOLLOWER
 
@@ -66,7 +66,7 @@ def test_a_disk_that_fails_grants_nothing() -> None:
     quorum = FakeQuorum()
     quorum.refusal = Refused(Code.KAFKA_STORAGE_ERROR)
 
-    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), quorum_desk(quorum), version=2, node_id=3)
+    response = ask(vote, vote.request_of(ASKED, 1, CLUSTER_ID), quorum_context(quorum), version=2, node_id=3)
 
     assert response.error_code is Code.KAFKA_STORAGE_ERROR
     assert response.topics == ()

@@ -8,7 +8,7 @@ import pytest
 
 import chronik
 from chronik.cli.bench import source_tree
-from chronik.cli.errors import CliError
+from chronik.client.errors import ChronikError
 
 
 def test_the_bench_is_found_in_the_source_tree() -> None:
@@ -16,5 +16,5 @@ def test_the_bench_is_found_in_the_source_tree() -> None:
 
 
 def test_an_installed_package_says_that_it_has_no_bench(tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="clone of the repository"):
+    with pytest.raises(ChronikError, match="clone of the repository"):
         source_tree(tmp_path / "site-packages" / "chronik" / "__init__.py")

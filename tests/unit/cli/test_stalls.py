@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from chronik.cli.stalls import tell, together
-from chronik.trace.looks import StateLook, Totals, Traces
+from chronik.inspect.trace_history import TraceHistory
+from chronik.trace.inspections import StateView, Totals, Traces
 from chronik.trace.verdicts import Cause, Verdict
-from chronik.verify.gathering import Gathering
 
 
 def stuck(partition: int, follower: int = 3, topic: str = "orders") -> Verdict:
@@ -39,7 +39,7 @@ def test_partitions_that_one_follower_holds_are_told_together() -> None:
 
 
 def test_each_is_told_with_evidence_and_advice(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([stuck(0), stuck(1), hanging("a")], Gathering([]), 6.0)
+    tell([stuck(0), stuck(1), hanging("a")], TraceHistory([]), 6.0)
 
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
 
@@ -57,7 +57,7 @@ def test_each_is_told_with_evidence_and_advice(capsys: pytest.CaptureFixture[str
 
 
 def test_many_partitions_are_counted_not_listed(capsys: pytest.CaptureFixture[str]) -> None:
-    tell([stuck(number) for number in range(50)], Gathering([]), 6.0)
+    tell([stuck(number) for number in range(50)], TraceHistory([]), 6.0)
     assert "orders:8 and 41 more" in capsys.readouterr().out
 
 
@@ -67,7 +67,7 @@ def test_that_nothing_stalls_is_said(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_that_nothing_stalls_is_not_said_where_a_node_does_not_answer(capsys: pytest.CaptureFixture[str]) -> None:
-    nobody, silent, unheard = Gathering([]), known_for(None), known_for(None)
+    nobody, silent, unheard = TraceHistory([]), known_for(None), known_for(None)
     silent.silent = {2: "it hung up"}
     unheard.unheard = {1}
     for gathering in (nobody, silent, unheard):
@@ -80,7 +80,7 @@ def test_that_nothing_stalls_is_not_said_where_a_node_does_not_answer(capsys: py
 
 
 def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture[str]) -> None:
-    gathering = Gathering([])
+    gathering = TraceHistory([])
     gathering.untraced = [f"topic-{number}" for number in range(10)]
     gathering.silent = {2: "it hung up"}
     gathering.lost = 1_500
@@ -93,10 +93,10 @@ def test_what_could_not_be_known_is_said_beside_it(capsys: pytest.CaptureFixture
     assert "1,500 events came faster than they could be read" in said
 
 
-def known_for(seconds: float | None) -> Gathering:
+def known_for(seconds: float | None) -> TraceHistory:
     """One node answered, and what clients did is known for so long."""
-    gathering = Gathering([])
-    gathering.states = {1: StateLook(1, 0, "1", True, Traces(True, ()), (), (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))}
+    gathering = TraceHistory([])
+    gathering.states = {1: StateView(1, 0, "1", True, Traces(True, ()), (), (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))}
     gathering.known_s = seconds
     return gathering
 

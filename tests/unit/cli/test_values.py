@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from chronik.cli.errors import CliError
 from chronik.cli.values import local, parse_pairs, parse_time_ms, parse_topic_partitions
+from chronik.client.errors import ChronikError
 
 
 def test_pairs_are_split_at_the_first_equals_sign() -> None:
@@ -16,7 +16,7 @@ def test_pairs_are_split_at_the_first_equals_sign() -> None:
 
 @pytest.mark.parametrize("text", ["novalue", "=1", ""])
 def test_what_is_no_pair_is_refused_with_how_to_write_it(text: str) -> None:
-    with pytest.raises(CliError, match=r"is not KEY=VALUE; write it as --config \w+=VALUE"):
+    with pytest.raises(ChronikError, match=r"is not KEY=VALUE; write it as --config \w+=VALUE"):
         parse_pairs("--config", [text])
 
 
@@ -33,7 +33,7 @@ def test_a_time_is_iso_8601_or_milliseconds(text: str, expected_ms: int) -> None
 
 
 def test_what_is_no_time_is_refused_with_an_example() -> None:
-    with pytest.raises(CliError, match="yesterday is not a time; write it as 2026-01-31T12:30:00"):
+    with pytest.raises(ChronikError, match="yesterday is not a time; write it as 2026-01-31T12:30:00"):
         parse_time_ms("yesterday")
 
 
@@ -44,7 +44,7 @@ def test_a_topic_may_name_some_of_its_partitions() -> None:
 
 @pytest.mark.parametrize("text", ["orders:", "orders:a", ":1", "orders:1,,2", "orders:-1"])
 def test_partitions_that_are_no_numbers_are_refused(text: str) -> None:
-    with pytest.raises(CliError, match="is not a topic with partitions"):
+    with pytest.raises(ChronikError, match="is not a topic with partitions"):
         parse_topic_partitions(text)
 
 
@@ -52,7 +52,7 @@ def test_partitions_that_are_no_numbers_are_refused(text: str) -> None:
 def test_a_place_that_is_no_folder_of_this_machine_is_refused(place: str) -> None:
     # It was taken for a folder `s3:`, filled, and called done.
     for given in (place, Path(place)):
-        with pytest.raises(CliError, match="cannot be used yet; give a folder of this machine"):
+        with pytest.raises(ChronikError, match="cannot be used yet; give a folder of this machine"):
             local(given)
 
 

@@ -7,7 +7,7 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from chronik.node.connection import Connection, Connections, Peer, Slot
+from chronik.node.net.connection import Connection, Connections, Peer, Slot
 from chronik.wire.errors import Malformed
 from tests.unit.node.fakes import FakeTransport
 

@@ -13,18 +13,18 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.api.table import module_of
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.sessions import ControllerConfig
-from chronik.node.controller_link import ControllerLink
+from chronik.node.cluster.controller_link import ControllerLink
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import node_id_of
-from tests.unit.api.fake_desk import CLUSTER_ID, fake_desk
+from tests.unit.api.fake_context import CLUSTER_ID, fake_context
 from tests.unit.node.peer_world import Other, World
 
 SETTINGS = {
@@ -89,7 +89,7 @@ class Controlled:
         self.metadata = Metadata(self, 1, MetadataImage(CLUSTER_ID, self.config))
         self.two = Metadata(self, 2, decided_on)
         self.link = ControllerLink(self.metadata, world.peers, 1)
-        self._desk: Desk = replace(fake_desk(), node_id=2, metadata=self.two)
+        self._context: RequestContext = replace(fake_context(), node_id=2, metadata=self.two)
         world.two.hear = self.hear
 
     @property
@@ -125,7 +125,7 @@ class Controlled:
         request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
         try:
             response = module.handle(
-                request, Caller("", "", header.version, 1, True, node_id_of(header.client_id)), self._desk
+                request, Caller("", "", header.version, 1, True, node_id_of(header.client_id)), self._context
             )
             response = await response if inspect.isawaitable(response) else response
         except Refused as refused:

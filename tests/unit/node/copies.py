@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
 from chronik.api import fetch
-from chronik.api.desk import Caller, Desk
+from chronik.api.context import Caller, RequestContext
 from chronik.core.config.node import NodeConfig
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.metadata.image import MetadataImage
@@ -24,12 +24,12 @@ from chronik.core.machines.metadata.records import (
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import Buffer
-from chronik.node.checkpoints import Checkpoints
-from chronik.node.deadlines import Deadlines
-from chronik.node.fetchers import Fetchers
-from chronik.node.peers import Unreachable
-from chronik.node.replicas import Replicas
-from chronik.node.waiting import Waiting
+from chronik.node.net.peers import Unreachable
+from chronik.node.replication.checkpoints import Checkpoints
+from chronik.node.replication.fetchers import Fetchers
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.deadlines import Deadlines
 from chronik.sim.loop import SimLoop
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
@@ -38,7 +38,7 @@ from chronik.wire import follower_fetch as follower_wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader, read_header
 from chronik.wire.versions import FETCH
-from tests.unit.api.house_desk import Asked
+from tests.unit.api.house_context import Asked
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, FakeChance
@@ -91,7 +91,7 @@ class Link:
             asyncio.get_running_loop().call_later(0.001, self._give, answer, content)
 
         caller = Caller("test", "10.0.0.7", header.version, 1, True, self._source)
-        fetch.start(memoryview(frame), header, caller, node.desk, answered)
+        fetch.start(memoryview(frame), header, caller, node.context, answered)
 
     def _give(self, answer: asyncio.Future[memoryview], content: bytes) -> None:
         if (self._target, self._source) in self._network.cut:
@@ -134,7 +134,7 @@ class CopyNode:
         self.metrics = Metrics()
         self.deadlines = Deadlines(loop, self.metrics)
         self.trace = Recorder(node_id, self.clock)
-        self.waiting = Waiting(self.deadlines, self.metrics, self.trace)
+        self.waiting = Purgatory(self.deadlines, self.metrics, self.trace)
         self.checkpoints = Checkpoints(cast(Any, files))
         self.image = MetadataImage("a-test-cluster", config)
         self.image.apply(ProducerIdsRecord(node_id, -1, 1000))
@@ -151,7 +151,7 @@ class CopyNode:
         )
         self.replicas.follow(self.image, is_caught_up=False)
         self.tasks: list[asyncio.Task[None]] = []
-        self.desk = Desk(
+        self.context = RequestContext(
             node_id=node_id,
             cluster_id="a-test-cluster",
             config=config,
@@ -322,19 +322,19 @@ def follower_asks(
     follower_id: int,
     *partitions: FetchPartition,
     session: tuple[int, int] = (0, -1),
-) -> follower_wire.Fetched:
+) -> follower_wire.FollowerFetched:
     """A follower's fetch that does not wait, and the answer."""
     request = FetchRequest(follower_id, 0, 1, 10**7, 0, *session, list(partitions), [], replica_epoch=10 + follower_id)
     frame = follower_wire.encode(9, "test", request)
     answers: list[Any] = []
     header = read_header(frame)
     caller = Caller("test", "10.0.0.7", header.version, 1, True, follower_id)
-    fetch.start(memoryview(frame), header, caller, node.desk, answers.append)
+    fetch.start(memoryview(frame), header, caller, node.context, answers.append)
     ((*buffers,),) = answers
     return follower_wire.parse(memoryview(b"".join(bytes(piece) for piece in buffers)[4:]))
 
 
-def consumer_fetch(desk: Desk, *, version: int, rack: str) -> Any:
+def consumer_fetch(context: RequestContext, *, version: int, rack: str) -> Any:
     """What a consumer is given of the partition from offset 0 on."""
     topic = TOPIC if version < wire.TOPIC_IDS_FROM else TOPIC_ID
     asked = [FetchPartition(topic, 0, 0, 1_000_000, -1)]
@@ -342,7 +342,7 @@ def consumer_fetch(desk: Desk, *, version: int, rack: str) -> Any:
     answer = Asked(FETCH, version)
     header = RequestHeader(FETCH, version, 9, "test", 0)
     body = memoryview(bytearray(fetch_request(version, request)))
-    fetch.start(body, header, Caller("test", "10.0.0.7", version, 1), desk, answer)
+    fetch.start(body, header, Caller("test", "10.0.0.7", version, 1), context, answer)
     ((partition,),) = (topic.partitions for topic in answer.response.responses)
     return partition
 

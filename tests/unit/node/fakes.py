@@ -15,10 +15,10 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
-from chronik.node.checkpoints import Checkpoints
-from chronik.node.deadlines import Deadlines
-from chronik.node.replicas import Replicas
-from chronik.node.waiting import Waiting
+from chronik.node.replication.checkpoints import Checkpoints
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.deadlines import Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from tests.unit.core.fakes import MemoryFiles
@@ -179,7 +179,7 @@ class House:
         self.metrics = Metrics()
         self.deadlines = fake_deadlines(self.loop, self.metrics)
         self.trace = Recorder(NODE_ID, self.clock)
-        self.waiting = Waiting(self.deadlines, self.metrics, self.trace)
+        self.waiting = Purgatory(self.deadlines, self.metrics, self.trace)
         self.checkpoints = Checkpoints(cast(Any, self.files))
         self.config = config or NodeConfig.from_settings({})
         self.metadata = MetadataMachine(MetadataImage("a-test-cluster", self.config))

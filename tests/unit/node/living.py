@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, cast
 
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
-from chronik.node.identity import Identity, settle
-from chronik.node.liveness import Liveness
-from tests.unit.api.fake_desk import CLUSTER_ID
+from chronik.node.cluster.identity import Identity, settle
+from chronik.node.cluster.liveness import Liveness
+from tests.unit.api.fake_context import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.fakes import FakeChance

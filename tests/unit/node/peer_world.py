@@ -12,12 +12,12 @@ import pytest
 from kio.schema.api_versions.v4.response import ApiVersion, ApiVersionsResponse
 
 from chronik.core.errors import Code
-from chronik.node.deadlines import Deadlines
-from chronik.node.peers import Peers, Unreachable
+from chronik.node.net.peers import Peers, Unreachable
+from chronik.node.runtime.deadlines import Deadlines
 from chronik.sim.chance import SimChance
 from chronik.sim.loop import SimLoop
 from chronik.sim.network import SimListener, SimNetwork, SimTransport, Wires
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import encode_response
 from chronik.wire.framing import RequestHeader, read_header
@@ -106,7 +106,7 @@ class World:
 
     def __init__(self, loop: SimLoop) -> None:
         self.loop = loop
-        self.wires = Wires(loop, SimChance(7, "wires"), Story(loop.time))
+        self.wires = Wires(loop, SimChance(7, "wires"), WorldStory(loop.time))
         self.metrics = Metrics()
         self.deadlines = Deadlines(loop, self.metrics)
         self.addresses: dict[int, tuple[str, int]] = {2: ("node2", PORT), 3: ("node3", PORT)}

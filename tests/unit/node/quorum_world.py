@@ -17,24 +17,24 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.raft.quorum_replica import QuorumReplica
-from chronik.node.checkpoints import Checkpoints
-from chronik.node.connection import Connections
-from chronik.node.deadlines import Deadlines
-from chronik.node.dispatch import Dispatch
-from chronik.node.metadata import METADATA_CONFIG, SNAPSHOT_RECORDS, Metadata
-from chronik.node.peers import Peers
-from chronik.node.quorum import Quorum
-from chronik.node.replicas import Replicas
-from chronik.node.steady_time import SteadyTime
-from chronik.node.waiting import Waiting
+from chronik.node.cluster.metadata import METADATA_CONFIG, SNAPSHOT_RECORDS, Metadata
+from chronik.node.cluster.quorum import Quorum
+from chronik.node.net.connection import Connections
+from chronik.node.net.peers import Peers
+from chronik.node.replication.checkpoints import Checkpoints
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.routing.dispatch import Dispatch
+from chronik.node.runtime.deadlines import Deadlines
+from chronik.node.runtime.steady_time import SteadyTime
 from chronik.sim.chance import SimChance
 from chronik.sim.clock import SimClock
 from chronik.sim.files import SimDisk
 from chronik.sim.loop import SimLoop, SimProcess
 from chronik.sim.network import SimNetwork, WireMood, Wires
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 from chronik.trace.metrics import Metrics
-from tests.unit.api.fake_desk import fake_desk
+from tests.unit.api.fake_context import fake_context
 from tests.unit.node.peer_world import PORT, pass_time
 
 CLUSTER_ID = "a-test-cluster"
@@ -73,7 +73,7 @@ class Member:
         network = SimNetwork(world.wires, self.host)
         self.metrics = Metrics()
         self.deadlines = Deadlines(loop, self.metrics)
-        self.waiting = Waiting(self.deadlines, self.metrics)
+        self.waiting = Purgatory(self.deadlines, self.metrics)
         self.checkpoints = Checkpoints(self.disk)
         self.replicas = Replicas(
             self.disk,
@@ -119,8 +119,8 @@ class Member:
         self.graveyard.append((self.quorum, self.metadata, self.dispatch, self.connections, self.peers))
 
     async def _listen(self, network: SimNetwork, config: NodeConfig) -> None:
-        desk = replace(
-            fake_desk(),
+        context = replace(
+            fake_context(),
             node_id=self.node_id,
             cluster_id=self.cluster_id,
             config=config,
@@ -129,7 +129,7 @@ class Member:
             replicas=self.replicas,
             metrics=self.metrics,
         )
-        self.dispatch = Dispatch(desk, self.metrics)
+        self.dispatch = Dispatch(context, self.metrics)
         self.connections = Connections(self.dispatch, frame_bytes_max=10_000_000, under_way_max=100)
         self.listener = await network.listen(self.host, PORT, self.connections.accept)
         self.checkpoints.started()
@@ -201,7 +201,7 @@ class QuorumWorld:
     def __init__(self, loop: SimLoop, count: int, voters: int, seed: int) -> None:
         self.loop = loop
         self.seed = seed
-        self.wires = Wires(loop, SimChance(seed, "wires"), Story(loop.time))
+        self.wires = Wires(loop, SimChance(seed, "wires"), WorldStory(loop.time))
         self.addresses = {node_id: (f"node{node_id}", PORT) for node_id in range(1, count + 1)}
         self.voters = ",".join(f"{node_id}@node{node_id}:{PORT}" for node_id in range(1, voters + 1))
         self.members = {node_id: Member(self, node_id) for node_id in range(1, count + 1)}

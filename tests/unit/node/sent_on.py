@@ -6,7 +6,7 @@ import asyncio
 import struct
 
 from chronik.core.errors import Code
-from chronik.node.connection import Peer, Slot
+from chronik.node.net.connection import Peer, Slot
 from chronik.wire import produce as wire
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from tests.unit.core.log.logs import batch_of

@@ -12,9 +12,9 @@ import pytest
 
 from chronik.core.records.batch import accept
 from chronik.core.types import TopicPartition
-from chronik.node.checkpoints import Checkpoints
-from chronik.node.connection import Connections
 from chronik.node.housekeeping import Housekeeping
+from chronik.node.net.connection import Connections
+from chronik.node.replication.checkpoints import Checkpoints
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, House
 

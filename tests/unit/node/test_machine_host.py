@@ -16,7 +16,7 @@ from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.machine import Decision, LogRecord, Reply
 from chronik.core.replica.replica import Replica
 from chronik.node.machine_host import RETRY_MS, MachineHost, records_of
-from chronik.node.steady_time import SteadyTime
+from chronik.node.runtime.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import NOW_MS, House
 

@@ -17,10 +17,10 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.core.machines.metadata.names import METADATA_TOPIC
-from chronik.node.checkpoints import CLEAN
-from chronik.node.connection import Connection
-from chronik.node.identity import Identity
+from chronik.node.cluster.identity import Identity
+from chronik.node.net.connection import Connection
 from chronik.node.node import Node, group_config
+from chronik.node.replication.checkpoints import CLEAN
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.versions import APIS
 from tests.unit.core.fakes import MemoryFiles

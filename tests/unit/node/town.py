@@ -8,20 +8,20 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
-from chronik.api.desk import Desk
+from chronik.api.context import RequestContext
 from chronik.core.machines.metadata.commands import CreateInternalTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.types import Buffer
-from chronik.node.connection import Peer, Slot
-from chronik.node.coordinators import partition_of
-from chronik.node.dispatch import Dispatch
-from chronik.node.forwarding import Forwarding
+from chronik.node.coordinators.group_coordinators import partition_of
+from chronik.node.net.connection import Peer, Slot
+from chronik.node.routing.dispatch import Dispatch
+from chronik.node.routing.forwarding import Forwarding
 from chronik.sim.loop import SimLoop
 from chronik.wire.codec import decode_request, encode_request, encode_response
 from chronik.wire.framing import RequestHeader, read_header
-from tests.unit.api.fake_desk import FakeGroups
-from tests.unit.api.house_desk import HouseDesk
+from tests.unit.api.fake_context import FakeGroups
+from tests.unit.api.house_context import HouseContext
 from tests.unit.node.fakes import House
 from tests.unit.wire.messages import read, response_type, write
 
@@ -151,7 +151,7 @@ class Town:
     """Node 1 of three. It leads partition 0 of 'orders', node 2 leads 1 and 2, node 3 leads 3, nobody leads 4."""
 
     def __init__(self, *, one_address: bool = False) -> None:
-        self.desk_in_house = HouseDesk({"orders": 5})
+        self.desk_in_house = HouseContext({"orders": 5})
         self.house = self.desk_in_house.house
         for node_id in (SECOND, THIRD):
             host = "localhost" if one_address else f"host-{node_id}"
@@ -167,13 +167,13 @@ class Town:
             self.house.deadlines,
             self.house.metrics,
         )
-        self.desk: Desk = dataclasses.replace(
-            self.desk_in_house.desk,
+        self.context: RequestContext = dataclasses.replace(
+            self.desk_in_house.context,
             forwarding=self.forwarding,
             groups=cast(Any, self.groups),
             metadata=self.cluster,
         )
-        self.dispatch = Dispatch(self.desk, self.house.metrics, self.forwarding)
+        self.dispatch = Dispatch(self.context, self.house.metrics, self.forwarding)
         self.lead("orders", 1, SECOND)
         self.lead("orders", 2, SECOND)
         self.lead("orders", 3, THIRD)

@@ -16,7 +16,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pyspark.sql.pandas.types import to_arrow_type
 
-from chronik.pipeline.values.avro import AvroType, BadSchema, Malformed, parse_schema
+from chronik.pipeline.values.avro import AvroType, BadSchema, MalformedAvro, parse_schema
 
 
 def record(*fields: tuple[str, Any]) -> AvroType:
@@ -83,9 +83,9 @@ def test_the_schema_id_before_a_value_must_be_the_one_that_was_meant() -> None:
     decode = record(("id", "long")).decoder(schema_id=7)
 
     assert decode(b"\x00\x00\x00\x00\x07\x02") == {"id": 1}
-    with pytest.raises(Malformed, match="schema id 8, not 7"):
+    with pytest.raises(MalformedAvro, match="schema id 8, not 7"):
         decode(b"\x00\x00\x00\x00\x08\x02")
-    with pytest.raises(Malformed, match="no schema id"):
+    with pytest.raises(MalformedAvro, match="no schema id"):
         decode(b"\x02")
 
 
@@ -110,7 +110,7 @@ def test_the_schema_id_before_a_value_must_be_the_one_that_was_meant() -> None:
     ],
 )
 def test_bytes_of_something_else_are_malformed(fields: list[tuple[str, Any]], value: bytes, words: str) -> None:
-    with pytest.raises(Malformed, match=words):
+    with pytest.raises(MalformedAvro, match=words):
         record(*fields).decoder()(value)
 
 
@@ -118,7 +118,7 @@ def test_bytes_of_something_else_are_malformed(fields: list[tuple[str, Any]], va
 def test_no_bytes_do_more_than_be_malformed(value: bytes) -> None:
     try:
         EVERYTHING.decoder()(value)
-    except Malformed:
+    except MalformedAvro:
         return
 
 
@@ -152,7 +152,7 @@ def check_arrow_takes(avro: AvroType, value: bytes) -> None:
     """Else one bad value would end the task, and the job with it, again and again."""
     try:
         found = avro.decoder()(value)
-    except Malformed:
+    except MalformedAvro:
         return
     assert len(pa.array([found], to_arrow_type(avro.columns(), timezone="UTC"))) == 1
 

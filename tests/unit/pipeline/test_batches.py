@@ -16,7 +16,7 @@ pytest.importorskip("numba", reason="numba is not installed: pip install 'chroni
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
 from chronik.pipeline.columns.batches import SEQUENCES, batch_rows
-from chronik.pipeline.columns.decode import Wanted, read_batches
+from chronik.pipeline.columns.decode import WantedRows, read_batches
 
 NOW_MS = 1_700_000_000_000
 ZSTD = 4
@@ -35,7 +35,7 @@ def batch(base_offset: int, offsets: list[int], compression: int = 0, **header: 
 
 
 def rows(records: bytes, start: int = 0, end: int = 1 << 62) -> list[dict[str, Any]]:
-    made = list(batch_rows(read_batches(records), Wanted("orders", 3, start, end)))
+    made = list(batch_rows(read_batches(records), WantedRows("orders", 3, start, end)))
     for each in made:
         each.validate(full=True)
     return [row for each in made for row in each.to_pylist()]

@@ -24,10 +24,10 @@ from chronik.core.records.payload import Header, Record
 pytest.importorskip("numba", reason="numba is not installed: pip install 'chronik[spark]'")
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
-from chronik.pipeline.columns.decode import Aborted, Wanted, decode, read_batches
+from chronik.pipeline.columns.decode import Aborted, WantedRows, decode, read_batches
 
 NOW_MS = 1_700_000_000_000
-EVERYTHING = Wanted("orders", 3, 0, 1 << 62, has_headers=True)
+EVERYTHING = WantedRows("orders", 3, 0, 1 << 62, has_headers=True)
 
 some_bytes = st.none() | st.binary(max_size=200)
 some_headers = st.lists(st.builds(Header, st.text(max_size=5), some_bytes), max_size=3).map(tuple)
@@ -51,7 +51,7 @@ def simple(count: int, name: str = "v") -> list[Record]:
     return [Record(0, NOW_MS + number, None, f"{name}{number}".encode()) for number in range(count)]
 
 
-def rows(records: bytes, wanted: Wanted = EVERYTHING, aborted: list[Aborted] | None = None) -> list[dict[str, Any]]:
+def rows(records: bytes, wanted: WantedRows = EVERYTHING, aborted: list[Aborted] | None = None) -> list[dict[str, Any]]:
     arrow = list(decode(read_batches(records), wanted, aborted or []))
     for each in arrow:
         each.validate(full=True)
@@ -93,7 +93,7 @@ def test_batches_of_every_codec_stand_side_by_side(compression: int) -> None:
 def test_only_the_offsets_that_are_wanted_come_out_of_a_batch() -> None:
     records = batch_of(simple(10)) + batch_of(simple(10, "w"), 10)
 
-    found = rows(records, Wanted("orders", 0, 4, 12))
+    found = rows(records, WantedRows("orders", 0, 4, 12))
 
     assert values(found) == ["v4", "v5", "v6", "v7", "v8", "v9", "w0", "w1"]
     assert "headers" not in found[0]

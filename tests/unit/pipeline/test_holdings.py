@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 from kio.schema.list_offsets.v5.request import ListOffsetsRequest
 
+from chronik.client.connection import ConnectionFailed
+from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
-from chronik.pipeline.topics.client import Cluster, Failed, Partition, TopicSeen
-from chronik.pipeline.topics.connection import Unreachable
+from chronik.pipeline.topics.client import Failed, ReadPartition, TopicClient, TopicSeen
 from chronik.pipeline.topics.holdings import Commit, _is_compacted, commits_of, groups_of
-from chronik.pipeline.topics.options import LATEST, ClientOptions
+from chronik.pipeline.topics.options import LATEST
 
 HERE, THERE = ("here", 1), ("there", 2)
 
 
-class Settling(Cluster):
+class Settling(TopicClient):
     """It gives these answers, one after the other, and then the last one again and again."""
 
     def __init__(self, *answers: Any, timeout_ms: int = 60_000) -> None:
@@ -60,7 +61,7 @@ def test_a_group_whose_coordinator_moves_or_loads_is_asked_for_again() -> None:
         coordinator(),
         committed(Code.NOT_COORDINATOR),
         coordinator(),
-        Unreachable("here:1 hung up"),
+        ConnectionFailed("here:1 hung up"),
         coordinator(),
         committed(Code.COORDINATOR_LOAD_IN_PROGRESS),
         coordinator(),
@@ -117,7 +118,7 @@ def test_an_end_of_a_log_told_as_less_than_0_is_asked_for_again() -> None:
     offsets = [Told(partition_index=0, error_code=Code.NONE, offset=offset) for offset in (-1, 7)]
     cluster = Offsets(*(Told(topics=[Told(name="t", partitions=[each])]) for each in offsets))
 
-    assert cluster.offsets({Partition("t", 0): LATEST}) == {Partition("t", 0): 7}
+    assert cluster.offsets({ReadPartition("t", 0): LATEST}) == {ReadPartition("t", 0): 7}
     assert cluster.pauses == ["offsets of t-0: told as -1"]
 
 

@@ -7,7 +7,7 @@ import pytest
 from chronik.pipeline.judging import (
     APART_US,
     EVERY_US,
-    Stall,
+    JudgedStall,
     Stalls,
     Window,
     known_events,
@@ -35,7 +35,7 @@ def stuck_world(from_s: float = 10.0, until_s: float | None = None) -> World:
     return lived
 
 
-def judged(events: list[AnyEvent], from_us: int = 0, to_us: int = FOREVER_US) -> list[Stall]:
+def judged(events: list[AnyEvent], from_us: int = 0, to_us: int = FOREVER_US) -> list[JudgedStall]:
     return stalls_between(sorted(events, key=lambda event: event.at_us), from_us, to_us)
 
 

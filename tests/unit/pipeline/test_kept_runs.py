@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from chronik.pipeline.kept_runs import kept_in
-from chronik.pipeline.problems import CannotRun
-from chronik.verify.history import History
-from chronik.verify.settings import Settings
+from chronik.pipeline.problems import JobCannotRun
+from chronik.verify.history import RunHistory
+from chronik.verify.settings import VerifySettings
 
 
 def test_finished_runs_of_a_history_are_read_and_those_that_were_not_are_left_out(tmp_path: Path) -> None:
     path = tmp_path / "history.sqlite3"
-    history = History(path)
-    first = history.begin("2026-11-16T07:00:00Z", Settings("127.0.0.1:9092"))
+    history = RunHistory(path)
+    first = history.begin("2026-11-16T07:00:00Z", VerifySettings("127.0.0.1:9092"))
     history.finish(first, {"run": first, "lost": 0})
-    history.begin("2026-11-16T07:01:00Z", Settings("127.0.0.1:9092"))
+    history.begin("2026-11-16T07:01:00Z", VerifySettings("127.0.0.1:9092"))
     history.close()
 
     kept = list(kept_in(str(path)))
@@ -39,7 +39,7 @@ def test_what_is_neither_a_run_nor_an_audit_is_named(tmp_path: Path, content: st
     path = tmp_path / "other.json"
     path.write_text(content)
 
-    with pytest.raises(CannotRun, match=r"other\.json"):
+    with pytest.raises(JobCannotRun, match=r"other\.json"):
         list(kept_in(str(path)))
 
 
@@ -52,10 +52,10 @@ def test_a_database_of_something_else_is_named(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
 
-    with pytest.raises(CannotRun, match="no history"):
+    with pytest.raises(JobCannotRun, match="no history"):
         list(kept_in(str(path)))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(CannotRun, match="cannot be read"):
+    with pytest.raises(JobCannotRun, match="cannot be read"):
         list(kept_in(str(tmp_path / "missing")))

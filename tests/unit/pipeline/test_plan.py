@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chronik.pipeline.topics.client import Partition
-from chronik.pipeline.topics.plan import OffsetRange, Offsets, rate_limited, split
+from chronik.pipeline.topics.client import ReadPartition
+from chronik.pipeline.topics.plan import OffsetRange, ReadOffsets, rate_limited, split
 
-A, B, C = Partition("a", 0), Partition("a", 1), Partition("b", 0)
+A, B, C = ReadPartition("a", 0), ReadPartition("a", 1), ReadPartition("b", 0)
 AN_ID = uuid.UUID(int=7)
 
 ranges_of_offsets = st.dictionaries(
@@ -21,39 +21,39 @@ ranges_of_offsets = st.dictionaries(
 
 
 def test_offsets_survive_the_checkpoint() -> None:
-    offsets = Offsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None})
+    offsets = ReadOffsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None})
 
     kept = offsets.to_json()
 
     assert kept["a"] == {"id": str(AN_ID), "offsets": {"0": 5, "1": 0}}
-    assert Offsets.from_json(kept) == offsets
+    assert ReadOffsets.from_json(kept) == offsets
 
 
 def test_where_a_stream_began_survives_in_the_end_of_its_first_micro_batch() -> None:
-    end = Offsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None}, {A: 2, B: 0, C: 9})
+    end = ReadOffsets({A: 5, B: 0, C: 9}, {"a": AN_ID, "b": None}, {A: 2, B: 0, C: 9})
 
     kept = end.to_json()
-    again = Offsets.from_json(json.loads(json.dumps(kept)))
+    again = ReadOffsets.from_json(json.loads(json.dumps(kept)))
 
     assert again == end
     assert json.dumps(again.to_json()) == json.dumps(kept)
     assert not end.is_first
-    assert Offsets(end.first, end.topic_ids, end.first).is_first
+    assert ReadOffsets(end.first, end.topic_ids, end.first).is_first
 
 
 def test_a_checkpoint_that_does_not_say_where_the_stream_began_is_read() -> None:
     older = {"a": {"id": str(AN_ID), "offsets": {"0": 5}}}
 
-    offsets = Offsets.from_json(older)
+    offsets = ReadOffsets.from_json(older)
 
-    assert offsets == Offsets({A: 5}, {"a": AN_ID})
+    assert offsets == ReadOffsets({A: 5}, {"a": AN_ID})
     assert not offsets.is_first
     assert json.dumps(offsets.to_json()) == json.dumps(older)
 
 
 def test_a_checkpoint_of_another_source_is_told_from_ours() -> None:
     with pytest.raises(ValueError, match="not one of this source"):
-        Offsets.from_json({"a": {"0": 5}})
+        ReadOffsets.from_json({"a": {"0": 5}})
 
 
 def test_a_limit_is_shared_in_proportion() -> None:
@@ -63,7 +63,7 @@ def test_a_limit_is_shared_in_proportion() -> None:
 
 
 @given(ranges_of_offsets, st.integers(1, 8) | st.integers(1, 10**6))
-def test_a_limit_is_used_up_and_never_exceeded(sizes: dict[Partition, tuple[int, int]], rows_max: int) -> None:
+def test_a_limit_is_used_up_and_never_exceeded(sizes: dict[ReadPartition, tuple[int, int]], rows_max: int) -> None:
     start = {partition: begin for partition, (begin, _) in sizes.items()}
     latest = {partition: begin + size for partition, (begin, size) in sizes.items()}
 
@@ -93,7 +93,7 @@ def test_one_hot_partition_is_cut_for_all_cores() -> None:
 
 
 @given(ranges_of_offsets, st.none() | st.integers(1, 50))
-def test_pieces_cover_each_offset_once(sizes: dict[Partition, tuple[int, int]], pieces_min: int | None) -> None:
+def test_pieces_cover_each_offset_once(sizes: dict[ReadPartition, tuple[int, int]], pieces_min: int | None) -> None:
     ranges = [OffsetRange(partition, None, begin, begin + size) for partition, (begin, size) in sizes.items()]
 
     pieces = split(ranges, pieces_min)

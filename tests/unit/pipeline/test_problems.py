@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.core.errors import Corrupt
-from chronik.pipeline.problems import CannotRun, in_words, plain_errors
+from chronik.pipeline.problems import JobCannotRun, in_words, plain_errors
 from chronik.pipeline.topics.client import NoSuchTopic
 
 TRACEBACK = """[PYTHON_DATA_SOURCE_ERROR] Failed to create a reader. SQLSTATE: 38000
@@ -45,7 +45,7 @@ def test_a_batch_that_does_not_check_out_is_said_with_its_place() -> None:
     )
 
     assert in_words(FromPy4j(went_through_java)) == words
-    with pytest.raises(CannotRun, match=words), plain_errors():
+    with pytest.raises(JobCannotRun, match=words), plain_errors():
         raise Corrupt("orders-0 at offset 17", "the checksum is wrong")
 
 
@@ -67,11 +67,11 @@ def test_a_fault_of_ours_stays_a_fault() -> None:
 
 
 def test_what_the_cluster_would_not_do_and_the_disk_could_not_is_said_plainly() -> None:
-    with pytest.raises(CannotRun, match="there is no topic 'x'"), plain_errors():
+    with pytest.raises(JobCannotRun, match="there is no topic 'x'"), plain_errors():
         raise NoSuchTopic("there is no topic 'x'")
-    with pytest.raises(CannotRun, match="Spark's Java process is broken"), plain_errors():
+    with pytest.raises(JobCannotRun, match="Spark's Java process is broken"), plain_errors():
         raise ConnectionResetError(104, "Connection reset by peer")
-    with pytest.raises(CannotRun, match="/full/part: No space left on device"), plain_errors():
+    with pytest.raises(JobCannotRun, match="/full/part: No space left on device"), plain_errors():
         raise OSError(28, "No space left on device", "/full/part")
 
 

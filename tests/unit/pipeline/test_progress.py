@@ -7,18 +7,18 @@ import uuid
 
 import pytest
 
-from chronik.pipeline.progress import Bar, lag_of, progress
-from chronik.pipeline.topics.client import Partition
-from chronik.pipeline.topics.plan import Offsets
+from chronik.pipeline.progress import ProgressBar, lag_of, progress
+from chronik.pipeline.topics.client import ReadPartition
+from chronik.pipeline.topics.plan import ReadOffsets
 
 
 def offsets(**ends: int) -> str:
-    numbered = {Partition("t", number): end for number, end in enumerate(ends.values())}
-    return json.dumps(Offsets(numbered, {"t": uuid.UUID(int=7)}).to_json())
+    numbered = {ReadPartition("t", number): end for number, end in enumerate(ends.values())}
+    return json.dumps(ReadOffsets(numbered, {"t": uuid.UUID(int=7)}).to_json())
 
 
 def test_the_bar_says_rows_rate_lag_and_partitions() -> None:
-    bar = Bar()
+    bar = ProgressBar()
 
     bar.show(rows=120_000, partitions=1)
     bar.show(lag=3_000)
@@ -27,7 +27,7 @@ def test_the_bar_says_rows_rate_lag_and_partitions() -> None:
 
 
 def test_the_bar_says_which_part_of_a_job_it_is_at() -> None:
-    bar = Bar()
+    bar = ProgressBar()
 
     bar.show(step="reading the trace")
     bar.show(step="drawing the page", rows=10)
@@ -36,7 +36,7 @@ def test_the_bar_says_which_part_of_a_job_it_is_at() -> None:
 
 
 def test_nothing_known_is_nothing_said() -> None:
-    assert Bar().words(elapsed_s=1) == ""
+    assert ProgressBar().words(elapsed_s=1) == ""
 
 
 def test_lag_is_what_the_topic_has_and_the_query_has_not_read() -> None:

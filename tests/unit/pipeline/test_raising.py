@@ -7,14 +7,14 @@ import pytest
 pytest.importorskip("pyarrow", reason="pyarrow is not installed: pip install 'chronik[spark]'")
 
 from chronik.pipeline.judging import Stalls, Window
-from chronik.pipeline.transforms.raising import BEGAN, OVER, Raised, Seen, kept, restored, step
+from chronik.pipeline.transforms.raising import BEGAN, OVER, Raised, StreamState, kept, restored, step
 from chronik.trace.events import AnyEvent
 from tests.unit.pipeline.test_judging import judged, stuck_world
 
 
 def raise_all(events: list[AnyEvent], batch: int, *, is_kept: bool = False) -> list[Raised]:
     """In micro-batches of so many events; with `is_kept` the state goes through its stored form each time."""
-    seen = Seen(0, Stalls(), Window())
+    seen = StreamState(0, Stalls(), Window())
     raised: list[Raised] = []
     for begin in range(0, len(events), batch):
         seen, more = step(seen, events[begin : begin + batch])
@@ -55,13 +55,13 @@ def test_the_state_survives_being_stored(events: list[AnyEvent]) -> None:
 
 
 def test_nothing_is_raised_without_events() -> None:
-    seen, raised = step(Seen(0, Stalls(), Window()), [])
+    seen, raised = step(StreamState(0, Stalls(), Window()), [])
 
     assert (raised, seen.judged_us) == ([], 0)
 
 
 def test_what_is_forgotten_was_judged(events: list[AnyEvent]) -> None:
-    seen, _ = step(Seen(0, Stalls(), Window()), events)
+    seen, _ = step(StreamState(0, Stalls(), Window()), events)
 
     assert seen.judged_us > 0
     assert all(event.at_us > seen.judged_us - 121_000_000 for event in seen.window.events)

@@ -15,7 +15,7 @@ from chronik.pipeline import schemas, sweep
 from chronik.pipeline.columns import batches
 from chronik.pipeline.transforms.audit import OUTCOMES
 from chronik.verify.books import runs
-from chronik.verify.ledger import Place
+from chronik.verify.ledger import LedgerPlace
 
 
 def test_the_reader_of_batches_gives_the_columns_that_are_promised() -> None:
@@ -28,8 +28,8 @@ def test_the_reader_of_batches_gives_the_columns_that_are_promised() -> None:
 
 
 def test_what_verify_writes_down_are_columns_of_a_ledger_and_of_what_was_received() -> None:
-    (sent,) = runs("t", [Place(0, 0)], "number")
-    (given,) = runs("t", [Place(0, 0)], "position")
+    (sent,) = runs("t", [LedgerPlace(0, 0)], "number")
+    (given,) = runs("t", [LedgerPlace(0, 0)], "position")
 
     assert {*sent, "producer"} == set(schemas.LEDGER.names)
     assert set(given) == set(schemas.RECEIVED.names)

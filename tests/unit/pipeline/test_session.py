@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.pipeline.session import NotReady, connect_address, java_version, open_session
+from chronik.pipeline.session import SparkNotReady, connect_address, java_version, open_session
 
 
 def java_that_says(folder: Path, words: str) -> Path:
@@ -20,7 +20,9 @@ def java_that_says(folder: Path, words: str) -> Path:
 def test_no_java_is_said_with_the_way_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
 
-    with pytest.raises(NotReady, match=r"there is no Java in JAVA_HOME.*Spark needs Java 17 or newer: .apt install"):
+    with pytest.raises(
+        SparkNotReady, match=r"there is no Java in JAVA_HOME.*Spark needs Java 17 or newer: .apt install"
+    ):
         java_version()
 
 
@@ -41,7 +43,7 @@ def test_a_java_that_will_not_do_is_told(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(java_that_says(tmp_path, words)))
 
-    with pytest.raises(NotReady, match=said):
+    with pytest.raises(SparkNotReady, match=said):
         java_version()
 
 
@@ -61,7 +63,7 @@ def test_the_address_of_a_connect_server_is_read_as_spark_reads_it(remote: str, 
     "remote", ["local", "local[2]", "spark://h:7077", "sc://", "sc:h", "sc://h:port", "h:15002", ""]
 )
 def test_what_is_no_address_of_a_connect_server_is_refused(remote: str) -> None:
-    with pytest.raises(NotReady, match=r"is not the address of a Spark Connect server: that is sc://HOST:PORT"):
+    with pytest.raises(SparkNotReady, match=r"is not the address of a Spark Connect server: that is sc://HOST:PORT"):
         connect_address(remote)
 
 
@@ -69,7 +71,9 @@ def test_spark_runs_at_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'chronik[spark]'")
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
 
-    with pytest.raises(NotReady, match=r"cannot run at yarn and through sc://127\.0\.0\.1:1: leave out one of the two"):
+    with pytest.raises(
+        SparkNotReady, match=r"cannot run at yarn and through sc://127\.0\.0\.1:1: leave out one of the two"
+    ):
         open_session(master="yarn")
 
 
@@ -77,5 +81,5 @@ def test_a_connect_server_that_is_not_there_is_said_at_once(monkeypatch: pytest.
     pytest.importorskip("grpc", reason="grpc is not installed: pip install 'chronik[connect]'")
     monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
 
-    with pytest.raises(NotReady, match=r"no Spark Connect server answers at 127\.0\.0\.1:1: Connection refused"):
+    with pytest.raises(SparkNotReady, match=r"no Spark Connect server answers at 127\.0\.0\.1:1: Connection refused"):
         open_session()

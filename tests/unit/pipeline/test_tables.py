@@ -23,9 +23,9 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 from pyspark.sql.types import DateType, LongType, StringType, StructField, StructType
 
-from chronik.pipeline.problems import CannotRun
+from chronik.pipeline.problems import JobCannotRun
 from chronik.pipeline.tables.delta import LOG, DeltaTable
-from chronik.pipeline.tables.kinds import STAGING, Batch, Staged, StagedFile, batch_of, staged_in
+from chronik.pipeline.tables.kinds import STAGING, Staged, StagedFile, TableBatch, batch_of, staged_in
 from chronik.pipeline.tables.parquet import NOTES, ParquetTable
 
 WRITER = "ingest-0123456789ab"
@@ -38,7 +38,7 @@ def schema(*more: str) -> StructType:
 
 def staged(table: DeltaTable | ParquetTable, number: int, offsets: list[int], topic: str = "t", **more: str) -> Staged:
     """As Spark would have written it."""
-    batch = Batch(WRITER, number)
+    batch = TableBatch(WRITER, number)
     root = table.path / STAGING if isinstance(table, ParquetTable) else table.path
     folder = root / batch.folder_name()
     place = folder / f"topic={topic}" / "date=2026-11-16"
@@ -57,8 +57,8 @@ def read_parquet(path: Path) -> list[int]:
 
 
 def test_a_folder_says_whose_batch_it_has() -> None:
-    assert batch_of(Batch(WRITER, 12).folder_name(), WRITER) == 12
-    assert batch_of(Batch(WRITER, 12).folder_name(), "ingest-other") is None
+    assert batch_of(TableBatch(WRITER, 12).folder_name(), WRITER) == 12
+    assert batch_of(TableBatch(WRITER, 12).folder_name(), "ingest-other") is None
     assert batch_of("_delta_log", WRITER) is None
 
 
@@ -110,7 +110,7 @@ def test_overtaken_by_the_same_batch_delta_says_so(tmp_path: Path) -> None:
     table = DeltaTable(tmp_path / "t")
     table.commit(staged(table, 0, [0]), schema())
 
-    with pytest.raises(CannotRun, match="Concurrent transaction"):
+    with pytest.raises(JobCannotRun, match="Concurrent transaction"):
         Overtaken(table.path).commit(staged(table, 1, [1]), schema())
 
     assert read_delta(table.path) == [0, 5]
@@ -210,7 +210,7 @@ def test_parquet_that_is_gone_before_it_was_noted_can_be_written_again(tmp_path:
     lost = staged(table, 0, [0])
     shutil.rmtree(lost.folder)
 
-    with pytest.raises(CannotRun, match="is gone before it was moved"):
+    with pytest.raises(JobCannotRun, match="is gone before it was moved"):
         table.commit(lost, schema())
 
     assert table.last_batch(WRITER) is None
@@ -222,7 +222,7 @@ def test_parquet_that_is_gone_after_it_was_noted_is_missed(tmp_path: Path) -> No
     moves = [[f"{STAGING}/x/topic=t/part-0.parquet", "topic=t/x.parquet"]]
     (table.path / NOTES / f"writer-{WRITER}.json").write_text(json.dumps({"batch": 1, "moves": moves}))
 
-    with pytest.raises(CannotRun, match="records are missing"):
+    with pytest.raises(JobCannotRun, match="records are missing"):
         table.last_batch(WRITER)
 
 
@@ -252,21 +252,21 @@ def test_a_folder_with_something_else_is_no_table(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
 
     for kind in (DeltaTable, ParquetTable):
-        with pytest.raises(CannotRun, match="is not empty"):
+        with pytest.raises(JobCannotRun, match="is not empty"):
             kind(tmp_path / "taken")
-        with pytest.raises(CannotRun, match="is a file"):
+        with pytest.raises(JobCannotRun, match="is a file"):
             kind(tmp_path / "file")
 
 
 def test_a_path_that_deltalake_would_take_for_another_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(CannotRun, match="% in its path"):
+    with pytest.raises(JobCannotRun, match="% in its path"):
         DeltaTable(tmp_path / "a%20b")
 
 
 def test_a_delta_table_of_another_make_is_told_from_ours(tmp_path: Path) -> None:
     deltalake.write_deltalake(str(tmp_path / "t"), pa.table({"x": [1]}))
 
-    with pytest.raises(CannotRun, match="not partitioned by date and topic"):
+    with pytest.raises(JobCannotRun, match="not partitioned by date and topic"):
         DeltaTable(tmp_path / "t").topics()
 
 
@@ -275,7 +275,7 @@ def test_a_damaged_delta_log_is_said_to_be_one(tmp_path: Path) -> None:
     table.commit(staged(table, 0, [0]), schema())
     (table.path / "_delta_log" / "00000000000000000001.json").write_text('{"add": {')
 
-    with pytest.raises(CannotRun, match=str(table.path)):
+    with pytest.raises(JobCannotRun, match=str(table.path)):
         DeltaTable(tmp_path / "t").last_batch(WRITER)
 
 
@@ -298,14 +298,14 @@ COLUMNS: dict[str, tuple[pa.DataType, list[Any]]] = {
 def delta_of(path: Path, columns: dict[str, tuple[pa.DataType, list[Any]]]) -> deltalake.DeltaTable:
     """A table of ingest with one file."""
     table = DeltaTable(path)
-    folder = table.path / Batch(WRITER, 0).folder_name()
+    folder = table.path / TableBatch(WRITER, 0).folder_name()
     place = folder / "topic=t" / "date=2026-11-16"
     place.mkdir(parents=True)
     rows = pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
     pq.write_table(rows, place / "part-0.parquet", row_group_size=2)
     whole = rows.schema.append(pa.field("topic", pa.string())).append(pa.field("date", pa.date32()))
     as_spark = StructType.fromJson(json.loads(deltalake.Schema.from_arrow(whole).to_json()))
-    table.commit(staged_in(folder, Batch(WRITER, 0)), as_spark)
+    table.commit(staged_in(folder, TableBatch(WRITER, 0)), as_spark)
     return deltalake.DeltaTable(str(path))
 
 

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyspark.sql.types import LongType, StructField, StructType
 
-from chronik.pipeline.problems import CannotRun
-from chronik.pipeline.tables.kinds import STAGING, Batch, staged_in
+from chronik.pipeline.problems import JobCannotRun
+from chronik.pipeline.tables.kinds import STAGING, TableBatch, staged_in
 from chronik.pipeline.tables.parquet import ParquetTable
 from chronik.pipeline.tables.writers import NOTE, Counts, Writer
 
@@ -36,7 +36,7 @@ class Job:
         self.writer.note(number, Counts())
 
     def commits(self, number: int, topic: str) -> None:
-        batch = Batch(self.writer.name, number)
+        batch = TableBatch(self.writer.name, number)
         folder = self.table.path / STAGING / batch.folder_name()
         (folder / f"topic={topic}").mkdir(parents=True)
         pq.write_table(pa.table({"offset": [number]}), folder / f"topic={topic}" / "part-0.parquet")
@@ -58,11 +58,11 @@ def test_a_job_does_not_take_in_a_topic_that_another_has_filled(tmp_path: Path) 
     Job(tmp_path, "a").fills(0, "orders")
     new = Job(tmp_path, "b")
 
-    with pytest.raises(CannotRun, match=r"has records of orders already, from a job with another checkpoint"):
+    with pytest.raises(JobCannotRun, match=r"has records of orders already, from a job with another checkpoint"):
         new.writer.check(["orders", "payments"])
     new.fills(0, "payments")
     for known in (new, Job(tmp_path, "b")):
-        with pytest.raises(CannotRun, match=r"has records of orders already"):
+        with pytest.raises(JobCannotRun, match=r"has records of orders already"):
             known.writer.claim(["orders", "payments"], 1)
 
     Job(tmp_path, "b").fills(1, "payments")
@@ -83,7 +83,7 @@ def test_killed_before_its_first_batch_of_a_topic_was_there_a_job_does_not_own_i
     job.writer.claim(["orders"], 1)
     Job(tmp_path, "b").fills(0, "orders")
 
-    with pytest.raises(CannotRun, match="has records of orders already"):
+    with pytest.raises(JobCannotRun, match="has records of orders already"):
         Job(tmp_path, "a").writer.check(["orders"])
 
 
@@ -97,7 +97,7 @@ def test_a_checkpoint_that_does_not_say_its_topics_goes_on(tmp_path: Path) -> No
     Job(tmp_path, "a").fills(1, "orders")
     Job(tmp_path, "b").fills(0, "payments")
 
-    with pytest.raises(CannotRun, match="has records of payments already"):
+    with pytest.raises(JobCannotRun, match="has records of payments already"):
         Job(tmp_path, "a").writer.check(["orders", "payments"])
 
 
@@ -108,7 +108,7 @@ def test_a_damaged_note_is_said_and_nothing_is_read_into_it(tmp_path: Path, cont
     Job(tmp_path, "job").fills(0, "t")
     (tmp_path / "job" / NOTE).write_text(content, encoding="utf-8")
 
-    with pytest.raises(CannotRun, match="is damaged: which batches are in the table is not known"):
+    with pytest.raises(JobCannotRun, match="is damaged: which batches are in the table is not known"):
         Job(tmp_path, "job")
 
     assert (tmp_path / "job" / NOTE).read_text(encoding="utf-8") == content
@@ -134,5 +134,7 @@ def test_a_process_that_does_not_see_the_checkpoint_writes_nothing(tmp_path: Pat
         Path.unlink,
     ):
         spoil(job.checkpoint / NOTE)
-        with pytest.raises(CannotRun, match=r"does not see .*chronik-ingest\.json; .* must be on a file system that"):
+        with pytest.raises(
+            JobCannotRun, match=r"does not see .*chronik-ingest\.json; .* must be on a file system that"
+        ):
             job.writer.check_shared()

@@ -9,15 +9,15 @@ from pathlib import Path
 import pytest
 
 from chronik.core.config.node import NodeConfig
-from chronik.node.identity import registered, settle
+from chronik.node.cluster.identity import registered, settle
 from chronik.shell.chance import RealChance
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import VOTE, FirstStart
 from chronik.shell.main import House
 from chronik.shell.ports import free_ports
-from tests.unit.shell.answering import answering
-from tests.unit.shell.test_company import OURS, speaking
+from tests.unit.client.answering import answering
+from tests.unit.shell.test_join_checks import OURS, speaking
 
 
 def config(tmp_path: Path, voters: str, *, listen: str = "127.0.0.1:0", node_id: int = 1) -> NodeConfig:

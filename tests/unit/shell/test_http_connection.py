@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from chronik.shell.http import HttpBounds, HttpServer
-from tests.unit.console.fake_node import FakeNode
+from chronik.shell.http_server import HttpBounds, HttpServer
+from tests.unit.http.fake_node import FakeNode
 
 QUICK = HttpBounds(connections_max=2, request_s=0.2, answer_s=0.2)
 PATIENT = HttpBounds(connections_max=2)

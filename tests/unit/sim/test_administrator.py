@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.sim import administrator
 from chronik.sim.administrator import Administrator
 from chronik.sim.chance import SimChance
-from chronik.sim.client import Client
+from chronik.sim.client import SimClient
 from chronik.sim.run import run_world
 from chronik.sim.world import World
 
@@ -43,7 +43,7 @@ def _carried_out(seed: int) -> set[str]:
     return set(ruler.counts)
 
 
-def _eager(client: Client) -> Client:
+def _eager(client: SimClient) -> SimClient:
     if isinstance(client, Administrator):
         client.kinds, client.pace_s = dict.fromkeys(administrator.KINDS, 1), 0.05
     return client

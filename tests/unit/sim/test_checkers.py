@@ -7,14 +7,14 @@ import pytest
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
 from chronik.sim.checkers import Judge, OneNode
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 NAME = TopicPartition("topic", 0)
 
 
 @pytest.fixture
 def judge() -> Judge:
-    made = Judge(Story(lambda: 0.0))
+    made = Judge(WorldStory(lambda: 0.0))
     made.sent(NAME, [b"idem:0:", b"idem:1:", b"idem:2:"], is_idempotent=True)
     made.sent(NAME, [b"plain:0:"], is_idempotent=False)
     return made

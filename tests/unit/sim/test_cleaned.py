@@ -8,11 +8,11 @@ from chronik.core.types import TopicPartition
 from chronik.sim.chance import SimChance
 from chronik.sim.cleaned import AGED, KEYED, Cleaned, Pair, Records
 from chronik.sim.run import run_seed
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 
 def records(*, is_keyed: bool = True) -> Records:
-    known = Records(TopicPartition(KEYED if is_keyed else AGED, 0), Story(lambda: 0.0), is_keyed=is_keyed)
+    known = Records(TopicPartition(KEYED if is_keyed else AGED, 0), WorldStory(lambda: 0.0), is_keyed=is_keyed)
     pairs = [Pair(b"a", b"1"), Pair(b"b", b"2"), Pair(b"a", None)]
     known.sent([*pairs, Pair(b"b", b"never acknowledged")])
     known.acknowledged("test", 0, pairs)
@@ -62,7 +62,9 @@ def test_a_log_start_below_what_was_deleted_is_found() -> None:
 
 def seed_with(topic: str) -> int:
     worlds = (SimChance(seed, "world").other("keyed") for seed in range(200))
-    return next(seed for seed, dice in enumerate(worlds) if list(Cleaned(dice, 1, Story(lambda: 0.0)).plans) == [topic])
+    return next(
+        seed for seed, dice in enumerate(worlds) if list(Cleaned(dice, 1, WorldStory(lambda: 0.0)).plans) == [topic]
+    )
 
 
 def test_a_world_with_a_keyed_topic_compacts_it_and_keeps_its_promises() -> None:

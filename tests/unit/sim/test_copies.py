@@ -7,14 +7,14 @@ import pytest
 from chronik.core.records.batch import BatchHeader, read_header
 from chronik.core.records.payload import KeyValue, build
 from chronik.sim.copies import Copies, Sight
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 KEY = (bytes(16), 0)
 
 
 @pytest.fixture
 def copies() -> Copies:
-    return Copies(Story(lambda: 0.0))
+    return Copies(WorldStory(lambda: 0.0))
 
 
 def sight(
@@ -26,7 +26,15 @@ def sight(
     counted: tuple[int, ...] | None = None,
 ) -> Sight:
     """A follower's copy, or a leader's where it is said who counts."""
-    return Sight(0, watermark, end if safe_end is None else safe_end, end, epoch, counted is not None, counted or ())
+    return Sight(
+        0,
+        watermark,
+        end if safe_end is None else safe_end,
+        end,
+        epoch,
+        counted is not None,
+        counted or (),
+    )
 
 
 def batch(value: bytes, base_offset: int = 0, leader_epoch: int = 1) -> BatchHeader:

@@ -8,7 +8,7 @@ import pytest
 
 from chronik.core.types import TopicPartition
 from chronik.sim.hints import LeaderHints, Placed
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 NAME = TopicPartition("t", 0)
 ID, OTHER_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
@@ -16,7 +16,7 @@ ID, OTHER_ID = bytes(15) + b"\x01", bytes(15) + b"\x02"
 
 @pytest.fixture
 def hints() -> LeaderHints:
-    made = LeaderHints(Story(lambda: 0.0))
+    made = LeaderHints(WorldStory(lambda: 0.0))
     made.had(NAME, 1, 4)
     made.had(NAME, 2, 5)
     return made

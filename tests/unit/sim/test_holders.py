@@ -6,7 +6,7 @@ import pytest
 
 from chronik.core.types import TopicPartition
 from chronik.sim.holders import Holders
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 GROUP = "group"
 FIRST, SECOND = TopicPartition("topic", 0), TopicPartition("topic", 1)
@@ -14,7 +14,7 @@ FIRST, SECOND = TopicPartition("topic", 0), TopicPartition("topic", 1)
 
 @pytest.fixture
 def holders() -> Holders:
-    return Holders(Story(lambda: 0.0))
+    return Holders(WorldStory(lambda: 0.0))
 
 
 def told(holders: Holders, member_id: str, epoch: int, *names: TopicPartition, sent_ms: int = 10) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chronik.sim.client import Client
+from chronik.sim.client import SimClient
 from chronik.sim.hostile import NOT_FOR_CLIENTS, HostileClient, HostilePeer
 from chronik.sim.link import VERSIONS
 from chronik.sim.run import run_world
@@ -19,10 +19,10 @@ SECONDS = 4.0
 class HostileWorld(World):
     """With both of them, in a hurry."""
 
-    def _hostile(self) -> list[Client]:
+    def _hostile(self) -> list[SimClient]:
         traits: dict[str, Any] = {"until_s": self.loop.time() + self.seconds, "pace_s": 0.01}
         kinds = [name for name in sorted(VERSIONS) if name not in NOT_FOR_CLIENTS]
-        made: list[Client] = [
+        made: list[SimClient] = [
             self.client(HostileClient, "hostile-client", topics=[*self.topics], kinds=kinds, **traits)
         ]
         if self.node_count > 1:

@@ -11,7 +11,7 @@ import pytest
 from chronik.sim.chance import SimChance
 from chronik.sim.loop import SimLoop
 from chronik.sim.network import HIGH_WATER_BYTES, SimNetwork, SimTransport, Wires
-from chronik.sim.story import Story
+from chronik.sim.story import WorldStory
 
 
 class End(asyncio.Protocol):
@@ -59,7 +59,7 @@ class Pair:
 def run(test: Callable[[Pair], Coroutine[Any, Any, None]]) -> Callable[[], None]:
     def wrapped() -> None:
         loop = SimLoop()
-        wires = Wires(loop, SimChance(3, "wires"), Story(loop.time))
+        wires = Wires(loop, SimChance(3, "wires"), WorldStory(loop.time))
 
         async def with_pair() -> None:
             pair = Pair(wires)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from chronik.core.types import TopicPartition
-from chronik.sim.orders import Orders, Setting
-from chronik.sim.story import Story
+from chronik.sim.orders import OrderedSetting, Orders
+from chronik.sim.story import WorldStory
 
 NAME = TopicPartition("topic", 0)
 
 
 def orders() -> Orders:
-    return Orders(Story(lambda: 0.0))
+    return Orders(WorldStory(lambda: 0.0))
 
 
 def test_what_nobody_moved_may_be_anywhere() -> None:
@@ -37,7 +37,7 @@ def test_the_replicas_are_those_of_the_last_order_once_nothing_is_on_its_way() -
 
 
 def test_a_setting_may_have_any_value_that_was_ordered_until_one_is_known_to_hold() -> None:
-    made, setting = orders(), Setting(2, "topic", "retention.ms")
+    made, setting = orders(), OrderedSetting(2, "topic", "retention.ms")
     made.sets(setting, "5")
     made.sets(setting, "7")
     assert made.settings[setting] == {None, "5", "7"}

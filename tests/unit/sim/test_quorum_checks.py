@@ -8,12 +8,12 @@ from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import FeatureLevelRecord, ProducerIdsRecord
 from chronik.sim.quorum_checks import QuorumChecks
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 
 @pytest.fixture
 def checks() -> QuorumChecks:
-    return QuorumChecks(Story(lambda: 0.0))
+    return QuorumChecks(WorldStory(lambda: 0.0))
 
 
 def image(node_id: int, level: int = 1) -> MetadataImage:

@@ -7,7 +7,7 @@ from typing import Any
 
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
-from chronik.sim.routes import Place, Routes
+from chronik.sim.routes import KnownLeader, SimRoutes
 
 NAME = TopicPartition("topic", 0)
 
@@ -23,17 +23,17 @@ def answer(leader: int, epoch: int, code: Code = Code.NONE, topic_id: int = 1) -
 
 
 def test_it_knows_where_the_leader_is() -> None:
-    routes = Routes()
+    routes = SimRoutes()
 
     routes.learn(answer(2, 5))
 
-    assert routes.places[NAME] == Place(2, 5, (1, 2), 1)
+    assert routes.places[NAME] == KnownLeader(2, 5, (1, 2), 1)
     assert routes.address_of(2) == ("node2", 9092)
     assert not routes.is_stale
 
 
 def test_it_does_not_believe_in_a_leader_of_the_past() -> None:
-    routes = Routes()
+    routes = SimRoutes()
     routes.learn(answer(2, 5))
 
     routes.learn(answer(1, 4))
@@ -42,16 +42,16 @@ def test_it_does_not_believe_in_a_leader_of_the_past() -> None:
 
 
 def test_nobody_leads_when_the_answer_says_so() -> None:
-    routes = Routes()
+    routes = SimRoutes()
 
     routes.learn(answer(-1, 6, Code.LEADER_NOT_AVAILABLE))
 
-    assert routes.places[NAME] == Place(-1, 6, (1, 2), 1)
+    assert routes.places[NAME] == KnownLeader(-1, 6, (1, 2), 1)
     assert routes.address_of(-1) is None
 
 
 def test_a_new_topic_of_an_old_name_begins_anew() -> None:
-    routes = Routes()
+    routes = SimRoutes()
     routes.learn(answer(2, 5))
 
     routes.forget("topic")
@@ -61,16 +61,16 @@ def test_a_new_topic_of_an_old_name_begins_anew() -> None:
 
 
 def test_a_topic_of_another_id_is_another_topic() -> None:
-    routes = Routes()
+    routes = SimRoutes()
     routes.learn(answer(2, 5))
 
     routes.learn(answer(1, 0, topic_id=2))
 
-    assert routes.places[NAME] == Place(1, 0, (1, 2), 2)
+    assert routes.places[NAME] == KnownLeader(1, 0, (1, 2), 2)
 
 
 def test_doubts_make_it_ask_again() -> None:
-    routes = Routes()
+    routes = SimRoutes()
     routes.learn(answer(2, 5))
     routes.coordinators["group"] = ("node1", 9092)
 

@@ -10,15 +10,15 @@ from chronik.core.machines.groups.facts import SubscriberSet
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.types import TopicPartition
 from chronik.sim.holders import Holders
-from chronik.sim.sessions import Sessions
-from chronik.sim.story import Story
+from chronik.sim.sessions import SimSessions
+from chronik.sim.story import WorldStory
 
 NAME = TopicPartition("topic", 0)
 
 
 @pytest.fixture
 def holders() -> Holders:
-    made = Holders(Story(lambda: 0.0))
+    made = Holders(WorldStory(lambda: 0.0))
     made.answered("group", "a", 1, 10)
     made.gained("group", "a", [NAME])
     return made
@@ -32,7 +32,7 @@ def machine(*members: str) -> GroupsMachine:
 
 
 def test_a_member_that_its_coordinator_let_go_has_no_session(holders: Holders) -> None:
-    sessions, coordinator = Sessions(holders), machine("a", "b")
+    sessions, coordinator = SimSessions(holders), machine("a", "b")
     sessions.look(1, [coordinator], 20)
     coordinator.apply(SubscriberSet("group", "a", None))
 
@@ -43,7 +43,7 @@ def test_a_member_that_its_coordinator_let_go_has_no_session(holders: Holders) -
 
 
 def test_a_member_that_stays_keeps_its_session(holders: Holders) -> None:
-    sessions, coordinator = Sessions(holders), machine("a", "b")
+    sessions, coordinator = SimSessions(holders), machine("a", "b")
     sessions.look(1, [coordinator], 20)
     coordinator.apply(SubscriberSet("group", "b", None))
 
@@ -53,7 +53,7 @@ def test_a_member_that_stays_keeps_its_session(holders: Holders) -> None:
 
 
 def test_a_coordinator_that_never_had_a_member_ended_nothing(holders: Holders) -> None:
-    sessions = Sessions(holders)
+    sessions = SimSessions(holders)
     sessions.look(1, [machine("a")], 20)
 
     sessions.look(2, [machine("b")], 30)  # another node

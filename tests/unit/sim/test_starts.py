@@ -6,14 +6,14 @@ import pytest
 
 from chronik.core.types import TopicPartition
 from chronik.sim.starts import Starts
-from chronik.sim.story import Story, Violation
+from chronik.sim.story import Violation, WorldStory
 
 NAME = TopicPartition("topic", 0)
 
 
 @pytest.fixture
 def starts() -> Starts:
-    return Starts(Story(lambda: 0.0))
+    return Starts(WorldStory(lambda: 0.0))
 
 
 def test_a_log_begins_at_most_where_deletion_was_asked_for(starts: Starts) -> None:

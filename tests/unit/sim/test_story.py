@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from chronik.sim.story import KEPT_CHATTER, KEPT_EVENTS, Story
+from chronik.sim.story import KEPT_CHATTER, KEPT_EVENTS, WorldStory
 
 
-def told(*events: str) -> Story:
-    story = Story(lambda: 1.5)
+def told(*events: str) -> WorldStory:
+    story = WorldStory(lambda: 1.5)
     for event in events:
         story.tell("node1", event)
     return story
@@ -32,7 +32,7 @@ def test_chatter_does_not_drown_what_happened_to_nodes() -> None:
 
 
 def test_a_whole_story_has_everything() -> None:
-    story = Story(lambda: 1.5, is_whole=True)
+    story = WorldStory(lambda: 1.5, is_whole=True)
 
     for number in range(1000):
         story.tell("client", f"tries {number}", is_chatter=number % 2 == 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.core.records.batch import read_header
 from chronik.core.records.payload import KeyValue, build
 from chronik.sim.memory_files import MemoryFiles
-from chronik.sim.tails import Tail
+from chronik.sim.tails import LogTail
 
 FIRST = "topic-0/00000000000000000000.log"
 
@@ -24,7 +24,7 @@ def offsets(found: object) -> list[int]:
 
 def test_each_batch_is_told_once_when_it_comes_and_once_when_it_is_safe() -> None:
     disk = MemoryFiles()
-    tail = Tail(disk, "topic-0", 0)
+    tail = LogTail(disk, "topic-0", 0)
     write(disk, FIRST, batch(0), batch(1))
 
     assert offsets(tail.grown(2)) == [0, 1]
@@ -38,7 +38,7 @@ def test_each_batch_is_told_once_when_it_comes_and_once_when_it_is_safe() -> Non
 
 def test_it_goes_on_in_the_next_segment() -> None:
     disk = MemoryFiles()
-    tail = Tail(disk, "topic-0", 0)
+    tail = LogTail(disk, "topic-0", 0)
     write(disk, FIRST, batch(0))
     assert offsets(tail.grown(1)) == [0]
 
@@ -52,7 +52,7 @@ def test_it_begins_with_the_first_segment_there_is() -> None:
     write(disk, "topic-0/00000000000000000007.log", batch(7))
     write(disk, "topic-00/00000000000000000000.log", batch(0))
 
-    assert offsets(Tail(disk, "topic-0", 0).grown(8)) == [7]
+    assert offsets(LogTail(disk, "topic-0", 0).grown(8)) == [7]
 
 
 def test_files_below_the_log_start_that_a_power_cut_brought_back_are_passed_over() -> None:
@@ -60,12 +60,12 @@ def test_files_below_the_log_start_that_a_power_cut_brought_back_are_passed_over
     write(disk, FIRST, batch(0))  # what came between it and the next is gone
     write(disk, "topic-0/00000000000000000007.log", batch(7), batch(8))
 
-    assert offsets(Tail(disk, "topic-0", 8).grown(9)) == [7, 8]
+    assert offsets(LogTail(disk, "topic-0", 8).grown(9)) == [7, 8]
 
 
 def test_what_was_cut_off_is_forgotten_and_what_comes_in_its_place_is_told() -> None:
     disk = MemoryFiles()
-    tail = Tail(disk, "topic-0", 0)
+    tail = LogTail(disk, "topic-0", 0)
     write(disk, FIRST, batch(0), batch(1, b"old"))
     list(tail.grown(2))
 
@@ -79,7 +79,7 @@ def test_what_was_cut_off_is_forgotten_and_what_comes_in_its_place_is_told() -> 
 def test_a_log_that_says_it_is_longer_than_its_files_is_not_read_to_its_end() -> None:
     disk = MemoryFiles()
     write(disk, FIRST, batch(0))
-    tail = Tail(disk, "topic-0", 0)
+    tail = LogTail(disk, "topic-0", 0)
 
     assert offsets(tail.grown(5)) == [0]
     assert tail.offset == 1
@@ -87,7 +87,7 @@ def test_a_log_that_says_it_is_longer_than_its_files_is_not_read_to_its_end() ->
 
 def test_it_tells_what_a_power_cut_would_leave() -> None:
     disk = MemoryFiles()
-    tail = Tail(disk, "topic-0", 0)
+    tail = LogTail(disk, "topic-0", 0)
     write(disk, FIRST, batch(0))
     disk.open(FIRST).sync()
     write(disk, FIRST, batch(1))

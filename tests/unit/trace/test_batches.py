@@ -10,7 +10,7 @@ import pytest
 
 from chronik.core.log.appended import Appended
 from chronik.core.replica.replica import Replica
-from chronik.trace.batches import Batches
+from chronik.trace.batches import PendingBatches
 from chronik.trace.events import AnyEvent, ProduceAnswered, ProduceAppended
 from chronik.trace.lines import BatchRun, Written, from_lines, to_lines
 
@@ -37,7 +37,7 @@ class Telling:
         self.written: list[Written] = []
         self.turn: list[Callable[[], None]] = []  # what is to be done at its end
         self.log_end = 0
-        self.batches = Batches(1, lambda: self.now_us * 1000, self.written.append, self.turn.append)
+        self.batches = PendingBatches(1, lambda: self.now_us * 1000, self.written.append, self.turn.append)
         self.replica = cast(Replica, FakeReplica())
 
     def append(self, offset: int, acks: int = 1, connection: int = 5) -> None:

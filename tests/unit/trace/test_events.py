@@ -21,7 +21,7 @@ from chronik.trace.events import (
 from chronik.trace.lines import (
     SCHEMA_VERSION,
     Answered,
-    Batch,
+    BatchLine,
     BatchRun,
     ProducedBatches,
     Taken,
@@ -31,7 +31,7 @@ from chronik.trace.lines import (
 )
 
 KINDS: tuple[type[msgspec.Struct], ...] = get_args(AnyEvent)
-ROWS: dict[Any, tuple[Any, ...]] = {ProducedBatches: (Batch,), BatchRun: (Taken, Answered)}
+ROWS: dict[Any, tuple[Any, ...]] = {ProducedBatches: (BatchLine,), BatchRun: (Taken, Answered)}
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "trace.md").read_text(encoding="utf-8")
 
 

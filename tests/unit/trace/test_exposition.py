@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from prometheus_client.registry import Collector
 
 from chronik.trace.exposition import FAMILIES, OFFLINE, PARTITION_FAMILIES, SUMMARY, render
-from chronik.trace.reading import FollowerReading, PartitionReading, Reading, Timed
+from chronik.trace.reading import FollowerReading, NodeReading, PartitionReading, Timed
 
-NOTHING = Reading(
+NOTHING = NodeReading(
     builds={("1.2.3",): 1}, nodes={("7", "cluster"): 1}, is_ready=True, requests={("produce",): 0}, refusals={},
     faults=0, appended_batches=0, appended_bytes=0, duplicate_batches=0, fetched_bytes=0, connections_open=0,
     throttled_bytes={("leader",): 0, ("follower",): 0}, throttled_waits={("leader",): 0, ("follower",): 0},
@@ -29,7 +29,7 @@ NOTHING = Reading(
 )  # fmt: skip
 
 
-def reading(**changes: Any) -> Reading:
+def reading(**changes: Any) -> NodeReading:
     return dataclasses.replace(NOTHING, **changes)
 
 

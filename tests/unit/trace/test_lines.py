@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.trace.events import ProduceAnswered, ProduceAppended, TraceBegan
 from chronik.trace.lines import (
     Answered,
-    Batch,
+    BatchLine,
     BatchRun,
     Produced,
     ProducedBatches,
@@ -76,8 +76,8 @@ def test_a_batch_of_version_2_is_read_as_its_two_steps() -> None:
 
 
 def test_batches_of_version_3_are_read_as_their_steps() -> None:
-    first = Batch(1_000_000, 500, 7, 0, 40, 100, 110, 1500, False, 90, 110, (1, 2))
-    retry = Batch(1_000_200, 900, 7, 0, 40, 100, 110, 1500, True, 110, 111, (1,))
+    first = BatchLine(1_000_000, 500, 7, 0, 40, 100, 110, 1500, False, 90, 110, (1, 2))
+    retry = BatchLine(1_000_200, 900, 7, 0, 40, 100, 110, 1500, True, 110, 111, (1,))
     run = ProducedBatches(1_002_000, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, [first, retry])
 
     told = from_lines(to_lines([run]))
@@ -92,7 +92,7 @@ def test_batches_of_version_3_are_read_as_their_steps() -> None:
 
 
 def test_version_3_had_arrays_in_the_order_that_the_page_gives() -> None:
-    batch = Batch(1, 2, 3, 4, 5, 6, 7, 8, False, 9, 10, (11,))
+    batch = BatchLine(1, 2, 3, 4, 5, 6, 7, 8, False, 9, 10, (11,))
     run = ProducedBatches(20, 1, "orders", 2, "app", "10.0.0.7", 5, -1, 3, [batch])
 
     assert b'"batches":[[1,2,3,4,5,6,7,8,false,9,10,[11]]]' in to_lines([run])

@@ -17,8 +17,8 @@ from chronik.trace.events import (
     Replicated,
     WatermarkMoved,
 )
-from chronik.trace.looks import BatchSeen, Place, RecordLook
-from chronik.trace.story import Known, Story, tell
+from chronik.trace.inspections import BatchSeen, RecordPlace, RecordView
+from chronik.trace.story import KnownRecord, RecordStory, tell
 
 TOPIC, PARTITION, OFFSET = "orders", 1, 42
 EVERYBODY = (1, 2, 3)
@@ -31,10 +31,10 @@ def batch(leader_epoch: int = 3, base_offset: int = 40, to_offset: int = 45, pro
     )  # fmt: skip
 
 
-def look(node: int, **fields: Any) -> RecordLook:
+def look(node: int, **fields: Any) -> RecordView:
     """As a node has it that has everything up to offset 50; node 1 leads in epoch 3."""
     told: dict[str, Any] = {
-        "place": Place.HERE,
+        "place": RecordPlace.HERE,
         "is_leader": node == 1,
         "leader": 1,
         "leader_epoch": 3,
@@ -47,7 +47,7 @@ def look(node: int, **fields: Any) -> RecordLook:
         "replicas": EVERYBODY,
         "batch": batch(),
     }
-    return RecordLook(node, 9_000_000, TOPIC, PARTITION, OFFSET, **{**told, **fields})
+    return RecordView(node, 9_000_000, TOPIC, PARTITION, OFFSET, **{**told, **fields})
 
 
 def appended(at_us: int = 10, node: int = 1, **fields: Any) -> ProduceAppended:
@@ -95,10 +95,12 @@ def fetched(
 
 
 def story(
-    looks: Sequence[RecordLook] | None = None, events: Sequence[AnyEvent] = (), offset: int = OFFSET, **fields: Any
-) -> Story:
+    looks: Sequence[RecordView] | None = None, events: Sequence[AnyEvent] = (), offset: int = OFFSET, **fields: Any
+) -> RecordStory:
     known = {"traced_from_us": 0, "is_traced": True} | fields
-    return tell(TOPIC, PARTITION, offset, Known(looks=looks or [look(1), look(2), look(3)], events=events, **known))
+    return tell(
+        TOPIC, PARTITION, offset, KnownRecord(looks=looks or [look(1), look(2), look(3)], events=events, **known)
+    )
 
 
 def test_a_record_that_all_is_known_of() -> None:
@@ -120,7 +122,7 @@ def test_a_record_that_all_is_known_of() -> None:
     )
 
     assert told.summary == "In the log and below the watermark, so consumers can read it: synced on 3 of 3 replicas."
-    assert (told.place, told.is_below_watermark, told.visible_us, told.written_by) == (Place.HERE, True, 16, 1)
+    assert (told.place, told.is_below_watermark, told.visible_us, told.written_by) == (RecordPlace.HERE, True, 16, 1)
     assert told.acknowledged is not None
     assert (told.acknowledged.appended_us, told.acknowledged.answered_us, told.acknowledged.acks) == (10, 20, -1)
     assert [(copy.node, copy.is_synced, copy.replicated_us) for copy in told.copies] == [
@@ -162,7 +164,7 @@ def test_a_trace_that_begins_later_is_not_taken_for_silence() -> None:
 
 
 def test_a_record_above_the_watermark_names_who_is_waited_for() -> None:
-    lagging = look(3, place=Place.BEYOND_END, watermark=30, next_offset=30, safe_end=30, batch=None)
+    lagging = look(3, place=RecordPlace.BEYOND_END, watermark=30, next_offset=30, safe_end=30, batch=None)
 
     told = story([look(1, watermark=30, last_stable_offset=30), look(2, watermark=30), lagging])
 
@@ -182,10 +184,10 @@ def test_a_copy_that_is_written_and_not_synced_says_so() -> None:
 
 def test_deleted_compacted_and_not_yet_written_each_have_their_words() -> None:
     gone = {"batch": None}
-    deleted = story([look(1, place=Place.DELETED, log_start=43, reason="by retention (retention.ms=1)", **gone)])
-    compacted = story([look(1, place=Place.COMPACTED, **gone)])
-    beyond = story([look(1, place=Place.BEYOND_END, **gone)], offset=60)
-    nowhere = story([look(1, place=Place.NO_SUCH_PARTITION, replicas=(), next_offset=-1, **gone)])
+    deleted = story([look(1, place=RecordPlace.DELETED, log_start=43, reason="by retention (retention.ms=1)", **gone)])
+    compacted = story([look(1, place=RecordPlace.COMPACTED, **gone)])
+    beyond = story([look(1, place=RecordPlace.BEYOND_END, **gone)], offset=60)
+    nowhere = story([look(1, place=RecordPlace.NO_SUCH_PARTITION, replicas=(), next_offset=-1, **gone)])
 
     assert deleted.summary == "Deleted: the log starts at offset 43. By retention (retention.ms=1)."
     assert compacted.summary == "Compacted away: a later record of the same key has replaced it."
@@ -195,7 +197,7 @@ def test_deleted_compacted_and_not_yet_written_each_have_their_words() -> None:
 
 def test_the_events_of_a_deleted_record_still_tell_who_had_it() -> None:
     told = story(
-        [look(1, place=Place.DELETED, log_start=43, batch=None)], [appended(), answered(), fetched(30, 40, 45)]
+        [look(1, place=RecordPlace.DELETED, log_start=43, batch=None)], [appended(), answered(), fetched(30, 40, 45)]
     )
 
     assert told.acknowledged is not None
@@ -351,8 +353,8 @@ def test_where_the_leader_that_took_it_is_gone_the_answer_to_a_retry_is_what_the
 # --- at another Kafka
 
 
-def elsewhere(place: Place, offset: int = OFFSET, reason: str | None = None, **fields: Any) -> Story:
-    told = RecordLook(
+def elsewhere(place: RecordPlace, offset: int = OFFSET, reason: str | None = None, **fields: Any) -> RecordStory:
+    told = RecordView(
         1, 0, TOPIC, PARTITION, offset, place, reason, is_leader=True, leader=1, log_start=0, watermark=45,
         last_stable_offset=44, in_sync=(1, 2), replicas=(1, 2, 3),
     )  # fmt: skip
@@ -360,13 +362,13 @@ def elsewhere(place: Place, offset: int = OFFSET, reason: str | None = None, **f
 
 
 def test_of_another_kafka_it_is_said_what_it_does_not_tell() -> None:
-    told = elsewhere(Place.HERE)
+    told = elsewhere(RecordPlace.HERE)
 
     assert told.summary == "In the log and below the watermark, so consumers can read it."
     assert (told.watermark, told.last_stable_offset, told.next_offset) == (45, 44, -1)
     assert [(copy.node, copy.place, copy.is_synced) for copy in told.copies] == [
-        (1, Place.HERE, None),
-        (2, Place.HERE, None),
+        (1, RecordPlace.HERE, None),
+        (2, RecordPlace.HERE, None),
         (3, None, None),  # not in sync: it may have it or not
     ]
     assert "no Chronik" in told.unknown[0]
@@ -374,7 +376,7 @@ def test_of_another_kafka_it_is_said_what_it_does_not_tell() -> None:
 
 
 def test_what_another_kafka_has_above_its_watermark_is_not_known() -> None:
-    told = elsewhere(Place.ABOVE_WATERMARK, offset=45)
+    told = elsewhere(RecordPlace.ABOVE_WATERMARK, offset=45)
 
     assert "not below the watermark (45)" in told.summary
     assert "does not tell" in told.summary
@@ -383,33 +385,33 @@ def test_what_another_kafka_has_above_its_watermark_is_not_known() -> None:
     assert told.unknown
 
 
-@pytest.mark.parametrize("place", [Place.DELETED, Place.NO_RECORD])
-def test_what_is_gone_at_another_kafka_is_gone_at_its_leader_and_more_is_not_known(place: Place) -> None:
+@pytest.mark.parametrize("place", [RecordPlace.DELETED, RecordPlace.NO_RECORD])
+def test_what_is_gone_at_another_kafka_is_gone_at_its_leader_and_more_is_not_known(place: RecordPlace) -> None:
     told = elsewhere(place, offset=3)
 
     assert [copy.place for copy in told.copies] == [place, None, None]
 
 
 def test_another_kafka_without_a_leader_tells_nothing() -> None:
-    assert elsewhere(Place.NO_COPY).summary.startswith("Not known")
+    assert elsewhere(RecordPlace.NO_COPY).summary.startswith("Not known")
 
 
 def test_an_offset_that_another_kafka_passes_over_is_not_said_to_be_compacted() -> None:
-    told = elsewhere(Place.NO_RECORD, reason="the topic is not compacted, so a marker of a transaction has it")
+    told = elsewhere(RecordPlace.NO_RECORD, reason="the topic is not compacted, so a marker of a transaction has it")
 
     assert told.summary.startswith("No record is at this offset")
     assert "marker of a transaction" in told.summary
-    assert [copy.place for copy in told.copies] == [Place.NO_RECORD, None, None]
+    assert [copy.place for copy in told.copies] == [RecordPlace.NO_RECORD, None, None]
 
 
 def test_what_could_not_be_read_at_another_kafka_is_not_known() -> None:
-    told = elsewhere(Place.UNREADABLE, reason="nothing came in 5 s")
+    told = elsewhere(RecordPlace.UNREADABLE, reason="nothing came in 5 s")
 
     assert told.summary == "Not known: it is between the ends of the log, and could not be read: nothing came in 5 s."
     assert {copy.place for copy in told.copies} == {None}
 
 
 def test_who_reads_only_what_is_committed_is_not_said_to_be_given_what_was_aborted() -> None:
-    told = elsewhere(Place.HERE, reason="its transaction was aborted")
+    told = elsewhere(RecordPlace.HERE, reason="its transaction was aborted")
 
     assert told.summary == "In the log and below the watermark, but its transaction was aborted."

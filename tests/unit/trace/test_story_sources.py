@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from chronik.trace.events import AnyEvent, Committed, GroupChanged, GroupLeft, GroupSeen, MemberSeen
-from chronik.trace.looks import Place
+from chronik.trace.inspections import RecordPlace
 from tests.unit.trace.test_story import PARTITION, TOPIC, appended, batch, fetched, look, story
 
 
@@ -66,42 +66,42 @@ def test_the_group_of_a_fetch_is_not_known_where_two_groups_had_a_member_of_that
 
 def test_that_a_record_is_not_written_yet_is_said_by_its_leader_alone() -> None:
     """The leader may have more than a follower, and whoever was elected since more than a leader."""
-    beyond: dict[str, Any] = {"place": Place.BEYOND_END, "batch": None, "next_offset": 30, "watermark": 30}
+    beyond: dict[str, Any] = {"place": RecordPlace.BEYOND_END, "batch": None, "next_offset": 30, "watermark": 30}
     follower = story([look(2, **beyond)], silent={1: "no answer"})
     cut_off = story([look(1, **beyond)], silent={3: "no answer"})
     deposed = story([look(1, **beyond), look(2, leader=3, leader_epoch=4, **beyond)], silent={3: "no answer"})
     sure = story([look(1, in_sync=(1, 2), **beyond), look(2, **beyond)], silent={3: "no answer"})
 
-    assert [told.place for told in (follower, cut_off, deposed)] == [Place.NOT_KNOWN] * 3
+    assert [told.place for told in (follower, cut_off, deposed)] == [RecordPlace.NOT_KNOWN] * 3
     assert follower.summary == (
         "Not known: no leader answers. As far as is known, node 2 does not have it yet: its log ends at 30."
     )
     assert "node 3 may lead since, and does not answer" in cut_off.summary
     assert (follower.is_below_watermark, follower.watermark, follower.next_offset) == (None, -1, -1)
-    assert (sure.place, sure.is_below_watermark) == (Place.BEYOND_END, False)
+    assert (sure.place, sure.is_below_watermark) == (RecordPlace.BEYOND_END, False)
 
 
-@pytest.mark.parametrize("place", [Place.DELETED, Place.COMPACTED])
-def test_that_a_record_is_gone_is_not_known_from_a_follower(place: Place) -> None:
+@pytest.mark.parametrize("place", [RecordPlace.DELETED, RecordPlace.COMPACTED])
+def test_that_a_record_is_gone_is_not_known_from_a_follower(place: RecordPlace) -> None:
     told = story([look(2, place=place, log_start=43, batch=None)], silent={1: "no answer"})
 
-    assert (told.place, told.summary[:9]) == (Place.NOT_KNOWN, "Not known")
+    assert (told.place, told.summary[:9]) == (RecordPlace.NOT_KNOWN, "Not known")
 
 
 def test_the_word_of_a_leader_counts_only_where_nobody_knows_of_a_later_election() -> None:
-    old = look(1, place=Place.BEYOND_END, batch=None, next_offset=30, watermark=30)
+    old = look(1, place=RecordPlace.BEYOND_END, batch=None, next_offset=30, watermark=30)
     told = story([old, look(2, leader=2, leader_epoch=4, is_leader=True)])
 
-    assert (told.place, told.watermark) == (Place.HERE, 50)
+    assert (told.place, told.watermark) == (RecordPlace.HERE, 50)
 
 
 def test_a_partition_that_one_node_has_not_heard_of_may_be_there() -> None:
-    nowhere = look(1, place=Place.NO_SUCH_PARTITION, replicas=(), next_offset=-1, leader_epoch=-1, batch=None)
-    no_copy = look(2, place=Place.NO_COPY, next_offset=-1, batch=None)
+    nowhere = look(1, place=RecordPlace.NO_SUCH_PARTITION, replicas=(), next_offset=-1, leader_epoch=-1, batch=None)
+    no_copy = look(2, place=RecordPlace.NO_COPY, next_offset=-1, batch=None)
 
-    assert story([nowhere], silent={2: "no answer"}).place is Place.NO_COPY
-    assert story([nowhere, no_copy]).place is Place.NO_COPY
-    assert story([nowhere]).place is Place.NO_SUCH_PARTITION
+    assert story([nowhere], silent={2: "no answer"}).place is RecordPlace.NO_COPY
+    assert story([nowhere, no_copy]).place is RecordPlace.NO_COPY
+    assert story([nowhere]).place is RecordPlace.NO_SUCH_PARTITION
 
 
 def test_a_batch_of_a_later_leader_was_not_cut_off_for_the_one_that_a_follower_has() -> None:

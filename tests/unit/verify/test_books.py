@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from chronik.verify.books import Books, acknowledged, runs
-from chronik.verify.errors import CannotRun
-from chronik.verify.ledger import Delivered, Ledger, Place, Record
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.ledger import DeliveredMessages, Ledger, LedgerPlace, ReceivedRecord
 from chronik.verify.messages import Messages
 
 
@@ -43,7 +43,13 @@ def test_what_was_not_acknowledged_or_has_no_offset_is_not_in_the_ledger() -> No
 
 
 def test_the_order_goes_on_from_run_to_run() -> None:
-    found = list(runs("t", [Place(0, 0), Place(0, 2), Place(0, 1), Place(0, 1), Place(0, 2)], "position"))
+    found = list(
+        runs(
+            "t",
+            [LedgerPlace(0, 0), LedgerPlace(0, 2), LedgerPlace(0, 1), LedgerPlace(0, 1), LedgerPlace(0, 2)],
+            "position",
+        )
+    )
 
     assert [(run["start_offset"], run["end_offset"], run["position"]) for run in found] == [
         (0, 1, 0),
@@ -54,8 +60,8 @@ def test_the_order_goes_on_from_run_to_run() -> None:
 
 
 def test_both_books_are_written_as_json_lines(tmp_path: Path) -> None:
-    delivered = Delivered(Messages("mark", 100), 2, lambda: 0.0)
-    delivered.take([Record(b"", 0, 0), Record(b"", 0, 1)])
+    delivered = DeliveredMessages(Messages("mark", 100), 2, lambda: 0.0)
+    delivered.take([ReceivedRecord(b"", 0, 0), ReceivedRecord(b"", 0, 1)])
     books = Books(tmp_path / "ledger.jsonl", tmp_path / "received.jsonl")
 
     books.write("t", "p", a_ledger((0, 0), (0, 1)), delivered)
@@ -66,5 +72,5 @@ def test_both_books_are_written_as_json_lines(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_found_out_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(CannotRun, match="cannot be written"):
+    with pytest.raises(RunCannotStart, match="cannot be written"):
         Books(tmp_path / "nowhere" / "ledger.jsonl").check()

@@ -8,7 +8,7 @@ from chronik.verify.clients.choice import another_than, open_client
 from chronik.verify.clients.protocol import Sending, is_in_vain
 from chronik.verify.errors import Stopped
 from chronik.verify.ledger import Ledger
-from chronik.verify.settings import Acks, ClientName
+from chronik.verify.settings import ClientName, VerifyAcks
 
 
 @pytest.mark.parametrize("name", list(ClientName))
@@ -23,19 +23,19 @@ def test_the_second_reader_is_another_client_that_is_always_installed(name: Clie
 
 
 def test_an_even_spread_goes_round_the_partitions() -> None:
-    order = Sending("t", "c", Acks.ALL, True, 60.0, 3, lambda: False)
+    order = Sending("t", "c", VerifyAcks.ALL, True, 60.0, 3, lambda: False)
 
     assert [order.partition(number) for number in range(5)] == [0, 1, 2, 0, 1]
 
 
 def test_a_spread_by_the_client_names_no_partition() -> None:
-    assert Sending("t", "c", Acks.ALL, True, 60.0, None, lambda: False).partition(4) is None
+    assert Sending("t", "c", VerifyAcks.ALL, True, 60.0, None, lambda: False).partition(4) is None
 
 
 def test_sending_is_in_vain_when_nothing_was_acknowledged_for_twice_a_messages_time() -> None:
     now_s = 0.0
     ledger = Ledger(10, lambda: now_s)
-    order = Sending("t", "c", Acks.ALL, True, 5.0, 3, lambda: False)
+    order = Sending("t", "c", VerifyAcks.ALL, True, 5.0, 3, lambda: False)
 
     now_s = 10.0
     assert not is_in_vain(order, ledger)
@@ -47,4 +47,4 @@ def test_sending_is_in_vain_when_nothing_was_acknowledged_for_twice_a_messages_t
 
 def test_sending_that_is_to_stop_stops() -> None:
     with pytest.raises(Stopped):
-        is_in_vain(Sending("t", "c", Acks.ALL, True, 5.0, 3, lambda: True), Ledger(10, lambda: 0.0))
+        is_in_vain(Sending("t", "c", VerifyAcks.ALL, True, 5.0, 3, lambda: True), Ledger(10, lambda: 0.0))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from chronik.trace.events import AnyEvent, EventsLost, FetchAnswered, LeaderChanged, ProduceAppended, TraceBegan
-from chronik.verify.fates import Fate, Found, fates, served_to
-from chronik.verify.ledger import Ledger, Place
+from chronik.verify.fates import Fate, MissingSearch, fates, served_to
+from chronik.verify.ledger import Ledger, LedgerPlace
 
 
 def a_ledger(*acknowledged_at: int | None, refused: int = 0) -> Ledger:
@@ -32,70 +32,72 @@ def answered(offset: int, to_offset: int, client_id: str = "c", partition: int =
 BEFORE = ProduceAppended(0, 1, "t", 0, "p", "", 1, -1, 7, 0, 0, 0, 9, 100, False, 1, 9)
 
 
-def fate(ledger: Ledger, found: Found, number: int = 0) -> Fate:
+def fate(ledger: Ledger, found: MissingSearch, number: int = 0) -> Fate:
     return fates([number], ledger, found)[number]
 
 
 def test_acknowledged_and_something_else_is_at_its_offset_is_lost() -> None:
-    found = Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})
+    found = MissingSearch(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})
 
     assert fate(a_ledger(5), found) is Fate.LOST
 
 
 def test_acknowledged_and_the_log_ends_before_it_is_lost() -> None:
-    found = Found(read_to={0: 3}, watermarks={0: 3}, next_offsets={0: 3})
+    found = MissingSearch(read_to={0: 3}, watermarks={0: 3}, next_offsets={0: 3})
 
     assert fate(a_ledger(5), found) is Fate.LOST
 
 
 def test_acknowledged_and_above_the_watermark_is_not_visible() -> None:
-    found = Found(read_to={0: 3}, watermarks={0: 3}, next_offsets={0: 9})
+    found = MissingSearch(read_to={0: 3}, watermarks={0: 3}, next_offsets={0: 9})
 
     assert fate(a_ledger(5), found) is Fate.NOT_VISIBLE
 
 
 def test_above_the_watermark_of_a_log_whose_end_nobody_told_is_lost_or_not_visible() -> None:
-    found = Found(read_to={0: 3}, watermarks={0: 3}, next_offsets={1: 9})
+    found = MissingSearch(read_to={0: 3}, watermarks={0: 3}, next_offsets={1: 9})
 
     assert fate(a_ledger(5), found) is Fate.LOST_OR_NOT_VISIBLE
 
 
 def test_in_the_log_and_never_sent_to_the_consumer_is_not_fetched() -> None:
-    found = Found(places={0: Place(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={0: [(0, 5), (6, 9)]})
+    found = MissingSearch(
+        places={0: LedgerPlace(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={0: [(0, 5), (6, 9)]}
+    )
 
     assert fate(a_ledger(5), found) is Fate.NOT_FETCHED
 
 
 def test_in_the_log_and_sent_to_the_consumer_is_not_given() -> None:
-    found = Found(places={0: Place(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={0: [(0, 6)]})
+    found = MissingSearch(places={0: LedgerPlace(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={0: [(0, 6)]})
 
     assert fate(a_ledger(5), found) is Fate.NOT_GIVEN
 
 
 def test_in_the_log_and_nobody_traced_is_not_consumed() -> None:
-    found = Found(places={0: Place(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served=None)
+    found = MissingSearch(places={0: LedgerPlace(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served=None)
 
     assert fate(a_ledger(5), found) is Fate.NOT_CONSUMED
 
 
 def test_below_the_watermark_and_unreadable_for_everybody_is_not_lost() -> None:
-    found = Found(read_to={0: 2}, watermarks={0: 9}, next_offsets={0: 9}, served={})
+    found = MissingSearch(read_to={0: 2}, watermarks={0: 9}, next_offsets={0: 9}, served={})
 
     assert fate(a_ledger(5), found) is Fate.NOT_FETCHED
 
 
 def test_a_partition_that_nobody_answers_for_leaves_it_open() -> None:
-    assert fate(a_ledger(5), Found()) is Fate.NOT_KNOWN
+    assert fate(a_ledger(5), MissingSearch()) is Fate.NOT_KNOWN
 
 
 def test_refused_and_not_in_the_log_was_never_accepted() -> None:
-    found = Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})
+    found = MissingSearch(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})
 
     assert fate(a_ledger(refused=1), found) is Fate.NEVER_ACCEPTED
 
 
 def test_refused_and_not_in_a_log_whose_end_nobody_told_may_not_be_visible_yet() -> None:
-    found = Found(read_to={0: 9}, watermarks={0: 9})
+    found = MissingSearch(read_to={0: 9}, watermarks={0: 9})
     ledger = Ledger(1, lambda: 0.0, is_answered=False)
     ledger.send(0, 0)
     ledger.acknowledge(0, 0, 4)
@@ -107,23 +109,23 @@ def test_refused_and_not_in_a_log_whose_end_nobody_told_may_not_be_visible_yet()
 def test_a_message_of_no_known_partition_may_be_in_one_that_nobody_told_the_end_of() -> None:
     ledger = Ledger(1, lambda: 0.0, is_answered=True)
     ledger.send(0, -1)
-    found = Found(read_to={0: 9, 1: 0}, watermarks={0: 9}, next_offsets={0: 9})
+    found = MissingSearch(read_to={0: 9, 1: 0}, watermarks={0: 9}, next_offsets={0: 9})
 
     assert fate(ledger, found) is Fate.NOT_KNOWN
 
 
 def test_refused_and_in_the_log_was_accepted() -> None:
-    found = Found(places={0: Place(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={})
+    found = MissingSearch(places={0: LedgerPlace(0, 5)}, read_to={0: 9}, watermarks={0: 9}, served={})
 
     assert fate(a_ledger(refused=1), found) is Fate.NOT_FETCHED
 
 
 def test_refused_and_the_log_was_not_read_to_its_end_is_not_known() -> None:
-    assert fate(a_ledger(refused=1), Found(read_to={0: 4}, watermarks={0: 9})) is Fate.NOT_KNOWN
+    assert fate(a_ledger(refused=1), MissingSearch(read_to={0: 4}, watermarks={0: 9})) is Fate.NOT_KNOWN
 
 
 def test_as_many_unanswered_messages_as_hide_above_the_watermark_are_not_visible() -> None:
-    found = Found(read_to={0: 5}, watermarks={0: 5}, next_offsets={0: 7})
+    found = MissingSearch(read_to={0: 5}, watermarks={0: 5}, next_offsets={0: 7})
 
     told = fates(range(3), a_ledger(refused=3), found)
 
@@ -131,7 +133,7 @@ def test_as_many_unanswered_messages_as_hide_above_the_watermark_are_not_visible
 
 
 def test_a_hidden_message_with_a_known_offset_takes_its_own_place() -> None:
-    found = Found(read_to={0: 5}, watermarks={0: 5}, next_offsets={0: 6})
+    found = MissingSearch(read_to={0: 5}, watermarks={0: 5}, next_offsets={0: 6})
 
     told = fates(range(2), a_ledger(5, refused=1), found)
 
@@ -143,25 +145,25 @@ def test_sent_with_acks_0_and_not_in_the_log_is_gone_whatever_offset_the_client_
     ledger.send(0, 0)
     ledger.acknowledge(0, 0, 4)
 
-    assert fate(ledger, Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.GONE
+    assert fate(ledger, MissingSearch(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.GONE
 
 
 def test_fates_are_in_the_order_of_the_messages() -> None:
-    found = Found(places={1: Place(0, 1)}, read_to={0: 9}, watermarks={0: 9})
+    found = MissingSearch(places={1: LedgerPlace(0, 1)}, read_to={0: 9}, watermarks={0: 9})
 
     assert list(fates([0, 1], a_ledger(refused=2), found)) == [0, 1]
 
 
 def test_something_else_at_its_offset_is_lost_whether_or_not_the_end_is_told() -> None:
-    assert fate(a_ledger(5), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST
+    assert fate(a_ledger(5), MissingSearch(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST
 
 
 def test_acknowledged_without_an_offset_and_not_in_the_log_is_lost() -> None:
-    assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.LOST
+    assert fate(a_ledger(None), MissingSearch(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.LOST
 
 
 def test_acknowledged_without_an_offset_and_not_in_a_log_whose_end_nobody_told_is_lost_or_not_visible() -> None:
-    assert fate(a_ledger(None), Found(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST_OR_NOT_VISIBLE
+    assert fate(a_ledger(None), MissingSearch(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST_OR_NOT_VISIBLE
 
 
 def test_what_a_client_was_sent_is_joined_into_ranges() -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from chronik.verify.errors import CannotRun
-from chronik.verify.history import History, default_path
-from chronik.verify.settings import Acks, Settings, settings_from_json
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.history import RunHistory, default_path
+from chronik.verify.settings import VerifyAcks, VerifySettings, settings_from_json
 
-SETTINGS = Settings("127.0.0.1:9092", acks=Acks.ALL, note="before the change")
+SETTINGS = VerifySettings("127.0.0.1:9092", acks=VerifyAcks.ALL, note="before the change")
 NOW = "2026-11-16T04:25:00+00:00"
 
 
@@ -21,12 +21,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def test_a_run_is_found_again_with_its_settings_and_report(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
     run = history.begin(NOW, SETTINGS)
     history.finish(run, {"run": run, "verdict": "pass", "consumed": 5_000})
     history.close()
 
-    again = History(path)
+    again = RunHistory(path)
     kept = again.run(run)
     again.close()
 
@@ -37,7 +37,7 @@ def test_a_run_is_found_again_with_its_settings_and_report(path: Path) -> None:
 
 
 def test_runs_have_ascending_numbers_that_are_never_used_again(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
     first = history.begin(NOW, SETTINGS)
     second = history.begin(NOW, SETTINGS)
     history.forget(second)
@@ -49,7 +49,7 @@ def test_runs_have_ascending_numbers_that_are_never_used_again(path: Path) -> No
 
 
 def test_a_run_that_was_stopped_has_no_report(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
     run = history.begin(NOW, SETTINGS)
 
     [kept] = history.runs()
@@ -59,7 +59,7 @@ def test_a_run_that_was_stopped_has_no_report(path: Path) -> None:
 
 
 def test_the_newest_runs_are_listed_oldest_first(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
     runs = [history.begin(NOW, SETTINGS) for _ in range(5)]
 
     assert [kept.run for kept in history.runs(2)] == runs[-2:]
@@ -67,7 +67,7 @@ def test_the_newest_runs_are_listed_oldest_first(path: Path) -> None:
 
 
 def test_two_processes_may_keep_runs_at_once(path: Path) -> None:
-    one, other = History(path), History(path)
+    one, other = RunHistory(path), RunHistory(path)
 
     assert one.begin(NOW, SETTINGS) != other.begin(NOW, SETTINGS)
     assert len(one.runs()) == 2
@@ -76,7 +76,7 @@ def test_two_processes_may_keep_runs_at_once(path: Path) -> None:
 
 
 def test_an_unknown_run_is_none(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
 
     assert history.run(17) is None
     history.close()
@@ -86,8 +86,8 @@ def test_a_file_that_is_no_history_is_refused_in_plain_words(tmp_path: Path) -> 
     wrong = tmp_path / "notes.txt"
     wrong.write_text("this is not a database, it is a shopping list" * 10)
 
-    with pytest.raises(CannotRun, match="cannot be used"):
-        History(wrong)
+    with pytest.raises(RunCannotStart, match="cannot be used"):
+        RunHistory(wrong)
 
 
 def test_a_history_of_a_newer_version_is_refused(tmp_path: Path) -> None:
@@ -96,12 +96,12 @@ def test_a_history_of_a_newer_version_is_refused(tmp_path: Path) -> None:
     connection.execute("PRAGMA user_version = 99")
     connection.close()
 
-    with pytest.raises(CannotRun, match="newer"):
-        History(path)
+    with pytest.raises(RunCannotStart, match="newer"):
+        RunHistory(path)
 
 
 def test_without_a_file_runs_are_numbered_and_forgotten() -> None:
-    history = History(None)
+    history = RunHistory(None)
 
     assert history.begin(NOW, SETTINGS) == 1
     history.close()
@@ -114,13 +114,13 @@ def test_the_default_is_the_users_state_directory(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_history_that_another_has_locked_is_an_error_for_people(path: Path) -> None:
-    history = History(path, busy_s=0.01)
+    history = RunHistory(path, busy_s=0.01)
     run = history.begin(NOW, SETTINGS)
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN EXCLUSIVE")
 
     for attempt in (lambda: history.finish(run, {}), lambda: history.forget(run), lambda: history.run(run)):
-        with pytest.raises(CannotRun, match="locked"):
+        with pytest.raises(RunCannotStart, match="locked"):
             attempt()
 
     other.execute("ROLLBACK")
@@ -130,12 +130,12 @@ def test_a_history_that_another_has_locked_is_an_error_for_people(path: Path) ->
 
 
 def test_a_full_disk_is_an_error_for_people_and_what_was_there_stays(path: Path) -> None:
-    history = History(path)
+    history = RunHistory(path)
     run = history.begin(NOW, SETTINGS)
     [pages] = history._connection.execute("PRAGMA page_count").fetchone()
     history._connection.execute(f"PRAGMA max_page_count = {pages}")
 
-    with pytest.raises(CannotRun, match="full"):
+    with pytest.raises(RunCannotStart, match="full"):
         history.finish(run, {"much": "x" * 100_000})
 
     [kept] = history.runs()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronik.verify.ledger import UNKNOWN, Delivered, Ledger, Place, Record, missing
+from chronik.verify.ledger import UNKNOWN, DeliveredMessages, Ledger, LedgerPlace, ReceivedRecord, missing
 from chronik.verify.messages import Messages
 
 MESSAGES = Messages("3f9a1c2e", 60)
@@ -12,9 +12,9 @@ def a_ledger(messages: int = 4) -> Ledger:
     return Ledger(messages, lambda: 0.0)
 
 
-def given(*numbers: int) -> Delivered:
-    delivered = Delivered(MESSAGES, 10, lambda: 0.0)
-    delivered.take([Record(MESSAGES.value(number), 0, at) for at, number in enumerate(numbers)])
+def given(*numbers: int) -> DeliveredMessages:
+    delivered = DeliveredMessages(MESSAGES, 10, lambda: 0.0)
+    delivered.take([ReceivedRecord(MESSAGES.value(number), 0, at) for at, number in enumerate(numbers)])
     return delivered
 
 
@@ -26,7 +26,7 @@ def test_what_is_sent_waits_until_it_is_acknowledged_or_refused() -> None:
     ledger.refuse(1, "NotLeaderForPartitionError")
 
     assert (ledger.sent, ledger.acknowledged, ledger.waiting) == (3, 1, 1)
-    assert ledger.place(0) == Place(0, 17)
+    assert ledger.place(0) == LedgerPlace(0, 17)
     assert ledger.errors == {"NotLeaderForPartitionError": 1}
 
 
@@ -37,7 +37,7 @@ def test_an_acknowledgement_without_an_offset_keeps_the_partition_it_was_sent_to
     ledger.acknowledge(2, None, -1)
 
     assert ledger.is_acknowledged(2)
-    assert ledger.place(2) == Place(1, UNKNOWN)
+    assert ledger.place(2) == LedgerPlace(1, UNKNOWN)
 
 
 def test_errors_are_counted_by_their_name() -> None:
@@ -50,9 +50,11 @@ def test_errors_are_counted_by_their_name() -> None:
 
 
 def test_messages_of_others_are_kept_and_not_counted() -> None:
-    delivered = Delivered(MESSAGES, 10, lambda: 0.0)
+    delivered = DeliveredMessages(MESSAGES, 10, lambda: 0.0)
 
-    delivered.take([Record(b"not ours", 0, 0), Record(MESSAGES.value(3), 0, 1), Record(None, 0, 2)])
+    delivered.take(
+        [ReceivedRecord(b"not ours", 0, 0), ReceivedRecord(MESSAGES.value(3), 0, 1), ReceivedRecord(None, 0, 2)]
+    )
 
     assert len(delivered) == 3
     assert delivered.distinct == 1
@@ -64,7 +66,7 @@ def test_a_message_given_twice_counts_once() -> None:
 
 
 def test_an_empty_poll_is_no_sign_of_life() -> None:
-    delivered = Delivered(MESSAGES, 10, lambda: 0.0)
+    delivered = DeliveredMessages(MESSAGES, 10, lambda: 0.0)
 
     delivered.take([])
 

@@ -11,15 +11,15 @@ from rich.console import Console, RenderableType
 
 from chronik.verify.compare import compare
 from chronik.verify.fates import Fate
-from chronik.verify.history import Kept
-from chronik.verify.ledger import ACKNOWLEDGED, Place
+from chronik.verify.history import KeptRun
+from chronik.verify.ledger import ACKNOWLEDGED, LedgerPlace
 from chronik.verify.pulse import Stall
 from chronik.verify.report import bar, changes, comparison_table, history_table, render, signed_percent
 from chronik.verify.result import Result
-from chronik.verify.settings import Settings
-from chronik.verify.verdict import FateCount, Judgement, Outcome
+from chronik.verify.settings import VerifySettings
+from chronik.verify.verdict import FateCount, Judgement, VerifyOutcome
 
-SETTINGS = Settings("127.0.0.1:9092", messages=6)
+SETTINGS = VerifySettings("127.0.0.1:9092", messages=6)
 WHOLE = compare([ACKNOWLEDGED] * 6, [0, 1, 2] * 2, range(6), [0, 1, 2] * 2, [0, 0, 0, 1, 1, 1], {0: 0, 1: 0, 2: 0})
 SHORT = compare([ACKNOWLEDGED] * 6, [0, 1, 2] * 2, [0, 1, 3, 4], [0, 1] * 2, [0, 0, 1, 1], {0: 0, 1: 0, 2: 0})
 PASSED = Result(
@@ -35,7 +35,7 @@ PASSED = Result(
     fates=(),
     errors={},
     stalls=(),
-    judgement=Judgement(Outcome.PASS, None, "6 of 6 messages consumed, each once and in order"),
+    judgement=Judgement(VerifyOutcome.PASS, None, "6 of 6 messages consumed, each once and in order"),
     produce_s=0.5,
     consume_s=3.5,
     first_s=3.1,
@@ -46,10 +46,10 @@ FELL_SHORT = replace(
     run=8,
     comparison=SHORT,
     is_topic_kept=True,
-    fates=(FateCount(Fate.LOST, 2, {2: 2}, 2, Place(2, 17)),),
+    fates=(FateCount(Fate.LOST, 2, {2: 2}, 2, LedgerPlace(2, 17)),),
     stalls=(Stall("consume", 4.2, 55.8, 4),),
     judgement=Judgement(
-        Outcome.PARTIAL, "acknowledged and lost", "4 of 6 messages consumed (66.7 %)", ("seen",), "do it"
+        VerifyOutcome.PARTIAL, "acknowledged and lost", "4 of 6 messages consumed (66.7 %)", ("seen",), "do it"
     ),
 )
 
@@ -94,7 +94,7 @@ def test_a_pass_in_figures() -> None:
 
 
 def test_lost_is_what_was_acknowledged_and_is_gone_not_what_is_late() -> None:
-    late = replace(FELL_SHORT, fates=(FateCount(Fate.NOT_FETCHED, 2, {2: 2}, 2, Place(2, 17)),))
+    late = replace(FELL_SHORT, fates=(FateCount(Fate.NOT_FETCHED, 2, {2: 2}, 2, LedgerPlace(2, 17)),))
 
     assert report(FELL_SHORT)["lost"] == 2
     assert report(late)["lost"] == 0
@@ -102,12 +102,12 @@ def test_lost_is_what_was_acknowledged_and_is_gone_not_what_is_late() -> None:
 
 
 def test_what_may_be_lost_is_not_counted_as_lost_nor_shown_as_if_nothing_were() -> None:
-    fates = (FateCount(Fate.LOST_OR_NOT_VISIBLE, 2, {2: 2}, 2, Place(2, 17)),)
+    fates = (FateCount(Fate.LOST_OR_NOT_VISIBLE, 2, {2: 2}, 2, LedgerPlace(2, 17)),)
     told = report(replace(FELL_SHORT, fates=fates))
 
     assert (told["lost"], told["missing"], told["fates"][0]["count"]) == (0, 2, 2)
     assert "missing 2   lost 0 to 2   duplicated 0" in shown(render(told))
-    assert "0 to 2" in shown(history_table([Kept(8, PASSED.started_at, told["settings"], told)]), 160)
+    assert "0 to 2" in shown(history_table([KeptRun(8, PASSED.started_at, told["settings"], told)]), 160)
 
 
 def test_a_pass_says_so_and_no_more_than_that() -> None:
@@ -159,9 +159,9 @@ def test_nothing_has_no_sign() -> None:
 
 def test_the_history_is_a_table_of_runs() -> None:
     noted = report(replace(FELL_SHORT, settings=replace(SETTINGS, note="watermark sent as events")))
-    runs = [Kept(result["run"], PASSED.started_at, result["settings"], result) for result in (report(PASSED), noted)]
+    runs = [KeptRun(result["run"], PASSED.started_at, result["settings"], result) for result in (report(PASSED), noted)]
 
-    text = shown(history_table([*runs, Kept(9, PASSED.started_at, SETTINGS.to_json(), None)]), 160)
+    text = shown(history_table([*runs, KeptRun(9, PASSED.started_at, SETTINGS.to_json(), None)]), 160)
 
     assert "100.0 %" in text
     assert "66.7 %" in text

@@ -10,17 +10,17 @@ import pytest
 
 from chronik.verify.books import Books
 from chronik.verify.clients.protocol import Receiving, Sending, until_stopped
-from chronik.verify.errors import CannotRun, Stopped
-from chronik.verify.history import History
-from chronik.verify.ledger import Delivered, Ledger, Record
+from chronik.verify.errors import RunCannotStart, Stopped
+from chronik.verify.history import RunHistory
+from chronik.verify.ledger import DeliveredMessages, Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
 from chronik.verify.result import Result
 from chronik.verify.run import verify_on
-from chronik.verify.settings import Acks, Settings
+from chronik.verify.settings import VerifyAcks, VerifySettings
 
-ORDERS = Settings("127.0.0.1:9092", messages=3, topic="orders")
-IDEMPOTENT = Settings("127.0.0.1:9092", messages=3, acks=Acks.ALL)
-OWN = Settings("127.0.0.1:9092", messages=3)
+ORDERS = VerifySettings("127.0.0.1:9092", messages=3, topic="orders")
+IDEMPOTENT = VerifySettings("127.0.0.1:9092", messages=3, acks=VerifyAcks.ALL)
+OWN = VerifySettings("127.0.0.1:9092", messages=3)
 
 
 class FakeCluster:
@@ -60,12 +60,12 @@ class FakeCluster:
 
     def trace(self, topic: str, is_on: bool) -> None:
         if self._is_unwell and not is_on:
-            raise CannotRun("cannot switch it off")
+            raise RunCannotStart("cannot switch it off")
         self.traced.append(is_on)
 
     def delete(self, topic: str, group: str | None) -> None:
         if self._is_unwell:
-            raise CannotRun("cannot delete it")
+            raise RunCannotStart("cannot delete it")
         self.deleted.append(topic)
 
 
@@ -76,7 +76,7 @@ class FakeClient:
 
     def __init__(self, cluster: FakeCluster, poll_max: int, copies: int) -> None:
         self._cluster = cluster
-        self._records: list[Record] = []
+        self._records: list[ReceivedRecord] = []
         self._poll_max = poll_max
         self._copies = copies
         self.polls = 0
@@ -86,16 +86,16 @@ class FakeClient:
         for number in range(ledger.messages):
             ledger.send(number, 0)
             ledger.acknowledge(number, 0, number)
-            self._records.append(Record(messages.value(number), 0, number))
+            self._records.append(ReceivedRecord(messages.value(number), 0, number))
         for number in range(self._copies):
-            self._records.append(Record(messages.value(number), 0, ledger.messages + number))
+            self._records.append(ReceivedRecord(messages.value(number), 0, ledger.messages + number))
         self._cluster.end += len(self._records)
         self._cluster.is_produced = True
 
     def consumer(self, order: Receiving) -> FakeClient:
         return self
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         self.polls += 1
         records, self._records = self._records[: self._poll_max], self._records[self._poll_max :]
         return records
@@ -104,31 +104,31 @@ class FakeClient:
         pass
 
 
-class LockedHistory(History):
+class LockedHistory(RunHistory):
     def finish(self, run: int, report: dict[str, Any]) -> None:
-        raise CannotRun("the history cannot be used: database is locked")
+        raise RunCannotStart("the history cannot be used: database is locked")
 
 
 class FullDisk(Books):
-    def write(self, topic: str, producer: str, ledger: Ledger, delivered: Delivered) -> None:
-        raise CannotRun("ledger.txt cannot be written: No space left on device")
+    def write(self, topic: str, producer: str, ledger: Ledger, delivered: DeliveredMessages) -> None:
+        raise RunCannotStart("ledger.txt cannot be written: No space left on device")
 
 
 @pytest.fixture
-def history() -> Iterator[History]:
-    kept = History(None)
+def history() -> Iterator[RunHistory]:
+    kept = RunHistory(None)
     yield kept
     kept.close()
 
 
 class Runs:
-    def __init__(self, history: History, is_unwell: bool) -> None:
+    def __init__(self, history: RunHistory, is_unwell: bool) -> None:
         self.cluster = FakeCluster(is_unwell)
         self.client = FakeClient(self.cluster, poll_max=3, copies=0)
         self.notes: list[str] = []
         self._history = history
 
-    def run(self, settings: Settings, is_stopped: bool = False, books: Books | None = None) -> Result:
+    def run(self, settings: VerifySettings, is_stopped: bool = False, books: Books | None = None) -> Result:
         return verify_on(
             cast(Any, self.cluster),
             self.client,
@@ -148,12 +148,12 @@ class Runs:
 
 
 @pytest.fixture
-def well(history: History) -> Runs:
+def well(history: RunHistory) -> Runs:
     return Runs(history, is_unwell=False)
 
 
 @pytest.fixture
-def unwell(history: History) -> Runs:
+def unwell(history: RunHistory) -> Runs:
     return Runs(history, is_unwell=True)
 
 
@@ -184,7 +184,7 @@ def test_stopped_is_stopped_though_the_trace_cannot_be_switched_off(unwell: Runs
 
 
 def test_a_run_that_fails_in_the_middle_clears_up_as_well(well: Runs) -> None:
-    with pytest.raises(CannotRun, match="No space left"):
+    with pytest.raises(RunCannotStart, match="No space left"):
         well.run(ORDERS, books=FullDisk())
 
     assert well.cluster.traced == [True, False]

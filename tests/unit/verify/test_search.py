@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from chronik.shell.looking import Looks
+from chronik.client.inspect_request import Inspections
 from chronik.trace.events import PartitionSeen
-from chronik.trace.looks import CopySeen, StateLook, Totals, Traces, UnopenedSeen
+from chronik.trace.inspections import CopySeen, StateView, Totals, Traces, UnopenedSeen
 from chronik.verify.clients.protocol import ConsumerFailed, Receiving
 from chronik.verify.cluster import led_ends
-from chronik.verify.ledger import Place, Record
+from chronik.verify.ledger import LedgerPlace, ReceivedRecord
 from chronik.verify.messages import Messages
 from chronik.verify.search import Scene, search
 
@@ -49,7 +49,7 @@ class FakeReader:
 
     version = "0"
 
-    def __init__(self, polls: Iterable[list[Record]], is_failing: bool = False) -> None:
+    def __init__(self, polls: Iterable[list[ReceivedRecord]], is_failing: bool = False) -> None:
         self._polls = list(polls)
         self._is_failing = is_failing
         self.order: Receiving | None = None
@@ -62,7 +62,7 @@ class FakeReader:
         self.order = order
         return self
 
-    def poll(self, wait_s: float) -> list[Record]:
+    def poll(self, wait_s: float) -> list[ReceivedRecord]:
         if self._polls:
             return self._polls.pop(0)
         if self._is_failing:
@@ -73,8 +73,8 @@ class FakeReader:
         self.is_closed = True
 
 
-def record(number: int, partition: int, offset: int) -> Record:
-    return Record(MESSAGES.value(number), partition, offset)
+def record(number: int, partition: int, offset: int) -> ReceivedRecord:
+    return ReceivedRecord(MESSAGES.value(number), partition, offset)
 
 
 def looked_for(reader: FakeReader, ends: dict[int, int], wanted: list[int]) -> Any:
@@ -86,7 +86,7 @@ def test_it_finds_what_is_in_the_log_and_reads_to_the_end() -> None:
 
     found = looked_for(reader, {0: 2, 1: 11}, [2, 3, 4])
 
-    assert found.places == {2: Place(0, 1), 3: Place(1, 10)}
+    assert found.places == {2: LedgerPlace(0, 1), 3: LedgerPlace(1, 10)}
     assert found.is_read_whole(0)
     assert found.is_read_whole(1)
     assert found.served is None
@@ -113,23 +113,23 @@ def test_it_gives_up_when_nothing_comes_and_says_how_far_it_got() -> None:
 def test_a_reader_that_fails_leaves_what_it_found() -> None:
     reader = FakeReader([[record(1, 0, 0)]], is_failing=True)
 
-    assert looked_for(reader, {0: 5, 1: 10}, [1]).places == {1: Place(0, 0)}
+    assert looked_for(reader, {0: 5, 1: 10}, [1]).places == {1: LedgerPlace(0, 0)}
     assert reader.is_closed
 
 
 def test_of_a_message_that_is_there_twice_the_first_place_counts() -> None:
     found = looked_for(FakeReader([[record(1, 0, 0), record(1, 0, 1)]]), {0: 2, 1: 10}, [1])
 
-    assert found.places == {1: Place(0, 0)}
+    assert found.places == {1: LedgerPlace(0, 0)}
 
 
 def leader(node: int, partition: int, epoch: int = 3, in_sync: tuple[int, ...] = (1, 2)) -> PartitionSeen:
     return PartitionSeen(0, node, "t", partition, epoch, 0, 7, 7, 9, 9, in_sync, 1, (), 100)
 
 
-def state(node: int, *partitions: PartitionSeen, **fields: Any) -> StateLook:
+def state(node: int, *partitions: PartitionSeen, **fields: Any) -> StateView:
     told: dict[str, Any] = {"copies": (), "unopened": ()} | fields
-    return StateLook(
+    return StateView(
         node, 0, "1", True, Traces(False, ()), partitions, told["copies"], (), Totals(0, 0, 0, 0, 0, 0, 0, 0),
         told["unopened"],
     )  # fmt: skip
@@ -140,7 +140,7 @@ def closed(node: int, partition: int) -> UnopenedSeen:
 
 
 def test_the_leader_says_how_far_a_partition_is() -> None:
-    looks = Looks({1: state(1, leader(1, 0)), 2: state(2)}, {})
+    looks = Inspections({1: state(1, leader(1, 0)), 2: state(2)}, {})
 
     assert led_ends(looks, "t", {}) == {0: (7, 9)}
     assert led_ends(looks, "other", {}) == {}
@@ -149,19 +149,19 @@ def test_the_leader_says_how_far_a_partition_is() -> None:
 def test_a_node_that_led_once_does_not_say_how_far_a_partition_is() -> None:
     later = CopySeen("t", 0, False, 3, 4, 0, 20, 20, 20, 20, 100)
 
-    assert led_ends(Looks({1: state(1, leader(1, 0)), 2: state(2, copies=(later,))}, {}), "t", {}) == {}
-    assert led_ends(Looks({1: state(1, leader(1, 0))}, {2: "no answer"}), "t", {}) == {}  # it may lead since
-    assert led_ends(Looks({1: state(1, leader(1, 0))}, {3: "no answer"}), "t", {}) == {0: (7, 9)}  # it may not
+    assert led_ends(Inspections({1: state(1, leader(1, 0)), 2: state(2, copies=(later,))}, {}), "t", {}) == {}
+    assert led_ends(Inspections({1: state(1, leader(1, 0))}, {2: "no answer"}), "t", {}) == {}  # it may lead since
+    assert led_ends(Inspections({1: state(1, leader(1, 0))}, {3: "no answer"}), "t", {}) == {0: (7, 9)}  # it may not
 
 
 def test_a_log_that_is_not_open_is_empty_only_where_its_leader_was_asked_and_did_not_open_it() -> None:
     """After a restart a log stays closed until somebody asks for it, whatever it holds."""
-    looks = Looks({1: state(1, unopened=(closed(1, 0), closed(-1, 1)))}, {})
+    looks = Inspections({1: state(1, unopened=(closed(1, 0), closed(-1, 1)))}, {})
 
     assert led_ends(looks, "t", {}) == {}
     assert led_ends(looks, "t", {0: 0, 1: 0}) == {0: (0, 0)}
     assert led_ends(looks, "t", {0: 5}) == {}
-    assert led_ends(Looks(looks, {2: "no answer"}), "t", {0: 0}) == {}
+    assert led_ends(Inspections(looks, {2: "no answer"}), "t", {0: 0}) == {}
 
 
 def test_of_two_ends_the_leaders_own_counts_and_without_it_none_is_known() -> None:

@@ -4,40 +4,44 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.verify.errors import CannotRun
-from chronik.verify.settings import Acks, ClientName, Settings, Spread, settings_from_json
+from chronik.verify.errors import RunCannotStart
+from chronik.verify.settings import ClientName, Spread, VerifyAcks, VerifySettings, settings_from_json
 
 HERE = "127.0.0.1:9092"
 
 
 def test_the_defaults_are_the_run_that_this_project_began_with() -> None:
-    settings = Settings(HERE)
+    settings = VerifySettings(HERE)
 
     settings.check()
     assert (settings.messages, settings.partitions, settings.acks) == (5_000, 3, "1")
     assert (settings.client, settings.max_poll_records, settings.timeout_s) == ("kafka-python", 500, 60)
 
 
-@pytest.mark.parametrize(("acks", "is_idempotent"), [(Acks.NONE, False), (Acks.LEADER, False), (Acks.ALL, True)])
-def test_a_producer_is_idempotent_where_that_costs_nothing(acks: Acks, is_idempotent: bool) -> None:
-    assert Settings(HERE, acks=acks).is_idempotent is is_idempotent
+@pytest.mark.parametrize(
+    ("acks", "is_idempotent"), [(VerifyAcks.NONE, False), (VerifyAcks.LEADER, False), (VerifyAcks.ALL, True)]
+)
+def test_a_producer_is_idempotent_where_that_costs_nothing(acks: VerifyAcks, is_idempotent: bool) -> None:
+    assert VerifySettings(HERE, acks=acks).is_idempotent is is_idempotent
 
 
 def test_an_idempotent_producer_needs_acks_all() -> None:
-    with pytest.raises(CannotRun, match="--acks all"):
-        Settings(HERE, acks=Acks.LEADER, idempotent=True).check()
+    with pytest.raises(RunCannotStart, match="--acks all"):
+        VerifySettings(HERE, acks=VerifyAcks.LEADER, idempotent=True).check()
 
 
 def test_a_group_and_no_group_contradict_each_other() -> None:
-    with pytest.raises(CannotRun):
-        Settings(HERE, group="g", is_assigned=True).check()
+    with pytest.raises(RunCannotStart):
+        VerifySettings(HERE, group="g", is_assigned=True).check()
 
 
 def test_settings_survive_being_kept() -> None:
-    settings = Settings(HERE, acks=Acks.ALL, client=ClientName.AIOKAFKA, spread=Spread.CLIENT, note="why")
+    settings = VerifySettings(HERE, acks=VerifyAcks.ALL, client=ClientName.AIOKAFKA, spread=Spread.CLIENT, note="why")
 
     assert settings_from_json(settings.to_json()) == settings
 
 
 def test_settings_of_another_version_are_read_as_far_as_they_are_known() -> None:
-    assert settings_from_json({"bootstrap": HERE, "messages": 7, "not_known_yet": 1}) == Settings(HERE, messages=7)
+    assert settings_from_json({"bootstrap": HERE, "messages": 7, "not_known_yet": 1}) == VerifySettings(
+        HERE, messages=7
+    )

@@ -11,11 +11,11 @@ from chronik.trace.verdicts import Cause
 from chronik.trace.verdicts import Verdict as Stalling
 from chronik.verify.compare import Comparison, PartitionCount
 from chronik.verify.fates import Fate
-from chronik.verify.ledger import Place
-from chronik.verify.settings import Acks, Settings
-from chronik.verify.verdict import NODE_ERROR, NOT_KNOWN, Facts, FateCount, Outcome, judge, percent
+from chronik.verify.ledger import LedgerPlace
+from chronik.verify.settings import VerifyAcks, VerifySettings
+from chronik.verify.verdict import NODE_ERROR, NOT_KNOWN, Facts, FateCount, VerifyOutcome, judge, percent
 
-SETTINGS = Settings("127.0.0.1:9092", messages=3_000)
+SETTINGS = VerifySettings("127.0.0.1:9092", messages=3_000)
 
 
 def counted(partition: int, consumed: int, **more: Any) -> PartitionCount:
@@ -32,13 +32,13 @@ WHOLE = compared(1_000, 1_000, 1_000)
 SHORT = compared(1_000, 1_000, 400)
 
 
-def facts(comparison: Comparison = WHOLE, *fates: FateCount, settings: Settings = SETTINGS, **more: Any) -> Facts:
+def facts(comparison: Comparison = WHOLE, *fates: FateCount, settings: VerifySettings = SETTINGS, **more: Any) -> Facts:
     plain = Facts(settings, comparison, fates, {}, (), consume_s=60.0, quiet_s=40.0)
     return replace(plain, **more)
 
 
 def fated(fate: Fate, count: int = 600, partition: int = 2) -> FateCount:
-    return FateCount(fate, count, {partition: count}, 1_202, Place(partition, 400))
+    return FateCount(fate, count, {partition: count}, 1_202, LedgerPlace(partition, 400))
 
 
 def stalling(cause: Cause) -> Stalling:
@@ -50,7 +50,7 @@ def stalling(cause: Cause) -> Stalling:
 def test_everything_acknowledged_and_consumed_is_a_pass_without_a_cause() -> None:
     judged = judge(facts())
 
-    assert (judged.outcome, judged.cause, judged.evidence) == (Outcome.PASS, None, ())
+    assert (judged.outcome, judged.cause, judged.evidence) == (VerifyOutcome.PASS, None, ())
     assert judged.summary == "3,000 of 3,000 messages consumed, each once and in order"
 
 
@@ -59,7 +59,7 @@ def test_duplicates_of_a_producer_that_is_not_idempotent_are_a_pass_with_a_remar
 
     judged = judge(facts(twice))
 
-    assert judged.outcome is Outcome.PASS
+    assert judged.outcome is VerifyOutcome.PASS
     assert "2 of them twice" in judged.summary
     assert "2 messages are in the log twice" in judged.evidence[0]
 
@@ -68,31 +68,31 @@ def test_duplicates_of_a_producer_that_is_not_idempotent_are_a_pass_with_a_remar
 def test_an_idempotent_producer_promises_more(field: str, cause: str) -> None:
     broken = replace(WHOLE, partitions=(counted(0, 1_000, **{field: 1}), *WHOLE.partitions[1:]))
 
-    judged = judge(facts(broken, settings=replace(SETTINGS, acks=Acks.ALL)))
+    judged = judge(facts(broken, settings=replace(SETTINGS, acks=VerifyAcks.ALL)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.FAIL, cause)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.FAIL, cause)
     assert judged.evidence
 
 
 def test_a_message_lost_with_acks_all_is_a_fail() -> None:
-    judged = judge(facts(SHORT, fated(Fate.LOST), settings=replace(SETTINGS, acks=Acks.ALL)))
+    judged = judge(facts(SHORT, fated(Fate.LOST), settings=replace(SETTINGS, acks=VerifyAcks.ALL)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.FAIL, "acknowledged and lost")
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.FAIL, "acknowledged and lost")
     assert "600 messages acknowledged and lost: 600 in partition 2" in judged.evidence
 
 
 def test_a_message_lost_with_acks_1_is_partial_and_says_what_acks_1_means() -> None:
     judged = judge(facts(SHORT, fated(Fate.LOST)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, "acknowledged and lost")
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, "acknowledged and lost")
     assert any("leader alone" in line for line in judged.evidence)
     assert "acks=all" in judged.advice
 
 
 def test_a_message_gone_with_acks_0_was_never_promised() -> None:
-    judged = judge(facts(SHORT, fated(Fate.GONE), settings=replace(SETTINGS, acks=Acks.NONE)))
+    judged = judge(facts(SHORT, fated(Fate.GONE), settings=replace(SETTINGS, acks=VerifyAcks.NONE)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.NEVER_PRODUCED)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.NEVER_PRODUCED)
     assert any("never learns" in line for line in judged.evidence)
 
 
@@ -105,7 +105,7 @@ def test_loss_outweighs_what_is_only_late() -> None:
 def test_time_that_was_up_while_messages_came_is_the_clients_limit() -> None:
     judged = judge(facts(SHORT, fated(Fate.NOT_FETCHED), quiet_s=0.1, stalling=[stalling(Cause.FETCH_HANGS)]))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.CLIENT_LIMIT)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.CLIENT_LIMIT)
     assert "--timeout" in judged.advice
 
 
@@ -114,7 +114,7 @@ def test_time_that_was_up_before_the_first_message_is_the_clients_limit_and_part
         facts(compared(0, 0, 0), fated(Fate.NOT_FETCHED, 3_000), quiet_s=0.1, settings=replace(SETTINGS, timeout_s=0.1))
     )
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.CLIENT_LIMIT)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.CLIENT_LIMIT)
     assert "before the first message" in judged.evidence[0]
 
 
@@ -162,7 +162,7 @@ def test_what_the_trace_shows_explains_why_a_client_gave_up() -> None:
 def test_nothing_at_all_for_a_minute_is_a_fail() -> None:
     judged = judge(facts(compared(0, 0, 0), fated(Fate.NOT_FETCHED, 3_000)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.FAIL, Cause.FETCH_HANGS)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.FAIL, Cause.FETCH_HANGS)
 
 
 @pytest.mark.parametrize(
@@ -194,12 +194,12 @@ def test_a_stall_that_does_not_explain_the_missing_is_not_the_cause() -> None:
 def test_one_partition_behind_is_told_without_a_trace() -> None:
     judged = judge(facts(SHORT, fated(Fate.NOT_CONSUMED)))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.PARTITION_BEHIND)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.PARTITION_BEHIND)
     assert any("partition 2 was not" in line for line in judged.evidence)
 
 
 def test_all_partitions_short_is_a_fetch_that_hangs() -> None:
-    everywhere = FateCount(Fate.NOT_CONSUMED, 900, {0: 300, 1: 300, 2: 300}, 7, Place(1, 2))
+    everywhere = FateCount(Fate.NOT_CONSUMED, 900, {0: 300, 1: 300, 2: 300}, 7, LedgerPlace(1, 2))
 
     assert judge(facts(compared(700, 700, 700), everywhere)).cause == Cause.FETCH_HANGS
 
@@ -237,7 +237,7 @@ def test_a_producer_that_never_started_produced_nothing() -> None:
 
     judged = judge(facts(compared(0, 0, 0, produced=0, acknowledged=0), errors=errors))
 
-    assert (judged.outcome, judged.cause) == (Outcome.FAIL, Cause.NEVER_PRODUCED)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.FAIL, Cause.NEVER_PRODUCED)
     assert "3,000 messages: NoBrokersAvailable" in judged.evidence
 
 
@@ -246,7 +246,7 @@ def test_a_producer_that_gave_up_sending_says_how_many_it_kept() -> None:
 
     judged = judge(facts(short, fated(Fate.NEVER_ACCEPTED, 400), errors={"KafkaTimeoutError": 400}))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.NEVER_PRODUCED)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.NEVER_PRODUCED)
     assert "600 messages were never sent: nothing was acknowledged any more" in judged.evidence
 
 
@@ -255,7 +255,7 @@ def test_all_arrived_though_not_all_were_acknowledged_is_partial() -> None:
 
     judged = judge(facts(untold, errors={"KafkaTimeoutError": 10}))
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, Cause.CLIENT_LIMIT)
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.CLIENT_LIMIT)
     assert "10 messages arrived, and the producer was never told so" in judged.evidence
 
 
@@ -263,15 +263,17 @@ def test_what_nobody_can_tell_is_said_to_be_so() -> None:
     assert judge(facts(SHORT, fated(Fate.NOT_KNOWN))).cause == "not known"
 
 
-@pytest.mark.parametrize("acks", [Acks.LEADER, Acks.ALL])
-def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled_and_nobody_claims_to_have_looked(acks: Acks) -> None:
+@pytest.mark.parametrize("acks", [VerifyAcks.LEADER, VerifyAcks.ALL])
+def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled_and_nobody_claims_to_have_looked(
+    acks: VerifyAcks,
+) -> None:
     stalled = [stalling(cause) for cause in Cause]
 
     judged = judge(
         facts(SHORT, fated(Fate.LOST_OR_NOT_VISIBLE), stalling=stalled, settings=replace(SETTINGS, acks=acks))
     )
 
-    assert (judged.outcome, judged.cause) == (Outcome.PARTIAL, "not known")
+    assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, "not known")
     assert "600 messages lost or not visible yet: 600 in partition 2" in judged.evidence
     assert any("nobody said how far the leader's log goes" in line for line in judged.evidence)
     assert not any("the leader has them" in line for line in judged.evidence)
@@ -286,8 +288,8 @@ def test_what_may_be_lost_is_said_beside_another_cause(main: Fate) -> None:
 
 
 @pytest.mark.parametrize("fate", list(Fate))
-@pytest.mark.parametrize("acks", list(Acks))
-def test_no_cause_without_evidence(fate: Fate, acks: Acks) -> None:
+@pytest.mark.parametrize("acks", list(VerifyAcks))
+def test_no_cause_without_evidence(fate: Fate, acks: VerifyAcks) -> None:
     judged = judge(facts(SHORT, fated(fate), settings=replace(SETTINGS, acks=acks)))
 
     assert judged.cause

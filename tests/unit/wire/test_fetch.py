@@ -16,7 +16,7 @@ from chronik.core.errors import Code
 from chronik.wire import fetch
 from chronik.wire.errors import Malformed
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from tests.unit.wire.hot_requests import fetch_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
 
@@ -182,9 +182,9 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         FetchAnswer(first, 2, 0, 0, 0, 0, memoryview(bytes(100_000))),
         FetchAnswer(second, 0, Code.UNKNOWN_TOPIC_OR_PARTITION, -1, -1, -1),
         FetchAnswer(
-            second, 3, 0, 7, 7, 7, bytearray(b"with tags"), 2, EpochEnd(5, 2**40), Leader(3, 9), EpochEnd(1, 2)
+            second, 3, 0, 7, 7, 7, bytearray(b"with tags"), 2, EpochEnd(5, 2**40), CurrentLeader(3, 9), EpochEnd(1, 2)
         ),
-        FetchAnswer(second, 4, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, leader=Leader(2**31 - 1, 0)),
+        FetchAnswer(second, 4, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, leader=CurrentLeader(2**31 - 1, 0)),
         FetchAnswer(second, 5, 0, 7, 7, 7, bytearray(b"last"), 2**31 - 1, snapshot=EpochEnd(0, 0)),
     ]
 

@@ -17,7 +17,7 @@ from chronik.wire.errors import Malformed
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
 from chronik.wire.follower_fetch import VERSION
 from chronik.wire.framing import read_header
-from chronik.wire.leaders import Leader
+from chronik.wire.leaders import CurrentLeader
 from tests.unit.wire.hot_requests import fetch_request
 from tests.unit.wire.messages import VARIANTS, filled, response_type, write
 
@@ -96,7 +96,7 @@ def test_an_answer_is_read_as_kio_writes_it(version: int, variant: str) -> None:
         assert found.records == (partition.records or b"")
         diverging, leader, snapshot = partition.diverging_epoch, partition.current_leader, partition.snapshot_id
         assert found.diverging == EpochEnd(diverging.epoch, diverging.end_offset)
-        assert found.leader == Leader(leader.leader_id, leader.leader_epoch)
+        assert found.leader == CurrentLeader(leader.leader_id, leader.leader_epoch)
         assert found.snapshot == EpochEnd(snapshot.epoch, snapshot.end_offset)
 
 
@@ -113,7 +113,7 @@ answers = st.lists(
         st.binary(max_size=300),
         numbers,
         epoch_ends,
-        st.none() | st.builds(Leader, numbers, numbers),
+        st.none() | st.builds(CurrentLeader, numbers, numbers),
         epoch_ends,
         st.integers(0, 2**63 - 1),
     ),
@@ -142,7 +142,7 @@ def test_any_answer_is_read_as_a_leader_writes_it(
 def an_answer() -> bytes:
     given_answers = [
         FetchAnswer(IDS[0], 0, 0, 10, 10, 0, b"records"),
-        FetchAnswer(IDS[0], 1, 0, 10, 10, 0, b"", -1, EpochEnd(1, 2), Leader(3, 4), EpochEnd(5, 6)),
+        FetchAnswer(IDS[0], 1, 0, 10, 10, 0, b"", -1, EpochEnd(1, 2), CurrentLeader(3, 4), EpochEnd(5, 6)),
     ]
     return b"".join(map(bytes, fetch.encode(VERSION, 9, 0, 1, given_answers)))[4:]
 

@@ -15,7 +15,7 @@ from chronik.core.errors import Code, RecordError
 from chronik.wire import forwarded_produce, produce
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import read_header, response_head
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from tests.unit.wire.hot_requests import Topics, produce_request
 from tests.unit.wire.messages import VARIANTS, filled, response_type, write
@@ -100,7 +100,7 @@ def test_an_answer_is_read_as_kio_writes_it(version: int, variant: str) -> None:
             assert list(part.record_errors) == named
             if version >= 10:
                 current = partition.current_leader
-                assert part.leader == Leader(current.leader_id, current.leader_epoch)
+                assert part.leader == CurrentLeader(current.leader_id, current.leader_epoch)
     if version >= 10:
         assert answer.endpoints == [(at.node_id, at.host, at.port, at.rack) for at in response.node_endpoints]
 
@@ -117,7 +117,7 @@ part_answers = st.builds(
     offsets,
     offsets,
     st.none() | st.text(max_size=200),
-    st.none() | st.builds(Leader, numbers, numbers),
+    st.none() | st.builds(CurrentLeader, numbers, numbers),
     st.lists(st.builds(RecordError, numbers, st.none() | st.text(max_size=200)), max_size=3).map(tuple),
 )
 some_endpoints = st.lists(
@@ -149,7 +149,7 @@ def test_any_answer_is_read_as_a_leader_writes_it(
 def an_answer(version: int) -> bytes:
     good = PartitionAnswer(0, 0, 1000, -1, 10)
     bad = PartitionAnswer(
-        1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, "zu groß", Leader(3, 4), (RecordError(7, "no key"),)
+        1, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, "zu groß", CurrentLeader(3, 4), (RecordError(7, "no key"),)
     )
     frame = produce.encode(version, 9, [(topic_of(version, 0), [good, bad])], [NodeEndpoint(3, "host", 9092)])
     return frame[4:]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from chronik.wire.leaders import Leader, NodeEndpoint, write_endpoints, write_leader, write_text
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint, write_endpoints, write_leader, write_text
 
 
 def test_a_leader_is_a_tagged_field_of_nine_bytes() -> None:
     out = bytearray()
 
-    write_leader(out, 1, Leader(3, 9))
+    write_leader(out, 1, CurrentLeader(3, 9))
 
     assert out == b"\x01\x09" + b"\x00\x00\x00\x03" + b"\x00\x00\x00\x09" + b"\x00"
 

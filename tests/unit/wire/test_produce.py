@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chronik.core.errors import Code, RecordError
 from chronik.wire import produce
 from chronik.wire.errors import Malformed
-from chronik.wire.leaders import Leader, NodeEndpoint
+from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer
 from tests.unit.wire.hot_requests import Topics, produce_request
 from tests.unit.wire.messages import filled, read, request_type, response_type, write
@@ -193,7 +193,7 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_client_at_the_wrong_node_is_told_who_leads_and_where_that_is(version: int) -> None:
     endpoints = [NodeEndpoint(3, "höst", 9092, "rack"), NodeEndpoint(2**31 - 1, "h" * 200, 65535)]
-    misled = PartitionAnswer(0, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None, Leader(3, 9))
+    misled = PartitionAnswer(0, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, None, CurrentLeader(3, 9))
     good = PartitionAnswer(1, 0, 5, -1, 0)
 
     response = sent(version, [(topics_of(version)[0], [misled, good])], endpoints)

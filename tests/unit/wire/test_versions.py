@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from kio.schema.index import api_key_map
 
-from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, LOOK, PRIVATE_APIS, PRODUCE, ApiVersion
+from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, INSPECT, PRIVATE_APIS, PRODUCE, ApiVersion
 from tests.unit.wire.messages import SPOKEN, SPOKEN_NAMES, request_type, response_type
 
 # Kafka 4.4's ranges, as in its message definitions.
@@ -65,6 +65,6 @@ def test_the_named_numbers_are_kafkas() -> None:
 
 
 def test_a_request_of_our_own_is_far_from_kafkas_and_not_among_them() -> None:
-    assert LOOK not in APIS
-    assert max(api_key_map) + 10_000 < LOOK <= 2**15 - 1
-    assert {**APIS, LOOK: PRIVATE_APIS[LOOK]} == EVERY_API
+    assert INSPECT not in APIS
+    assert max(api_key_map) + 10_000 < INSPECT <= 2**15 - 1
+    assert {**APIS, INSPECT: PRIVATE_APIS[INSPECT]} == EVERY_API

@@ -5,7 +5,7 @@
       +--- no members --+  |  +------ join, leave, member lost, sync late ---+                                |
                            +------------- join, leave, member lost -------------------------------------------+
 
-Values never change: whoever decides makes a new one, and a fact puts it in place of the old.
+Values never change: a decision makes a new one, and a fact puts it in place of the old.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class ClassicGroup:
             return bool(protocol_type) and bool(protocols)
         if self.protocol_type != protocol_type:
             return False
-        if not self.members:  # the last one left while somebody else was about to join: he has nobody to agree with
+        if not self.members:  # the last one left while another was about to join: it has no other member to agree with
             return bool(protocols)
         return any(self.supporters.get(name) == len(self.members) for name, _ in protocols)
 

@@ -125,7 +125,7 @@ def _rejoin(step: ClassicStep, ticket: int, command: Join, member: ClassicMember
 
 
 def _replace_static(step: ClassicStep, ticket: int, command: Join, old: ClassicMember) -> None:
-    """A static member is back under a new member id (KIP-345). Whoever still uses the old id is fenced."""
+    """A static member is back under a new member id (KIP-345). A client that still uses the old id is fenced."""
     group = step.group
     old_leader = group.leader or ""
     for parked in (old.join_ticket, old.sync_ticket):

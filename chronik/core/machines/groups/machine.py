@@ -54,7 +54,7 @@ from chronik.core.machines.groups.facts import (
     TimerSet,
 )
 from chronik.core.machines.groups.limits import check_lengths
-from chronik.core.machines.groups.offsets import Offsets
+from chronik.core.machines.groups.offsets import CommittedOffsets
 from chronik.core.machines.groups.timers import TimerKey, TimerKind, Timers
 from chronik.core.machines.machine import Decision, LogRecord, Reply
 
@@ -72,7 +72,7 @@ class GroupsMachine:
         self.config = config
         self._config_of = config_of or (lambda group_id: self.config)  # with what is set for one group
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
-        self.offsets = Offsets()
+        self.offsets = CommittedOffsets()
         self.timers = Timers()
         self.timers.set(_LOADED, 0)
 

@@ -72,8 +72,8 @@ def _not_upgraded(group: ClassicGroup, why: str) -> Refused:
 
 
 def upgrade(group: ClassicGroup, topics: Mapping[str, TopicShape], now_ms: int) -> tuple[ConsumerGroup, Decision]:
-    """The classic group as a consumer group of the same members, at the epoch that was its generation. Whoever waits
-    for a rebalance to end joins again: the rebalance goes on in the new group."""
+    """The classic group as a consumer group of the same members, at the epoch that was its generation. A member that
+    waits for a rebalance to end joins again: the rebalance goes on in the new group."""
     decision = Decision([ClassicGroupForgotten(group.group_id)])
     upgraded = ConsumerGroup(group.group_id)
     upgraded.epoch = upgraded.target_epoch = group.generation

@@ -37,7 +37,7 @@ from chronik.core.machines.groups.facts import (
     TargetSet,
     TimerSet,
 )
-from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, Offsets, measuring_ms, stamp_ms
+from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets, measuring_ms, stamp_ms
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
 
@@ -88,7 +88,7 @@ def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, commit_
     return CommittedOffset(offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id)
 
 
-def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: Offsets) -> Decision:
+def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision:
     group = groups.get(command.group_id)
     if isinstance(group, ConsumerGroup) and (command.member_id is not None or command.member_epoch >= 0):
         group.check_epoch(command.member_id or "", command.member_epoch)
@@ -99,7 +99,7 @@ def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: Offsets) 
     return Decision([], [Reply(ticket, OffsetsFetched(found))])
 
 
-def _fetched(offsets: Offsets, group_id: str, topic: str, partition: int) -> FetchedOffset:
+def _fetched(offsets: CommittedOffsets, group_id: str, topic: str, partition: int) -> FetchedOffset:
     committed = offsets.get(group_id, topic, partition)
     if committed is None:
         return FetchedOffset(topic, partition)
@@ -107,7 +107,7 @@ def _fetched(offsets: Offsets, group_id: str, topic: str, partition: int) -> Fet
     return FetchedOffset(topic, partition, *noted)
 
 
-def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets: Offsets) -> Decision:
+def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision:
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
@@ -125,7 +125,7 @@ def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets:
     return Decision(facts, [Reply(ticket, OffsetsDeleted(tuple(codes)))])
 
 
-def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: Offsets) -> Decision:
+def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: CommittedOffsets) -> Decision:
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
@@ -135,7 +135,7 @@ def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: Off
     return Decision(facts, [Reply(ticket, GroupDeleted())], is_atomic=False)  # there may be more than a batch holds
 
 
-def _forget_offsets(group_id: str, offsets: Offsets) -> Iterator[Any]:
+def _forget_offsets(group_id: str, offsets: CommittedOffsets) -> Iterator[Any]:
     for topic, of_topic in offsets.of(group_id).items():
         for partition in of_topic:
             yield OffsetSet(group_id, topic, partition, None)
@@ -160,13 +160,13 @@ def forget_group(group: Group) -> list[Any]:
     ]
 
 
-def topics_deleted(ticket: int, command: TopicsDeleted, offsets: Offsets) -> Decision:
+def topics_deleted(ticket: int, command: TopicsDeleted, offsets: CommittedOffsets) -> Decision:
     facts = [OffsetSet(group_id, topic, p, None) for group_id, topic, p in offsets.of_topics(command.topics)]
     return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))], is_atomic=False)
 
 
 def expire_offsets(
-    groups: Groups, offsets: Offsets, config: GroupConfig, now_ms: int, wall_ms: int | None = None
+    groups: Groups, offsets: CommittedOffsets, config: GroupConfig, now_ms: int, wall_ms: int | None = None
 ) -> list[Any]:
     """Forget offsets that outlived their retention, and then empty groups without any."""
     at_ms = measuring_ms(now_ms, wall_ms)

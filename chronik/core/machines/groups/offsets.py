@@ -44,7 +44,7 @@ class CommittedOffset:
         return now_ms - since_ms >= retention_ms
 
 
-class Offsets:
+class CommittedOffsets:
     """All committed offsets of a machine, by group, topic and partition."""
 
     def __init__(self) -> None:

@@ -39,7 +39,7 @@ def reconcile(
 
 def rejoined(before: Current, after: Current) -> Current:
     """A known member that joins says it has nothing. A late copy of its first request says so too, and its member may
-    use what it had until it is fenced: so that stays with it until somebody is heard of who knows the new epoch."""
+    use what it had until it is fenced: so that stays with it until a member is heard of that knows the new epoch."""
     revoking = (before.assigned | before.revoking) - after.assigned
     if not revoking:
         return after

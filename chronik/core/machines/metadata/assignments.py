@@ -1,4 +1,4 @@
-"""Replicas that somebody chose by hand: whether they can be."""
+"""Replicas that an administrator chose by hand: whether they can be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def check_assignment(image: MetadataImage, replicas: Replicas, factor: int | Non
 
 
 def check_new_assignment(image: MetadataImage, number: int, replicas: Replicas, factor: int | None) -> None:
-    """The same for a partition that does not exist yet: somebody must be able to lead it."""
+    """The same for a partition that does not exist yet: one of them must be able to lead it."""
     check_assignment(image, replicas, factor)
     if not any(image.is_active(broker_id) for broker_id in replicas):
         raise Refused(

@@ -1,7 +1,7 @@
 """Brokers come, report, and go: registration, heartbeats, fencing, controlled shutdown (KIP-631, KIP-841).
 
 A broker registers with the id of its incarnation and is given an epoch, with which it signs what it asks for
-afterwards; whoever uses an older one is an earlier process with the same number. It registers fenced: it leads nothing
+afterwards; one that uses an older one is an earlier process with the same number. It registers fenced: it leads nothing
 and clients do not hear of it until it has followed the metadata up to its own registration.
 """
 
@@ -32,13 +32,13 @@ from chronik.core.machines.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from chronik.core.machines.metadata.sessions import NOTHING_SEEN, BrokerSeen, ControllerConfig, Sessions
+from chronik.core.machines.metadata.sessions import NOTHING_SEEN, BrokerSeen, BrokerSessions, ControllerConfig
 
 PLAINTEXT = 0
 
 
 def register_broker(
-    image: MetadataImage, sessions: Sessions, config: ControllerConfig, command: RegisterBroker, now_ms: int
+    image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, command: RegisterBroker, now_ms: int
 ) -> tuple[list[Any], int]:
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
@@ -116,7 +116,7 @@ def checked_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> Br
 
 
 def heartbeat(
-    image: MetadataImage, sessions: Sessions, command: BrokerHeartbeat, now_ms: int
+    image: MetadataImage, sessions: BrokerSessions, command: BrokerHeartbeat, now_ms: int
 ) -> tuple[list[Any], HeartbeatAnswer]:
     """What follows from a word of a broker: it may join, go, or just stay. Raises Refused."""
     broker = checked_epoch(image, command.broker_id, command.broker_epoch)
@@ -173,7 +173,9 @@ def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[
     return [*left, UnregisterBrokerRecord(broker.id, broker.epoch)], None
 
 
-def sessions_expired(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:
+def sessions_expired(
+    image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, now_ms: int
+) -> list[Any]:
     """One broker that was silent for too long is fenced; one at a time, so that each sees what the last one left."""
     begun = [BrokerSeen(broker.id, broker.epoch, now_ms) for broker in sessions.unheard(image, config.own_id)]
     if begun:
@@ -185,7 +187,7 @@ def sessions_expired(image: MetadataImage, sessions: Sessions, config: Controlle
 
 
 def broker_gone(
-    image: MetadataImage, sessions: Sessions, config: ControllerConfig, command: BrokerGone, now_ms: int
+    image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, command: BrokerGone, now_ms: int
 ) -> tuple[list[Any], int]:
     """A broker that refuses connections is fenced before its session is over, unless it was heard of lately. One that
     this controller never heard of has nothing to say for itself."""

@@ -35,14 +35,14 @@ class ConfigOperation(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ChangeOutcome:
     """How it went with one thing asked for."""
 
     code: Code = Code.NONE
     message: str | None = None
 
 
-DONE = Outcome()
+DONE = ChangeOutcome()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class CreatedTopic:
     """What became of a NewTopic. `overrides` are the settings it was given."""
 
     name: str
-    outcome: Outcome
+    outcome: ChangeOutcome
     topic_id: bytes = bytes(16)
     partition_count: int = -1
     replication_factor: int = -1
@@ -132,7 +132,7 @@ class DeletedTopic:
 
     name: str | None
     topic_id: bytes | None
-    outcome: Outcome
+    outcome: ChangeOutcome
 
 
 @dataclass(frozen=True, slots=True)

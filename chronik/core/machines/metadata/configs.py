@@ -18,9 +18,9 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import (
     DONE,
     AlterConfigs,
+    ChangeOutcome,
     ConfigChange,
     ConfigOperation,
-    Outcome,
     ResourceType,
 )
 from chronik.core.machines.metadata.elections import allowed_elections
@@ -38,18 +38,18 @@ MIN_IN_SYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[Outcome, ...]]:
+def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
     """Records for the resources whose change is right, and how it went with each."""
     times_named = Counter((change.resource_type, change.resource_name) for change in command.changes)
     records: list[Any] = []
-    results: list[Outcome] = []
+    results: list[ChangeOutcome] = []
     for change in command.changes:
         try:
             if times_named[change.resource_type, change.resource_name] > 1:
                 raise Refused(Code.INVALID_REQUEST, "Each resource must appear at most once.")
             records += _altered(image, change, command.replace_all)
         except Refused as refused:
-            results.append(Outcome(refused.code, refused.message))
+            results.append(ChangeOutcome(refused.code, refused.message))
         else:
             results.append(DONE)
     if command.validate_only:
@@ -148,7 +148,7 @@ def _altered(image: MetadataImage, change: ConfigChange, replace_all: bool) -> l
         will_be = _check_topic(image, wanted)
         had_gaps = image.topic_config(change.resource_name).may_have_gaps
         if not will_be.chronik_gaps and (had_gaps or needs_gaps_mark(image, will_be, wanted)):
-            wanted[GAPS] = "true"  # what compaction took out stays out: whoever reads its logs must know
+            wanted[GAPS] = "true"  # what compaction took out stays out: readers of its logs must know
     elif change.resource_type == ResourceType.GROUP:
         _check_group(image, wanted)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chronik.core.machines.metadata.commands import Outcome
+from chronik.core.machines.metadata.commands import ChangeOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class AlterPartitions:
 class AlteredPartition:
     """The partition as it is now, or why it stays as it was."""
 
-    outcome: Outcome
+    outcome: ChangeOutcome
     leader: int = -1
     leader_epoch: int = -1
     in_sync: tuple[int, ...] = ()
@@ -89,7 +89,7 @@ class ElectLeaders:
 class ElectedLeader:
     topic: str
     partition: int
-    outcome: Outcome
+    outcome: ChangeOutcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import DONE, Outcome
+from chronik.core.machines.metadata.commands import DONE, ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import ElectedLeader, ElectLeaders
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.leaders import Election, PartitionChange
+from chronik.core.machines.metadata.leaders import ElectionKind, PartitionChange
 from chronik.core.machines.metadata.records import LEADER_UNCHANGED, PartitionChangeRecord
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, ControllerConfig, Sessions
+from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSessions, ControllerConfig
 
 # So many leaders move at once; the others follow with the next call. Kafka has the same limit.
 ELECTIONS_PER_BALANCE_MAX = 1_000
@@ -32,7 +32,7 @@ def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Any
         except Refused as refused:
             if command.partitions is None and refused.code == Code.ELECTION_NOT_NEEDED:
                 continue
-            results.append(ElectedLeader(name, number, Outcome(refused.code, refused.message)))
+            results.append(ElectedLeader(name, number, ChangeOutcome(refused.code, refused.message)))
         else:
             results.append(ElectedLeader(name, number, DONE))
     return records, tuple(results)
@@ -51,7 +51,7 @@ def _elected(image: MetadataImage, name: str, number: int, is_unclean: bool) -> 
     if partition.has_leader if is_unclean else partition.has_preferred_leader:
         raise Refused(Code.ELECTION_NOT_NEEDED, "Leader election not needed for topic partition.")
     change = PartitionChange(image, topic, number)
-    change.election = Election.UNCLEAN if is_unclean else Election.PREFERRED
+    change.election = ElectionKind.UNCLEAN if is_unclean else ElectionKind.PREFERRED
     record = change.record()
     if record is None or record.leader == LEADER_UNCHANGED:
         if is_unclean:
@@ -73,7 +73,7 @@ def allowed_elections(image: MetadataImage) -> list[PartitionChangeRecord]:
     return records
 
 
-def balance_due(image: MetadataImage, sessions: Sessions, config: ControllerConfig, now_ms: int) -> list[Any]:
+def balance_due(image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, now_ms: int) -> list[Any]:
     """Every so often, partitions are given back to the first of their replicas, where it is alive and in sync."""
     if not config.auto_leader_rebalance_enable or image.holdings.is_balanced:
         return []
@@ -90,7 +90,7 @@ def balance_due(image: MetadataImage, sessions: Sessions, config: ControllerConf
             if len(records) >= ELECTIONS_PER_BALANCE_MAX:
                 return records  # not looked at everything: the next call goes on at once
             change = PartitionChange(image, topic, number)
-            change.election = Election.PREFERRED
+            change.election = ElectionKind.PREFERRED
             record = change.record()
             if record is not None and record.leader != LEADER_UNCHANGED:
                 records.append(record)

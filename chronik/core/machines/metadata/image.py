@@ -90,7 +90,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.holdings = Holdings()
-        # Up to which offset of the metadata log the records are in here: whoever remembers it can tell whether anything
+        # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
         self._topics_by_id: dict[bytes, Topic] = {}

@@ -14,7 +14,7 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.brokers import checked_epoch
-from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, DONE, Outcome
+from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, DONE, ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import (
     AlteredPartition,
     AlterPartitions,
@@ -37,7 +37,7 @@ def alter_partitions(image: MetadataImage, command: AlterPartitions) -> tuple[li
             topic, partition = _partition(image, wanted, altered.get(name))
             _check(image, command.broker_id, partition, wanted)
         except Refused as refused:
-            results.append(AlteredPartition(Outcome(refused.code, refused.message)))
+            results.append(AlteredPartition(ChangeOutcome(refused.code, refused.message)))
             continue
         change = PartitionChange(image, topic, wanted.partition, partition=partition)
         change.in_sync = tuple(broker_id for broker_id, _ in wanted.in_sync)
@@ -64,7 +64,7 @@ def _partition(image: MetadataImage, wanted: InSyncChange, altered: Partition | 
 def _check(image: MetadataImage, broker_id: int, partition: Partition, wanted: InSyncChange) -> None:
     """Raises Refused when a leader may not have this set."""
     if wanted.leader_epoch > partition.leader_epoch or wanted.partition_epoch > partition.partition_epoch:
-        # It knows more than we do: somebody else is the controller now.
+        # It knows more than we do: another node is the controller now.
         raise Refused(Code.NOT_CONTROLLER, "The leader or partition epoch is newer than any known here.")
     if wanted.leader_epoch < partition.leader_epoch:
         raise Refused(Code.FENCED_LEADER_EPOCH, f"The leader epoch is {partition.leader_epoch} now.")
@@ -112,7 +112,7 @@ def _result(broker_id: int, partition: Partition) -> AlteredPartition:
     if partition.leader != broker_id:
         # It left the set itself, or the set completed a reassignment that it is no part of. The change stands; the
         # leader has to look.
-        outcome = Outcome(Code.NEW_LEADER_ELECTED, f"The leader is {partition.leader} now.")
+        outcome = ChangeOutcome(Code.NEW_LEADER_ELECTED, f"The leader is {partition.leader} now.")
     return AlteredPartition(
         outcome=outcome,
         leader=partition.leader,

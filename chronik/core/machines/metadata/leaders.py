@@ -37,7 +37,7 @@ from chronik.core.machines.metadata.records import (
 )
 
 
-class Election(Enum):
+class ElectionKind(Enum):
     """How far a search for a leader goes."""
 
     ONLINE = "from those in sync or eligible, the present leader first"
@@ -76,7 +76,7 @@ class PartitionChange:
         self.is_wiped = False  # that broker is there, with an empty disk
         self.is_shortened = False  # that broker is there, and may lack the last records it had
         config = image.topic_config(topic.name)
-        self.election = Election.UNCLEAN if config.unclean_leader_election_enable else Election.ONLINE
+        self.election = ElectionKind.UNCLEAN if config.unclean_leader_election_enable else ElectionKind.ONLINE
         self._min_insync_replicas = config.min_insync_replicas  # of so many replicas as there are, at most
         self._may_lead = may_lead or image.is_active
 
@@ -86,7 +86,7 @@ class PartitionChange:
         self._complete_move()
         elected = self._elected()
         if elected.leader != NO_LEADER and elected.in_sync != self.in_sync:
-            # Whoever was elected alone may be all that is to stay.
+            # A replica that was elected alone may be all that is to stay.
             self.in_sync = elected.in_sync
             self._complete_move()
             elected = elected._replace(eligible=_only(elected.eligible, self.replicas))
@@ -131,7 +131,7 @@ class PartitionChange:
         leader = self._first_of(alive or eligible)
         if leader is not None:
             return _Elected(leader, alive or (leader,), _without(eligible, (leader,)))
-        if self.election is Election.UNCLEAN:
+        if self.election is ElectionKind.UNCLEAN:
             for candidates in (shortened, _without(self.replicas, lost), self.replicas):
                 leader = self._first_of(candidates)
                 if leader is not None:
@@ -174,7 +174,7 @@ class PartitionChange:
     def _first_of(self, candidates: Replicas) -> int | None:
         """The one to lead, of those that may."""
         order = (self.partition.leader, *self.replicas)
-        if self.election is Election.PREFERRED:
+        if self.election is ElectionKind.PREFERRED:
             order = (self.replicas[0], *order)
         return next((replica for replica in order if replica in candidates and self._may_lead(replica)), None)
 

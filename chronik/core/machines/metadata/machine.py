@@ -48,7 +48,7 @@ from chronik.core.machines.metadata.records import (
     decode,
     encode,
 )
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, ControllerConfig, Sessions
+from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, BrokerSessions, ControllerConfig
 from chronik.core.machines.metadata.topics import create_internal_topic, create_partitions, create_topics, delete_topics
 
 PRODUCER_ID_BLOCK_SIZE = 1000
@@ -60,7 +60,7 @@ class MetadataMachine:
     def __init__(self, image: MetadataImage, controller: ControllerConfig | None = None) -> None:
         self.image = image
         self.controller = controller or ControllerConfig.of(image.node_config)
-        self.sessions = Sessions()
+        self.sessions = BrokerSessions()
 
     def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
         """What follows from a command. Raises Refused where a command is about one thing and the answer is no.

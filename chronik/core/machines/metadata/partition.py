@@ -17,8 +17,8 @@ Replicas = tuple[int, ...]
 class Partition:
     """Who has a partition, and who leads it. `leader` is -1 when nobody does.
 
-    `in_sync` is never empty: when its last member dies it stays, alone and without a leader, so that whoever was the
-    last to know everything is known. `eligible` (KIP-966) are those that left the set while it was smaller than
+    `in_sync` is never empty: when its last member dies it stays, alone and without a leader, so that the one that was
+    the last to know everything is known. `eligible` (KIP-966) are those that left the set while it was smaller than
     min.insync.replicas: nothing became safe since, so they have all that is.
     """
 
@@ -32,7 +32,7 @@ class Partition:
     removing: Replicas = ()
     is_recovering: bool = False  # its leader came from an unclean election, and has not said yet that it is in order
     # Replicas that came back with an empty disk while nobody led. They may not lead, in sync or not, unless all have
-    # lost their logs or somebody asks for an unclean election, and even then they come last.
+    # lost their logs or an administrator asks for an unclean election, and even then they come last.
     lost: Replicas = ()
 
     @property

@@ -8,18 +8,20 @@ from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.assignments import check_assignment
-from chronik.core.machines.metadata.commands import DONE, Outcome
+from chronik.core.machines.metadata.commands import DONE, ChangeOutcome
 from chronik.core.machines.metadata.controller_commands import AlterReassignments, PartitionMove, Reassignment
 from chronik.core.machines.metadata.image import MetadataImage, Topic
-from chronik.core.machines.metadata.leaders import Election, PartitionChange
+from chronik.core.machines.metadata.leaders import ElectionKind, PartitionChange
 from chronik.core.machines.metadata.partition import Replicas
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 
 
-def alter_reassignments(image: MetadataImage, command: AlterReassignments) -> tuple[list[Any], tuple[Outcome, ...]]:
+def alter_reassignments(
+    image: MetadataImage, command: AlterReassignments
+) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
     """Records for every move that begins or is taken back, and how it went with each."""
     records: list[Any] = []
-    results: list[Outcome] = []
+    results: list[ChangeOutcome] = []
     seen: dict[tuple[str, int], None] = {}
     for wanted in command.reassignments:
         try:
@@ -28,7 +30,7 @@ def alter_reassignments(image: MetadataImage, command: AlterReassignments) -> tu
             seen[wanted.topic, wanted.partition] = None
             record = _altered(image, wanted, command.may_change_factor)
         except Refused as refused:
-            results.append(Outcome(refused.code, refused.message))
+            results.append(ChangeOutcome(refused.code, refused.message))
             continue
         records += [] if record is None else [record]
         results.append(DONE)
@@ -56,8 +58,8 @@ def _begun(image: MetadataImage, topic: Topic, number: int, target: Replicas) ->
     change = PartitionChange(image, topic, number)
     present = change.partition
     original = _without(present.replicas, present.adding)
-    # Whom a move under way was adding, and nobody wants any more, is left out at once, unless somebody counts on it:
-    # then it goes with the others. It stays one that was added, so that it is no replica if the move is taken back.
+    # Whom a move under way was adding, and nobody wants any more, is left out at once, unless the partition counts on
+    # it: then it goes with the others. It stays one that was added, so that it is no replica if the move is taken back.
     counted_on = (*present.in_sync, *present.eligible)
     unwanted = tuple(replica for replica in _without(present.adding, target) if replica in counted_on)
     change.removing = tuple(sorted((*_without(original, target), *unwanted)))
@@ -65,7 +67,7 @@ def _begun(image: MetadataImage, topic: Topic, number: int, target: Replicas) ->
     change.adding = tuple(sorted((*_without(target, original), *unwanted)))
     change.replicas = (*target, *change.removing)
     # A move never loses records, whatever the topic allows in an emergency.
-    change.election = Election.ONLINE
+    change.election = ElectionKind.ONLINE
     return change.record()
 
 
@@ -78,7 +80,7 @@ def _taken_back(image: MetadataImage, topic: Topic, number: int) -> PartitionCha
     change.in_sync = _without(present.in_sync, present.adding)
     if not change.in_sync:  # then the election finds one that is eligible, or says that its leader is an unclean one
         is_one_there = any(image.is_active(replica) for replica in change.replicas)
-        if change.election is not Election.UNCLEAN or not is_one_there:
+        if change.election is not ElectionKind.UNCLEAN or not is_one_there:
             raise Refused(
                 Code.INVALID_REPLICA_ASSIGNMENT,
                 f"Unable to revert partition assignment for {topic.name}:{number} because it would require an unclean "

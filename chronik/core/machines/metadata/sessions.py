@@ -1,6 +1,6 @@
 """Which brokers have been heard of lately. Nothing of it is in the log: a new controller gives everybody a whole
 session to be heard of, so that a change of controllers fences nobody. The controller's own broker is alive as long as
-somebody asks: nobody expects it to report.
+a request asks: it is not expected to report.
 
 A host drops its machine when it loses the leadership of the metadata log, and these sessions with it.
 """
@@ -67,7 +67,7 @@ class BalanceLookedAt:
     looked_ms: int
 
 
-class Sessions:
+class BrokerSessions:
     """The last word of each broker, and when leaders were last balanced."""
 
     def __init__(self) -> None:

@@ -16,6 +16,7 @@ from chronik.core.machines.metadata.assignments import check_new_assignment
 from chronik.core.machines.metadata.commands import (
     DONE,
     USE_DEFAULT,
+    ChangeOutcome,
     CreatedTopic,
     CreateInternalTopic,
     CreatePartitions,
@@ -24,7 +25,6 @@ from chronik.core.machines.metadata.commands import (
     DeleteTopics,
     MorePartitions,
     NewTopic,
-    Outcome,
     ResourceType,
     TopicToDelete,
 )
@@ -66,13 +66,13 @@ def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any
     creation = _Creation(image)
     for wanted in command.topics:
         if times_named[wanted.name] > 1:
-            outcome = Outcome(Code.INVALID_REQUEST, "Duplicate topic name.")
+            outcome = ChangeOutcome(Code.INVALID_REQUEST, "Duplicate topic name.")
             results[wanted.name] = CreatedTopic(wanted.name, outcome)
             continue
         try:
             new_records, created = creation.create(wanted)
         except Refused as refused:
-            results[wanted.name] = CreatedTopic(wanted.name, Outcome(refused.code, refused.message))
+            results[wanted.name] = CreatedTopic(wanted.name, ChangeOutcome(refused.code, refused.message))
         else:
             records += new_records
             results[wanted.name] = created
@@ -258,7 +258,7 @@ def delete_topics(image: MetadataImage, command: DeleteTopics) -> tuple[list[Any
         try:
             topic = _topic_to_delete(image, wanted, times_named[_meant(image, wanted)])
         except Refused as refused:
-            results[wanted] = DeletedTopic(wanted.name, wanted.topic_id, Outcome(refused.code, refused.message))
+            results[wanted] = DeletedTopic(wanted.name, wanted.topic_id, ChangeOutcome(refused.code, refused.message))
             continue
         records.append(RemoveTopicRecord(topic.id))
         results[wanted] = DeletedTopic(topic.name, topic.id, DONE)
@@ -293,18 +293,18 @@ def _topic_to_delete(image: MetadataImage, wanted: TopicToDelete, times_named: i
     return topic
 
 
-def create_partitions(image: MetadataImage, command: CreatePartitions) -> tuple[list[Any], tuple[Outcome, ...]]:
+def create_partitions(image: MetadataImage, command: CreatePartitions) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
     """Records for the partitions that come to be, and how it went with each topic."""
     times_named = Counter(wanted.name for wanted in command.topics)
     records: list[Any] = []
-    results: list[Outcome] = []
+    results: list[ChangeOutcome] = []
     for wanted in command.topics:
         try:
             if times_named[wanted.name] > 1:
                 raise Refused(Code.INVALID_REQUEST, "Duplicate topic name.")
             added = _more_partitions(image, wanted, len(records))
         except Refused as refused:
-            results.append(Outcome(refused.code, refused.message))
+            results.append(ChangeOutcome(refused.code, refused.message))
             continue
         records += added
         results.append(DONE)

@@ -8,7 +8,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Corrupt
 from chronik.core.log.history import Snapshots, batches_from, recall, replay, take_in
 from chronik.core.log.log import Log
-from chronik.core.log.producers import Producers, Written
+from chronik.core.log.producers import Producers, WrittenBatch
 from chronik.core.records.batch import TRANSACTIONAL_BIT, read_header, stamp
 from chronik.core.records.control import Marker, build_marker
 from tests.unit.core.fakes import MemoryFiles
@@ -112,7 +112,7 @@ def test_recall_takes_only_batches_of_the_same_producer_and_epoch() -> None:
     producer = log.producers.states()[0]
     del producer.batches[0]
     recall(log._segments, producer)
-    assert list(producer.batches) == [Written(0, 0, 2, 2, NOW_MS), Written(1, 1, 4, 4, NOW_MS)]
+    assert list(producer.batches) == [WrittenBatch(0, 0, 2, 2, NOW_MS), WrittenBatch(1, 1, 4, 4, NOW_MS)]
 
 
 def test_a_marker_ends_the_transaction_it_is_replayed_after() -> None:

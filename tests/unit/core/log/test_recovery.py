@@ -10,7 +10,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Corrupt
 from chronik.core.log.appended import Appended
 from chronik.core.log.log import Log
-from chronik.core.log.producers import Producer
+from chronik.core.log.producers import ProducerState
 from chronik.core.records.batch import LENGTH_FIELD_END, stamp
 from chronik.core.records.steps import finish
 from chronik.core.types import UNKNOWN_OFFSET
@@ -49,7 +49,7 @@ def log_of_producers(files: MemoryFiles, batches: int = BATCHES) -> tuple[Log, l
 def known(log: Log) -> tuple[object, ...]:
     """All a log knows, as far as anyone can tell from outside."""
 
-    def state(producer: Producer) -> tuple[int, ...]:
+    def state(producer: ProducerState) -> tuple[int, ...]:
         return producer.producer_id, producer.epoch, producer.last_sequence, producer.last_timestamp
 
     times = [finish(log.offset_for_time(NOW_MS + number, log.end_offset)) for number in range(-1, BATCHES + 1)]

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.errors import Corrupt
-from chronik.core.log.scan import Found, headers, read_batch, sound_batch_after, sound_batches, sound_headers
+from chronik.core.log.scan import ScannedBatch, headers, read_batch, sound_batch_after, sound_batches, sound_headers
 from chronik.core.records.batch import stamp
 from tests.unit.core.fakes import MemoryFile, MemoryFiles
 from tests.unit.core.log.logs import batch_of
@@ -25,7 +25,7 @@ def file_of(*parts: bytes) -> MemoryFile:
     return file
 
 
-def offsets(found: list[Found]) -> list[int]:
+def offsets(found: list[ScannedBatch]) -> list[int]:
     return [each.header.base_offset for each in found]
 
 

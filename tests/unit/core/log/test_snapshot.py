@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.log import snapshot
-from chronik.core.log.producers import Producer, Producers, Written
+from chronik.core.log.producers import Producers, ProducerState, WrittenBatch
 
 
-def producer_of(producer_id: int = 7) -> Producer:
-    producer = Producer(producer_id, epoch=3)
+def producer_of(producer_id: int = 7) -> ProducerState:
+    producer = ProducerState(producer_id, epoch=3)
     producer.last_timestamp = 1234
-    producer.batches.append(Written(10, 14, 100, 104, 1234))
+    producer.batches.append(WrittenBatch(10, 14, 100, 104, 1234))
     return producer
 
 
@@ -29,7 +29,7 @@ def test_one_of_kafkas_tells_the_last_batch_only() -> None:
     body = struct.pack(">iqhiqiqiq", 1, 7, 3, 14, 104, 4, 1234, -1, -1)
     again = snapshot.decode(struct.pack(">hI", 1, crc32c(body)) + body)
     assert again is not None
-    assert list(again.states()[0].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert list(again.states()[0].batches) == [WrittenBatch(10, 14, 100, 104, 1234)]
     assert not again.states()[0].is_recalled
     assert_same(again)
 
@@ -43,26 +43,26 @@ def assert_same(producers: Producers) -> None:
 
 def test_it_brings_back_the_last_batches_of_each_producer() -> None:
     first = producer_of(1)
-    first.batches.appendleft(Written(5, 9, 90, 94, 1000))
+    first.batches.appendleft(WrittenBatch(5, 9, 90, 94, 1000))
     again = snapshot.decode(snapshot.encode(Producers([producer_of(2), first])))
     assert again is not None
     assert [producer.producer_id for producer in again.states()] == [1, 2]
-    assert list(again.states()[0].batches) == [Written(5, 9, 90, 94, 1000), Written(10, 14, 100, 104, 1234)]
-    assert list(again.states()[1].batches) == [Written(10, 14, 100, 104, 1234)]
+    assert list(again.states()[0].batches) == [WrittenBatch(5, 9, 90, 94, 1000), WrittenBatch(10, 14, 100, 104, 1234)]
+    assert list(again.states()[1].batches) == [WrittenBatch(10, 14, 100, 104, 1234)]
     assert all(producer.is_recalled for producer in again.states())
     assert (again.states()[0].epoch, again.states()[0].last_timestamp) == (3, 1234)
 
 
 def test_a_sequence_that_wrapped_keeps_its_first_number() -> None:
-    producer = Producer(1, 0)
-    producer.batches.append(Written(2**31 - 2, 1, 100, 103, 5))
+    producer = ProducerState(1, 0)
+    producer.batches.append(WrittenBatch(2**31 - 2, 1, 100, 103, 5))
     again = snapshot.decode(snapshot.encode(Producers([producer])))
     assert again is not None
     assert again.states()[0].batches[0].first_sequence == 2**31 - 2
 
 
 def test_a_producer_without_batches_is_kept_as_such() -> None:
-    again = snapshot.decode(snapshot.encode(Producers([Producer(1, 4)])))
+    again = snapshot.decode(snapshot.encode(Producers([ProducerState(1, 4)])))
     assert again is not None
     assert again.states()[0].epoch == 4
     assert not again.states()[0].batches

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from chronik.core.errors import Code, Refused
 from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint, Message
-from chronik.core.raft.ready import Election, Envelope, LeaderChange, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, Ready, Timeouts, VotersChange
 from tests.unit.core.raft.fakes import Entry, FakeLog, FixedChance, Host, Snapshots
 
 
@@ -30,7 +30,7 @@ class Cluster:
         for number, node_id in enumerate(ids):
             log = FakeLog(voters or ids, (logs or {}).get(node_id, ()))
             host = Host(node_id, log, FixedChance(number * 100), Timeouts())
-            host.saved = Election(log.latest_epoch)
+            host.saved = ElectionState(log.latest_epoch)
             host.restart(0)
             self.hosts[node_id] = host
             self.roles_before[node_id] = self.role(node_id)
@@ -221,7 +221,7 @@ def words(message: Message) -> str:
             return f"EndEpoch(epoch {epoch}, successors {', '.join(map(str, successors))})"
         case m.Fetch(_, epoch, log_end):
             return f"Fetch(epoch {epoch}, from {point(log_end)})"
-        case m.FetchAnswer(_, epoch, leader, _, code, watermark, diverging, snapshot):
+        case m.RaftFetchAnswer(_, epoch, leader, _, code, watermark, diverging, snapshot):
             news = f"high watermark {watermark}" if code is Code.NONE else code.name
             if diverging is not None:
                 news = f"diverging, agreed up to {point(diverging)} at most"

@@ -10,9 +10,9 @@ from random import Random
 from typing import NamedTuple
 
 from chronik.core.raft.core import Raft
-from chronik.core.raft.messages import FetchAnswer, LogPoint, Message
+from chronik.core.raft.messages import LogPoint, Message, RaftFetchAnswer
 from chronik.core.raft.quorum import VoterHistory, Voters, VotersAt
-from chronik.core.raft.ready import Election, Envelope, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, Ready, Timeouts, VotersChange
 
 SNAPSHOT_BYTES_A_RECORD = 300_000  # so that a snapshot of a few records takes several fetches
 
@@ -136,7 +136,7 @@ class Host:
     def __init__(self, node_id: int, log: FakeLog, chance: FixedChance | SeededChance, timeouts: Timeouts) -> None:
         self.node_id = node_id
         self.log = log
-        self.saved = Election()
+        self.saved = ElectionState()
         self.chance = chance
         self.timeouts = timeouts
         self.is_up = True
@@ -188,7 +188,7 @@ class Host:
 
     def records_for(self, message: Message, count_max: int) -> list[Entry]:
         """What travels beside an answer to a fetch."""
-        if isinstance(message, FetchAnswer) and message.is_sound:
+        if isinstance(message, RaftFetchAnswer) and message.is_sound:
             start = message.asked.end_offset
             return self.log.records[start : start + count_max]
         return []

@@ -13,8 +13,8 @@ from collections.abc import Callable
 from random import Random
 
 from chronik.core.errors import Refused
-from chronik.core.raft.messages import FetchAnswer, FetchSnapshotAnswer, Message
-from chronik.core.raft.ready import Election, Ready, Timeouts
+from chronik.core.raft.messages import FetchSnapshotAnswer, Message, RaftFetchAnswer
+from chronik.core.raft.ready import ElectionState, Ready, Timeouts
 from tests.unit.core.raft.fakes import Crashed, Entry, FakeLog, Host, SeededChance, Snapshots
 
 FAULTY_MS = 4_000
@@ -62,7 +62,7 @@ class World:
         self.checked_leader = dict.fromkeys(ids, (0, 0))
         self.count: Counter[str] = Counter()  # what happened, so that a test can tell that it did
         for host in self.hosts.values():
-            host.saved = Election(is_new=True)
+            host.saved = ElectionState(is_new=True)
             host.die = self._dies
             host.restart(self.local_ms(host))
 
@@ -152,7 +152,7 @@ class World:
             return
         self.crash(host)
         voters = host.log.voters.voters.ids
-        host.log, host.saved = FakeLog(voters), Election(is_new=True)
+        host.log, host.saved = FakeLog(voters), ElectionState(is_new=True)
         self.count["lost disks"] += 1
 
     # --- network
@@ -177,7 +177,7 @@ class World:
         host = self.hosts.get(to)
         if host is None or not host.is_up:
             return
-        if isinstance(message, FetchAnswer | FetchSnapshotAnswer):
+        if isinstance(message, RaftFetchAnswer | FetchSnapshotAnswer):
             self.fetch_until[to] = self.now_ms + (0 if cargo else FETCH_PAUSE_MS)
             self.at(FETCH_PAUSE_MS, lambda: self.fetch(host) if host.is_up else None)
         raft = host.raft

@@ -16,15 +16,15 @@ from chronik.core.raft.messages import (
     BeginEpochAnswer,
     EndEpoch,
     Fetch,
-    FetchAnswer,
     FetchSnapshot,
     FetchSnapshotAnswer,
     LogPoint,
+    RaftFetchAnswer,
     Vote,
     VoteAnswer,
 )
 from chronik.core.raft.reach import EPOCH_MAX, EPOCHS_A_WINDOW
-from chronik.core.raft.ready import Election
+from chronik.core.raft.ready import ElectionState
 from chronik.core.raft.roles import Follower, Leader, Unattached
 from tests.unit.core.raft.cluster import Cluster
 from tests.unit.core.raft.fakes import SNAPSHOT_BYTES_A_RECORD
@@ -84,10 +84,10 @@ def test_a_node_that_was_away_for_long_hears_of_the_epoch_when_it_asks() -> None
     """However far behind it is: the answer to its own question has no such bound."""
     cluster = Cluster.led()
 
-    cluster.step(2, FetchAnswer(1, 1_000_000, 3, LogPoint(1, 1), Code.FENCED_LEADER_EPOCH))
+    cluster.step(2, RaftFetchAnswer(1, 1_000_000, 3, LogPoint(1, 1), Code.FENCED_LEADER_EPOCH))
     cluster.step(3, VoteAnswer(1, 2_000_000, None, is_granted=False))
 
-    assert cluster[2].raft.election == Election(1_000_000, None, 3)
+    assert cluster[2].raft.election == ElectionState(1_000_000, None, 3)
     assert cluster[3].raft.epoch == 2_000_000
 
 
@@ -190,14 +190,14 @@ def test_a_leader_that_it_was_only_told_of_gives_way_to_another() -> None:
     answer = answer_to(cluster, 3, BeginEpoch(1, 1))
 
     assert answer == BeginEpochAnswer(3, 1, 1)
-    assert cluster[3].raft.election == Election(1, None, 1)
+    assert cluster[3].raft.election == ElectionState(1, None, 1)
 
 
 def test_and_to_what_it_is_told_when_it_asks() -> None:
     cluster = Cluster(1, 2, 3)
     cluster.step(3, BeginEpoch(2, 1))
 
-    cluster.step(3, FetchAnswer(2, 1, 1, NOTHING, Code.NOT_LEADER_OR_FOLLOWER))
+    cluster.step(3, RaftFetchAnswer(2, 1, 1, NOTHING, Code.NOT_LEADER_OR_FOLLOWER))
 
     assert isinstance(cluster[3].raft.role, Follower)
     assert cluster[3].raft.leader == 1
@@ -223,7 +223,7 @@ def test_an_observer_that_a_lie_took_ahead_of_its_leader_follows_again(ahead: in
     """Found by the simulator: the leader asks voters only which epoch they have. However far ahead it is."""
     cluster = Cluster(1, 2, 3, 4, voters=(1, 2, 3))
     cluster.led_by(1)
-    cluster.step(4, FetchAnswer(2, 1 + ahead, None, LogPoint(1, 1), Code.NOT_LEADER_OR_FOLLOWER))
+    cluster.step(4, RaftFetchAnswer(2, 1 + ahead, None, LogPoint(1, 1), Code.NOT_LEADER_OR_FOLLOWER))
     assert cluster[4].raft.epoch == 1 + ahead
 
     for _ in range(400):
@@ -256,7 +256,7 @@ def test_a_fetch_from_before_the_beginning_is_refused(log_end: LogPoint) -> None
 
     answer = answer_to(cluster, 1, Fetch(2, 1, log_end))
 
-    assert isinstance(answer, FetchAnswer)
+    assert isinstance(answer, RaftFetchAnswer)
     assert answer.code is Code.INVALID_REQUEST
 
 
@@ -269,8 +269,8 @@ def test_nothing_is_remembered_of_a_fetch_without_a_name_or_in_the_leaders_own()
     nobody = answer_to(cluster, 1, Fetch(NOBODY, 1, LogPoint(1, 2)))
     itself = answer_to(cluster, 1, Fetch(1, 1, LogPoint(1, 2)))
 
-    assert isinstance(nobody, FetchAnswer)
-    assert isinstance(itself, FetchAnswer)
+    assert isinstance(nobody, RaftFetchAnswer)
+    assert isinstance(itself, RaftFetchAnswer)
     assert nobody.is_sound
     assert itself.code is Code.INVALID_REQUEST
     assert role.progress.observers(cluster[1].raft.voters) == ()

@@ -11,12 +11,12 @@ from chronik.core.raft.messages import (
     EndEpoch,
     EndEpochAnswer,
     Fetch,
-    FetchAnswer,
     LogPoint,
+    RaftFetchAnswer,
     Vote,
     VoteAnswer,
 )
-from chronik.core.raft.ready import Election, Envelope, LeaderChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange
 from chronik.core.raft.roles import Candidate, Follower, Prospective, Unattached
 from tests.unit.core.raft.cluster import Cluster
 
@@ -33,7 +33,7 @@ def test_5_1_a_later_epoch_makes_any_node_step_down() -> None:
     ready = cluster.step(1, Vote(3, 5, NOTHING))
 
     assert cluster.plays(1, Unattached)
-    assert ready.election == Election(5, None, None)
+    assert ready.election == ElectionState(5, None, None)
 
 
 @pytest.mark.parametrize(
@@ -42,9 +42,9 @@ def test_5_1_a_later_epoch_makes_any_node_step_down() -> None:
         (Vote(2, 1, NOTHING), VoteAnswer(1, 3, None, is_granted=False, code=Code.FENCED_LEADER_EPOCH)),
         (BeginEpoch(2, 1), BeginEpochAnswer(1, 3, None, Code.FENCED_LEADER_EPOCH)),
         (EndEpoch(2, 1, (1,)), EndEpochAnswer(1, 3, None, Code.FENCED_LEADER_EPOCH)),
-        (Fetch(2, 1, NOTHING), FetchAnswer(1, 3, None, NOTHING, Code.FENCED_LEADER_EPOCH)),
-        (Fetch(-1, 4, NOTHING), FetchAnswer(1, 3, None, NOTHING, Code.UNKNOWN_LEADER_EPOCH)),
-        (Fetch(2, 3, NOTHING), FetchAnswer(1, 3, None, NOTHING, Code.NOT_LEADER_OR_FOLLOWER)),
+        (Fetch(2, 1, NOTHING), RaftFetchAnswer(1, 3, None, NOTHING, Code.FENCED_LEADER_EPOCH)),
+        (Fetch(-1, 4, NOTHING), RaftFetchAnswer(1, 3, None, NOTHING, Code.UNKNOWN_LEADER_EPOCH)),
+        (Fetch(2, 3, NOTHING), RaftFetchAnswer(1, 3, None, NOTHING, Code.NOT_LEADER_OR_FOLLOWER)),
     ],
 )
 def test_5_1_a_request_with_a_stale_epoch_is_refused_and_changes_nothing(request_: Vote, answer: object) -> None:
@@ -66,7 +66,7 @@ def test_5_2_a_node_that_hears_from_no_leader_stands_in_the_next_epoch_and_votes
     cluster.deliver(4)
 
     assert cluster.plays(1, Candidate)
-    assert cluster[1].saved == Election(1, voted_for=1, leader=None)
+    assert cluster[1].saved == ElectionState(1, voted_for=1, leader=None)
 
 
 def test_5_2_each_voter_votes_once_in_an_epoch_first_come_first_served() -> None:
@@ -77,7 +77,7 @@ def test_5_2_each_voter_votes_once_in_an_epoch_first_come_first_served() -> None
     second = cluster.step(1, Vote(3, 7, NOTHING))
 
     assert [ready.send[0].message.is_granted for ready in (first, again, second)] == [True, True, False]  # type: ignore[union-attr]
-    assert first.election == Election(7, 2, None)
+    assert first.election == ElectionState(7, 2, None)
     assert again.election is None, "it is on disk already"
 
 
@@ -102,7 +102,7 @@ def test_5_2_a_candidate_with_a_majority_leads_tells_the_others_and_writes_that_
 
     assert one.append == []
     assert two.append == [LeaderChange(1, 1, (1, 2, 3, 4, 5), (1, 2, 3))]
-    assert two.election == Election(1, 1, leader=1)
+    assert two.election == ElectionState(1, 1, leader=1)
     assert [(to, message) for to, message in two.send] == [(i, BeginEpoch(1, 1)) for i in (2, 3, 4, 5)]
 
 
@@ -137,7 +137,7 @@ def test_5_2_a_candidate_that_hears_of_a_leader_of_its_epoch_follows_it() -> Non
     cluster.step(1, BeginEpoch(3, 1))
 
     assert cluster.plays(1, Follower)
-    assert cluster[1].saved == Election(1, voted_for=1, leader=3)
+    assert cluster[1].saved == ElectionState(1, voted_for=1, leader=3)
 
 
 def test_5_2_a_candidate_that_lost_waits_a_random_time_and_tries_again() -> None:
@@ -198,21 +198,21 @@ def test_5_3_a_follower_takes_records_only_when_the_leader_found_the_logs_to_agr
     cluster = Cluster.led()
     end = LogPoint(1, 1)
 
-    assert cluster[2].raft.step(FetchAnswer(1, 1, 1, end), 1000).take
-    assert not cluster[2].raft.step(FetchAnswer(1, 1, 1, end, Code.NOT_LEADER_OR_FOLLOWER), 1000).take
-    assert not cluster[2].raft.step(FetchAnswer(1, 1, 1, end, diverging=LogPoint(1, 1)), 1000).take
+    assert cluster[2].raft.step(RaftFetchAnswer(1, 1, 1, end), 1000).take
+    assert not cluster[2].raft.step(RaftFetchAnswer(1, 1, 1, end, Code.NOT_LEADER_OR_FOLLOWER), 1000).take
+    assert not cluster[2].raft.step(RaftFetchAnswer(1, 1, 1, end, diverging=LogPoint(1, 1)), 1000).take
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        FetchAnswer(1, 1, 1, LogPoint(1, 0)),  # to an earlier question of this follower
-        FetchAnswer(1, 1, 1, LogPoint(0, 1)),
-        FetchAnswer(3, 1, 1, LogPoint(1, 1), Code.NOT_LEADER_OR_FOLLOWER),  # not from its leader
-        FetchAnswer(1, 0, 1, LogPoint(1, 1)),  # of an earlier epoch
+        RaftFetchAnswer(1, 1, 1, LogPoint(1, 0)),  # to an earlier question of this follower
+        RaftFetchAnswer(1, 1, 1, LogPoint(0, 1)),
+        RaftFetchAnswer(3, 1, 1, LogPoint(1, 1), Code.NOT_LEADER_OR_FOLLOWER),  # not from its leader
+        RaftFetchAnswer(1, 0, 1, LogPoint(1, 1)),  # of an earlier epoch
     ],
 )
-def test_5_3_an_answer_that_is_late_is_not_taken(answer: FetchAnswer) -> None:
+def test_5_3_an_answer_that_is_late_is_not_taken(answer: RaftFetchAnswer) -> None:
     cluster = Cluster.led()
 
     ready = cluster[2].raft.step(answer, 1000)
@@ -232,7 +232,7 @@ def test_5_3_a_late_order_to_cut_does_not_cut_what_came_after() -> None:
 
     ready = cluster.step(3, cut)
 
-    assert isinstance(cut, FetchAnswer)
+    assert isinstance(cut, RaftFetchAnswer)
     assert cut.diverging is not None
     assert ready.truncate_to is None
 
@@ -253,8 +253,8 @@ def test_5_3_a_leader_never_cuts_or_overwrites_its_own_log() -> None:
     cluster = Cluster.led()
 
     for message in (
-        FetchAnswer(2, 1, 1, LogPoint(1, 1), diverging=NOTHING),
-        FetchAnswer(2, 1, 1, LogPoint(1, 1), high_watermark=1),
+        RaftFetchAnswer(2, 1, 1, LogPoint(1, 1), diverging=NOTHING),
+        RaftFetchAnswer(2, 1, 1, LogPoint(1, 1), high_watermark=1),
     ):
         ready = cluster[1].raft.step(message, 1000)
 
@@ -265,7 +265,7 @@ def test_what_is_safe_is_never_cut() -> None:
     cluster = Cluster.led()
 
     with pytest.raises(AssertionError, match="safe below 1"):
-        cluster.step(2, FetchAnswer(1, 1, 1, LogPoint(1, 1), diverging=NOTHING))
+        cluster.step(2, RaftFetchAnswer(1, 1, 1, LogPoint(1, 1), diverging=NOTHING))
 
 
 def test_a_follower_asks_for_more_only_when_all_it_has_is_on_disk() -> None:
@@ -337,7 +337,7 @@ def test_a_follower_learns_what_is_safe_with_the_records_themselves() -> None:
 def test_a_follower_calls_nothing_safe_that_it_does_not_have() -> None:
     cluster = Cluster.led()
 
-    cluster.step(2, FetchAnswer(1, 1, 1, LogPoint(1, 1), high_watermark=100))
+    cluster.step(2, RaftFetchAnswer(1, 1, 1, LogPoint(1, 1), high_watermark=100))
 
     assert cluster[2].raft.high_watermark == 1
 
@@ -350,7 +350,7 @@ def test_the_watermark_never_goes_back() -> None:
 
     cluster.step(1, Fetch(2, 1, NOTHING))
     cluster.step(1, Fetch(3, 1, NOTHING))
-    cluster.step(3, FetchAnswer(1, 1, 1, LogPoint(1, 2), high_watermark=0))
+    cluster.step(3, RaftFetchAnswer(1, 1, 1, LogPoint(1, 2), high_watermark=0))
 
     assert cluster[1].raft.high_watermark == cluster[3].raft.high_watermark == 2
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chronik.core.raft.divergence import Diverging, NeedsSnapshot, Same, compare, cut_at
+from chronik.core.raft.divergence import NeedsSnapshot, RaftDivergence, Same, compare, cut_at
 from chronik.core.raft.messages import LogPoint
 from tests.unit.core.raft.fakes import FakeLog
 
@@ -30,7 +30,7 @@ def agree(leader: FakeLog, follower: FakeLog) -> int:
         match compare(leader, LogPoint(follower.latest_epoch, follower.end_offset)):
             case Same():
                 return rounds
-            case Diverging(agreed):
+            case RaftDivergence(agreed):
                 follower.truncate(cut_at(follower, agreed))
     raise AssertionError("the logs never agree")
 
@@ -50,7 +50,7 @@ def test_a_leader_that_lacks_the_epoch_names_the_one_before_it() -> None:
     """KIP-279: the follower must not keep records of an epoch that the leader never saw."""
     leader, follower = FakeLog(epochs=(1, 1, 1)), FakeLog(epochs=(1, 1, 2, 2))
 
-    assert compare(leader, LogPoint(2, 4)) == Diverging(LogPoint(1, 3))
+    assert compare(leader, LogPoint(2, 4)) == RaftDivergence(LogPoint(1, 3))
     assert cut_at(follower, LogPoint(1, 3)) == 2
 
 
@@ -59,7 +59,7 @@ def test_an_empty_log_agrees_with_any() -> None:
 
 
 def test_a_follower_beyond_the_end_of_the_leaders_log_diverges() -> None:
-    assert compare(FakeLog(epochs=(1, 1)), LogPoint(1, 3)) == Diverging(LogPoint(1, 2))
+    assert compare(FakeLog(epochs=(1, 1)), LogPoint(1, 3)) == RaftDivergence(LogPoint(1, 2))
 
 
 def with_snapshot(epochs: tuple[int, ...], end_offset: int) -> FakeLog:
@@ -76,7 +76,7 @@ def with_snapshot(epochs: tuple[int, ...], end_offset: int) -> FakeLog:
         (LogPoint(2, 3), Same()),  # just where the snapshot ends
         (LogPoint(1, 3), NeedsSnapshot(LogPoint(2, 3))),  # there, but with another record before it
         (LogPoint(1, 5), NeedsSnapshot(LogPoint(2, 3))),  # beyond it, with an epoch that ended inside the snapshot
-        (LogPoint(2, 5), Diverging(LogPoint(2, 4))),
+        (LogPoint(2, 5), RaftDivergence(LogPoint(2, 4))),
         (LogPoint(3, 5), Same()),
     ],
 )

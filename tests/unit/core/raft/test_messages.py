@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronik.core.errors import Code
-from chronik.core.raft.messages import FetchAnswer, LogPoint
+from chronik.core.raft.messages import LogPoint, RaftFetchAnswer
 
 HERE = LogPoint(1, 4)
 
@@ -16,7 +16,7 @@ def test_a_later_epoch_is_more_up_to_date_than_a_longer_log() -> None:
 
 
 def test_records_come_only_with_an_answer_that_found_the_logs_to_agree() -> None:
-    assert FetchAnswer(1, 1, 1, HERE).is_sound
-    assert not FetchAnswer(1, 1, 1, HERE, Code.FENCED_LEADER_EPOCH).is_sound
-    assert not FetchAnswer(1, 1, 1, HERE, diverging=LogPoint(1, 2)).is_sound
-    assert not FetchAnswer(1, 1, 1, HERE, snapshot=LogPoint(1, 9)).is_sound
+    assert RaftFetchAnswer(1, 1, 1, HERE).is_sound
+    assert not RaftFetchAnswer(1, 1, 1, HERE, Code.FENCED_LEADER_EPOCH).is_sound
+    assert not RaftFetchAnswer(1, 1, 1, HERE, diverging=LogPoint(1, 2)).is_sound
+    assert not RaftFetchAnswer(1, 1, 1, HERE, snapshot=LogPoint(1, 9)).is_sound

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chronik.core.errors import Code
 from chronik.core.raft.messages import EndEpoch, LogPoint, Vote, VoteAnswer
-from chronik.core.raft.ready import Election
+from chronik.core.raft.ready import ElectionState
 from chronik.core.raft.roles import Follower, Leader, Prospective, Unattached
 from tests.unit.core.raft.cluster import Cluster
 from tests.unit.core.raft.fakes import FakeLog
@@ -14,7 +14,7 @@ def new(cluster: Cluster, *ids: int) -> Cluster:
     """These nodes find nothing on their disks."""
     for node_id in ids:
         host = cluster[node_id]
-        host.log, host.saved = FakeLog((1, 2, 3)), Election(is_new=True)
+        host.log, host.saved = FakeLog((1, 2, 3)), ElectionState(is_new=True)
         host.restart(cluster.now_ms)
     return cluster
 

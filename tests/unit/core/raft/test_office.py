@@ -13,7 +13,7 @@ from chronik.core.raft.messages import (
     Vote,
     VoteAnswer,
 )
-from chronik.core.raft.ready import Election, Envelope
+from chronik.core.raft.ready import ElectionState, Envelope
 from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Unattached
 from tests.unit.core.raft.cluster import Cluster
 
@@ -224,7 +224,7 @@ def test_kip_595_a_resigned_leader_answers_no_fetch_and_does_not_lead_its_epoch_
 
     assert refused.send[0].message.code is Code.NOT_LEADER_OR_FOLLOWER  # type: ignore[union-attr]
     assert cluster.plays(1, Unattached)
-    assert cluster[1].saved == Election(2, None, None)
+    assert cluster[1].saved == ElectionState(2, None, None)
 
 
 def test_a_node_that_does_not_lead_has_nothing_to_resign() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronik.core.raft.progress import Peer, Progress
+from chronik.core.raft.progress import PeerProgress, Progress
 from chronik.core.raft.quorum import Voters
 
 THREE = Voters((1, 2, 3))
@@ -62,7 +62,7 @@ def test_who_fetches_a_snapshot_is_there_but_has_nothing_of_the_log() -> None:
 
     progress.note_alive(2, now_ms=100)
 
-    assert progress.of(2) == Peer(fetched_ms=100)
+    assert progress.of(2) == PeerProgress(fetched_ms=100)
 
 
 def test_a_replica_has_caught_up_when_it_has_all_there_was_at_its_last_fetch() -> None:

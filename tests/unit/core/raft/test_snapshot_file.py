@@ -7,7 +7,7 @@ import pytest
 from chronik.core.errors import Corrupt
 from chronik.core.raft.control_records import NO_DIRECTORY, Endpoint, Voter, VotersRecord
 from chronik.core.raft.messages import LogPoint
-from chronik.core.raft.snapshot_file import RECORDS_A_BATCH, Snapshot, decode, encode
+from chronik.core.raft.snapshot_file import RECORDS_A_BATCH, MetadataSnapshot, decode, encode
 from chronik.core.records.batch import read_header
 from chronik.core.records.payload import KeyValue, build
 
@@ -23,7 +23,7 @@ def content(values: list[bytes], voters: VotersRecord | None = None) -> bytes:
 def test_what_is_written_is_read_again(count: int) -> None:
     values = [b"record %d" % number for number in range(count)]
 
-    assert decode(content(values)) == Snapshot(values, None)
+    assert decode(content(values)) == MetadataSnapshot(values, None)
 
 
 def test_the_voters_are_kept() -> None:

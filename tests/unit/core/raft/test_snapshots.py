@@ -6,7 +6,7 @@ import pytest
 
 from chronik.core.errors import Code
 from chronik.core.raft.core import SNAPSHOT_BYTES_A_FETCH
-from chronik.core.raft.messages import Fetch, FetchAnswer, FetchSnapshot, FetchSnapshotAnswer, LogPoint
+from chronik.core.raft.messages import Fetch, FetchSnapshot, FetchSnapshotAnswer, LogPoint, RaftFetchAnswer
 from chronik.core.raft.ready import Envelope
 from chronik.core.raft.roles import Follower, Transfer
 from tests.unit.core.raft.cluster import Cluster
@@ -65,7 +65,7 @@ def test_a_snapshot_comes_in_parts_and_takes_the_place_of_the_log_when_it_is_who
         FetchSnapshotAnswer(1, 1, 1, LogPoint(1, 4), 0, 200, SIZE),  # of another snapshot
         FetchSnapshotAnswer(2, 1, 1, SNAPSHOT, 0, 0, 0, Code.NOT_LEADER_OR_FOLLOWER),
         FetchSnapshotAnswer(1, 0, None, SNAPSHOT, 0, 200, SIZE),
-        FetchAnswer(1, 1, 1, LogPoint(1, 1), high_watermark=9),  # an answer to the fetch before
+        RaftFetchAnswer(1, 1, 1, LogPoint(1, 1), high_watermark=9),  # an answer to the fetch before
     ],
 )
 def test_bytes_that_are_not_the_next_ones_are_thrown_away(answer: FetchSnapshotAnswer) -> None:

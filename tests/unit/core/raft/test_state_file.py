@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chronik.core.errors import Corrupt
-from chronik.core.raft.ready import Election
+from chronik.core.raft.ready import ElectionState
 from chronik.core.raft.state_file import decode, encode
 
 # As Kafka's FileQuorumStateStore documents it.
@@ -15,25 +15,32 @@ OF_KAFKA = b'{"leaderId":-1,"leaderEpoch":2,"votedId":1,"votedDirectoryId":"J8aA
 
 
 @pytest.mark.parametrize(
-    "election", [Election(), Election(5, 2, None), Election(7, None, 3), Election(8, 3, 3), Election(2**31 - 1, 0, 0)]
+    "election",
+    [
+        ElectionState(),
+        ElectionState(5, 2, None),
+        ElectionState(7, None, 3),
+        ElectionState(8, 3, 3),
+        ElectionState(2**31 - 1, 0, 0),
+    ],
 )
-def test_what_is_written_is_read_again(election: Election) -> None:
+def test_what_is_written_is_read_again(election: ElectionState) -> None:
     assert decode(encode(election)) == election
 
 
 def test_a_file_that_kafka_wrote_is_read() -> None:
-    assert decode(OF_KAFKA) == Election(epoch=2, voted_for=1, leader=None)
+    assert decode(OF_KAFKA) == ElectionState(epoch=2, voted_for=1, leader=None)
 
 
 def test_kafka_finds_the_fields_it_knows() -> None:
-    fields = json.loads(encode(Election(2, 1, None), bytes.fromhex("27c6803dc7cb42dd9baacd494ffacc81")))
+    fields = json.loads(encode(ElectionState(2, 1, None), bytes.fromhex("27c6803dc7cb42dd9baacd494ffacc81")))
 
     fields.pop("crc32c")
     assert fields == json.loads(OF_KAFKA)
 
 
 def test_any_flipped_bit_is_noticed() -> None:
-    content = encode(Election(5, 2, 3))
+    content = encode(ElectionState(5, 2, 3))
     for position in range(len(content)):
         for bit in range(8):
             damaged = bytearray(content)
@@ -43,7 +50,7 @@ def test_any_flipped_bit_is_noticed() -> None:
 
 
 def test_a_file_cut_anywhere_is_noticed() -> None:
-    content = encode(Election(5, 2, 3))
+    content = encode(ElectionState(5, 2, 3))
     for size in range(len(content)):
         with pytest.raises(Corrupt):
             decode(content[:size])

@@ -15,7 +15,17 @@ from chronik.core.log.epochs import Epochs, EpochStart
 from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.replica.divergence import Diverging
-from chronik.core.replica.follower import Append, AskAgain, BeginAnew, Cut, Nothing, Position, Told, position_of, step
+from chronik.core.replica.follower import (
+    Append,
+    AskAgain,
+    BeginAnew,
+    LeaderAnswer,
+    Nothing,
+    Position,
+    Truncation,
+    position_of,
+    step,
+)
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of
@@ -31,8 +41,10 @@ def log_of(end_offset: int, *entries: tuple[int, int], start_offset: int = 0, go
     return cast(Log, cast(Any, log))
 
 
-def told(error: Code = Code.NONE, start: int = 0, diverging: Diverging | None = None, records: bytes = b"") -> Told:
-    return Told(error, start, diverging, records)
+def told(
+    error: Code = Code.NONE, start: int = 0, diverging: Diverging | None = None, records: bytes = b""
+) -> LeaderAnswer:
+    return LeaderAnswer(error, start, diverging, records)
 
 
 # --- what it asks
@@ -60,7 +72,7 @@ def test_records_are_appended_and_no_records_are_nothing() -> None:
 
 
 def test_a_log_that_ends_below_the_leaders_tombstone_horizon_is_begun_anew() -> None:
-    given = Told(Code.NONE, 7, None, b"batches", horizon=40)
+    given = LeaderAnswer(Code.NONE, 7, None, b"batches", horizon=40)
 
     assert step(log_of(39, (0, 0)), given) == BeginAnew(7)
     assert step(log_of(40, (0, 0)), given) == Append(b"batches")
@@ -70,16 +82,16 @@ def test_a_log_that_ends_below_the_leaders_tombstone_horizon_is_begun_anew() -> 
 
 
 def test_a_diverging_epoch_is_where_it_is_cut() -> None:
-    assert step(log_of(30, (0, 0), (2, 15)), told(diverging=Diverging(0, 10))) == Cut(10, is_reset=False)
+    assert step(log_of(30, (0, 0), (2, 15)), told(diverging=Diverging(0, 10))) == Truncation(10, is_reset=False)
 
 
 def test_a_leader_that_starts_later_is_begun_with_anew() -> None:
     log = log_of(30, (0, 0))
-    assert step(log, told(Code.OFFSET_OUT_OF_RANGE, start=50)) == Cut(50, is_reset=True)
+    assert step(log, told(Code.OFFSET_OUT_OF_RANGE, start=50)) == Truncation(50, is_reset=True)
 
 
 def test_an_empty_log_that_begins_behind_the_leaders_end_is_begun_anew() -> None:
-    assert step(log_of(30, start_offset=30), told(Code.OFFSET_OUT_OF_RANGE, start=5)) == Cut(5, is_reset=True)
+    assert step(log_of(30, start_offset=30), told(Code.OFFSET_OUT_OF_RANGE, start=5)) == Truncation(5, is_reset=True)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +174,7 @@ class Partition:
         self.copies[node_id].sync()
         offset, epoch = position_of(follower.log)
         leader = self.leader
-        told = Told(Code.NONE, leader.log.start_offset, None, NOTHING)
+        told = LeaderAnswer(Code.NONE, leader.log.start_offset, None, NOTHING)
         try:
             given = leader.read_for_follower(offset, epoch, EVERYTHING, at_least_one=True)
         except Refused as refusal:
@@ -176,13 +188,13 @@ class Partition:
         match step(follower.log, told):
             case Append(records):
                 follower.append_as_follower(records, NOW_MS)
-            case Cut(cut_offset, is_reset):
+            case Truncation(cut_offset, is_reset):
                 follower.log.expect_cut(0 if is_reset else cut_offset)
                 self.copies[node_id].checkpoint()
                 was_safe = follower.reset_to(cut_offset) if is_reset else follower.truncate_to(cut_offset)
                 assert not was_safe, "what was safe was cut"
         if not told.error and told.diverging is None:
-            follower.told_by_leader(leader.high_watermark, leader.log.start_offset)
+            follower.apply_leader_watermark(leader.high_watermark, leader.log.start_offset)
 
     def elect(self, node_id: int) -> None:
         """Only one that is in sync."""

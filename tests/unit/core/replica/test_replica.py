@@ -319,14 +319,14 @@ def test_what_is_not_below_the_watermark_is_not_deleted(offset: int) -> None:
 def follower_of(records: int = 0, *, watermark: int = 0, is_synced: bool = True) -> Replica:
     replica = replica_of(records, is_synced=is_synced, in_sync=(HERE, 2))
     replica.follow(2, 6, 1)
-    replica.told_by_leader(watermark, 0)
+    replica.apply_leader_watermark(watermark, 0)
     return replica
 
 
 def test_a_follower_takes_its_leaders_word_as_far_as_it_has_it_safely() -> None:
     replica = follower_of(5)
 
-    assert not replica.told_by_leader(4, 0)
+    assert not replica.apply_leader_watermark(4, 0)
     assert replica.high_watermark == 0
     assert replica.own_safe(3)
     assert replica.high_watermark == 3
@@ -337,9 +337,9 @@ def test_a_follower_takes_its_leaders_word_as_far_as_it_has_it_safely() -> None:
 def test_a_leader_that_knows_less_does_not_move_the_watermark_back() -> None:
     replica = follower_of(5)
     replica.own_safe(5)
-    replica.told_by_leader(4, 0)
+    replica.apply_leader_watermark(4, 0)
 
-    assert not replica.told_by_leader(2, 0)
+    assert not replica.apply_leader_watermark(2, 0)
 
     assert replica.high_watermark == 4
 
@@ -348,7 +348,7 @@ def test_a_follower_starts_where_its_leader_does_but_never_beyond_what_is_safe()
     replica = follower_of(5)
     replica.own_safe(5)
 
-    replica.told_by_leader(3, 4)
+    replica.apply_leader_watermark(3, 4)
 
     assert (replica.log.start_offset, replica.high_watermark) == (3, 3)
 
@@ -365,7 +365,7 @@ def test_what_was_cut_is_no_longer_safe_here() -> None:
         replica = follower_of(5, is_synced=is_synced)
         replica.log.mark_synced(5)
         replica.own_safe(5)
-        replica.told_by_leader(2, 0)
+        replica.apply_leader_watermark(2, 0)
 
         assert not replica.truncate_to(3)
 
@@ -376,7 +376,7 @@ def test_a_cut_below_the_watermark_is_told_of() -> None:
     """Only the election of a replica that was not in sync brings it about."""
     replica = follower_of(5)
     replica.own_safe(5)
-    replica.told_by_leader(4, 0)
+    replica.apply_leader_watermark(4, 0)
 
     assert replica.truncate_to(3)
 
@@ -410,7 +410,7 @@ def test_what_the_controller_answered_is_not_taken_back_by_metadata_that_comes_l
 
 def test_what_the_leader_said_is_safe_is_remembered_while_only_the_in_sync_set_changes() -> None:
     replica = follower_of(5)
-    replica.told_by_leader(5, 0)  # it says so once, and the own sync is still under way
+    replica.apply_leader_watermark(5, 0)  # it says so once, and the own sync is still under way
 
     replica.follow(2, 6, 2)
     replica.own_safe(5)
@@ -420,7 +420,7 @@ def test_what_the_leader_said_is_safe_is_remembered_while_only_the_in_sync_set_c
 
 def test_what_an_earlier_leader_said_is_safe_is_no_word_of_the_next_one() -> None:
     replica = follower_of(5)
-    replica.told_by_leader(5, 0)
+    replica.apply_leader_watermark(5, 0)
 
     replica.follow(3, 7, 2)
     replica.own_safe(5)

@@ -37,7 +37,7 @@ def test_a_followers_watermark_is_what_its_leader_says_and_not_what_it_has() -> 
     follower = replica_on(log_with(1, 1, 1, 1, 1))
     follower.follow(leader_id=2, leader_epoch=1, partition_epoch=1)
 
-    assert follower.told_by_leader(high_watermark=3, start_offset=0)
+    assert follower.apply_leader_watermark(high_watermark=3, start_offset=0)
 
     assert (follower.log.end_offset, follower.high_watermark) == (5, 3)
 
@@ -46,7 +46,7 @@ def test_a_followers_watermark_does_not_pass_what_it_has_itself() -> None:
     follower = replica_on(log_with(1, 1))
     follower.follow(leader_id=2, leader_epoch=1, partition_epoch=1)
 
-    follower.told_by_leader(high_watermark=100, start_offset=0)
+    follower.apply_leader_watermark(high_watermark=100, start_offset=0)
 
     assert follower.high_watermark == 2
 
@@ -55,7 +55,7 @@ def test_a_followers_watermark_does_not_fall_when_its_leader_knows_less() -> Non
     follower = replica_on(log_with(1, 1, 1), high_watermark=3)
     follower.follow(leader_id=2, leader_epoch=1, partition_epoch=1)
 
-    assert not follower.told_by_leader(high_watermark=1, start_offset=0)
+    assert not follower.apply_leader_watermark(high_watermark=1, start_offset=0)
 
     assert follower.high_watermark == 3
 

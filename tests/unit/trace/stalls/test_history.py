@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronik.trace.events import AnyEvent, EventsLost, TraceBegan, WatermarkMoved
-from chronik.trace.stalls.history import Client, CommitSeen
+from chronik.trace.stalls.history import CommitSeen, TracedClient
 from tests.unit.trace.stalls.told import (
     CLIENT,
     GROUP,
@@ -22,7 +22,7 @@ from tests.unit.trace.stalls.told import (
     waits,
 )
 
-WHO = Client(CLIENT, HOST)
+WHO = TracedClient(CLIENT, HOST)
 
 
 def moved(second: float, watermark: int, *, is_leader: bool = True) -> WatermarkMoved:

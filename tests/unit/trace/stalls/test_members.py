@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from chronik.trace.events import AnyEvent, EventsLost
 from chronik.trace.stalls.limits import Limits
-from chronik.trace.stalls.members import Reading, readings
+from chronik.trace.stalls.members import MemberReading, readings
 from tests.unit.trace.stalls.told import GROUP, TOPIC, answered, at, committed, group, history, member, seen, waits
 
 NOW = 100
 
 
-def reading(*events: AnyEvent, now: float = NOW) -> Reading:
+def reading(*events: AnyEvent, now: float = NOW) -> MemberReading:
     (only,) = readings(history(*events, now=now), Limits())
     return only
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from chronik.trace.events import AnyEvent
-from chronik.trace.stalls.history import Client
+from chronik.trace.stalls.history import TracedClient
 from chronik.trace.stalls.limits import Limits
 from chronik.trace.stalls.starving import is_served_elsewhere, starving
 from tests.unit.trace.stalls.told import CLIENT, HOST, TOPIC, answered, history, waits
@@ -11,12 +11,12 @@ from tests.unit.trace.stalls.told import CLIENT, HOST, TOPIC, answered, history,
 EMPTY = [answered(second, 100, 100, 150) for second in range(10, 21)]
 
 
-def found(*events: AnyEvent, now: float = 20) -> list[tuple[Client, tuple[str, int], int]]:
+def found(*events: AnyEvent, now: float = 20) -> list[tuple[TracedClient, tuple[str, int], int]]:
     return [(who, what, len(run)) for who, what, run in starving(history(*events, now=now), Limits())]
 
 
 def test_empty_answers_in_a_row_below_the_watermark_starve() -> None:
-    assert found(*EMPTY) == [(Client(CLIENT, HOST), (TOPIC, 0), 11)]
+    assert found(*EMPTY) == [(TracedClient(CLIENT, HOST), (TOPIC, 0), 11)]
 
 
 def test_a_record_in_between_begins_the_row_anew() -> None:
@@ -43,7 +43,7 @@ def test_committed_records_alone_count_for_whom_reads_those() -> None:
 
 
 def test_served_elsewhere_is_who_gets_records_or_has_come_to_the_end() -> None:
-    client, partition = Client(CLIENT, HOST), (TOPIC, 0)
+    client, partition = TracedClient(CLIENT, HOST), (TOPIC, 0)
 
     def is_served(*others: AnyEvent) -> bool:
         return is_served_elsewhere(history(*EMPTY, *others, now=20), client, partition, EMPTY)

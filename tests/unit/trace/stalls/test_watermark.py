@@ -21,7 +21,15 @@ def stuck(
     *followers: FollowerSeen, in_sync: tuple[int, ...] = (1, 2, 3), safe_end: int = 200, in_sync_min: int = 1
 ) -> list[PartitionSeen]:
     return [
-        seen(second, 100, 200, followers=followers, in_sync=in_sync, safe_end=safe_end, in_sync_min=in_sync_min)
+        seen(
+            second,
+            100,
+            200,
+            followers=followers,
+            in_sync=in_sync,
+            safe_end=safe_end,
+            in_sync_min=in_sync_min,
+        )
         for second in SECONDS
     ]
 

@@ -12,7 +12,7 @@ from chronik.trace.events import (
     WatermarkMoved,
 )
 from chronik.trace.stalls import find
-from chronik.trace.stalls.history import History
+from chronik.trace.stalls.history import EventHistory
 from chronik.trace.stalls.window import fit, known_since_us, thin
 from chronik.trace.verdicts import Cause
 from tests.unit.trace.stalls.told import CLIENT, HOST, TOPIC, answered, at, refused, seen
@@ -67,11 +67,14 @@ def test_a_stall_of_one_partition_is_found_beneath_the_noise_of_another() -> Non
 def test_the_rules_read_the_same_from_what_is_left() -> None:
     events = busy(3)
 
-    whole, thinned = History(events, at(3)).partitions[TOPIC, 0], History(thin(events), at(3)).partitions[TOPIC, 0]
+    whole, thinned = (
+        EventHistory(events, at(3)).partitions[TOPIC, 0],
+        EventHistory(thin(events), at(3)).partitions[TOPIC, 0],
+    )
 
     assert thinned.appended == whole.appended
     assert thinned.moved[-1] == whole.moved[-1]
-    assert History(thin(events), at(3)).heard_us == History(events, at(3)).heard_us
+    assert EventHistory(thin(events), at(3)).heard_us == EventHistory(events, at(3)).heard_us
 
 
 def test_that_a_client_was_served_between_two_refusals_is_not_forgotten() -> None:

@@ -20,7 +20,7 @@ from chronik.trace.events import (
     ProduceAnswered,
     RefusedEvent,
 )
-from chronik.trace.stalls.history import History
+from chronik.trace.stalls.history import EventHistory
 
 START_US = 1_763_265_600_000_000
 TOPIC, GROUP, CLIENT, HOST = "orders", "billing", "reader", "10.0.0.7"
@@ -31,8 +31,8 @@ def at(second: float) -> int:
     return START_US + round(second * 1_000_000)
 
 
-def history(*events: AnyEvent, now: float) -> History:
-    return History(sorted(events, key=lambda event: event.at_us), at(now))
+def history(*events: AnyEvent, now: float) -> EventHistory:
+    return EventHistory(sorted(events, key=lambda event: event.at_us), at(now))
 
 
 def follower(node: int, safe_end: int, lag: int = 0, *, is_in_sync: bool = True, silent_ms: int = 100) -> FollowerSeen:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chronik.core.machines.groups.offsets import NO_TOPIC_ID, CommittedOffset, Offsets, measuring_ms, stamp_ms
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID, CommittedOffset, CommittedOffsets, measuring_ms, stamp_ms
 
 AT_7 = CommittedOffset(7, 1, "note", 1_000)
 
 
 def test_what_is_put_is_found_and_what_is_forgotten_is_gone() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.put("g", "t", 0, AT_7)
     assert offsets.get("g", "t", 0) == AT_7
     assert offsets.get("g", "t", 1) is None
@@ -20,7 +20,7 @@ def test_what_is_put_is_found_and_what_is_forgotten_is_gone() -> None:
 
 
 def test_forgetting_what_was_never_there_is_no_error() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     offsets.forget("g", "t", 0)
     offsets.put("g", "t", 0, AT_7)
     offsets.forget("g", "t", 1)
@@ -28,7 +28,7 @@ def test_forgetting_what_was_never_there_is_no_error() -> None:
 
 
 def test_offsets_of_topics_are_found_over_all_groups() -> None:
-    offsets = Offsets()
+    offsets = CommittedOffsets()
     for group_id, topic, partition in (("g", "t", 0), ("g", "u", 0), ("h", "t", 3)):
         offsets.put(group_id, topic, partition, AT_7)
     offsets.put("h", "t", 4, replace(AT_7, topic_id=b"another topic   "))

@@ -11,11 +11,11 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import (
     DONE,
     AlterConfigs,
+    ChangeOutcome,
     ConfigChange,
     ConfigOperation,
     CreateTopics,
     NewTopic,
-    Outcome,
     ResourceType,
 )
 from chronik.core.machines.metadata.configs import GROUPS_WITH_SETTINGS_MAX
@@ -45,9 +45,9 @@ def alter(
     of: tuple[int, str] = (TOPIC, "t"),
     replace_all: bool = False,
     validate_only: bool = False,
-) -> Outcome:
+) -> ChangeOutcome:
     [outcome] = asked.ask(AlterConfigs((ConfigChange(*of, operations),), replace_all, validate_only))
-    assert isinstance(outcome, Outcome)
+    assert isinstance(outcome, ChangeOutcome)
     return outcome
 
 

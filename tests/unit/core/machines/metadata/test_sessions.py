@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.image import Broker
-from chronik.core.machines.metadata.sessions import BrokerSeen, ControllerConfig, Sessions
+from chronik.core.machines.metadata.sessions import BrokerSeen, BrokerSessions, ControllerConfig
 from tests.unit.core.machines.metadata.cluster import Cluster
 
 CONFIG = ControllerConfig(own_id=5, broker_session_timeout_ms=9_000)
@@ -15,7 +15,7 @@ def broker(epoch: int = 7, *, is_fenced: bool = False) -> Broker:
 
 
 def test_a_session_lasts_until_its_time_is_over() -> None:
-    sessions = Sessions()
+    sessions = BrokerSessions()
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
     assert sessions.is_heard_of(broker(), 10_000, CONFIG)
@@ -23,7 +23,7 @@ def test_a_session_lasts_until_its_time_is_over() -> None:
 
 
 def test_the_word_of_an_earlier_registration_does_not_count() -> None:
-    sessions = Sessions()
+    sessions = BrokerSessions()
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
     assert sessions.of(broker(epoch=8)) is None
@@ -31,14 +31,14 @@ def test_the_word_of_an_earlier_registration_does_not_count() -> None:
 
 
 def test_a_fenced_broker_has_no_session() -> None:
-    sessions = Sessions()
+    sessions = BrokerSessions()
     sessions.apply(BrokerSeen(1, 7, 1_000))
 
     assert not sessions.is_heard_of(broker(is_fenced=True), 1_000, CONFIG)
 
 
 def test_the_session_of_the_controllers_own_broker_has_no_end() -> None:
-    sessions = Sessions()
+    sessions = BrokerSessions()
     own = Broker(5, 7, bytes(16), "host", 9092, None, is_fenced=False)
     assert not sessions.is_heard_of(own, 0, CONFIG), "registered is an earlier process, as long as nobody has spoken"
 

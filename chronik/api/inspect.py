@@ -1,0 +1,100 @@
+"""Look (31000), version 0: what this node sees. Ours, not Kafka's, and no client is told of it (decision 0017).
+
+The request is a JSON object behind its length (int32), `{"view": "state", ...}`; so is the answer, which has the key
+`error` when there is none. Whatever comes here gets an answer: who looks is told what was wrong with the question.
+
+`"node": N` means another node: the look is passed on to it, so that any one node that can be reached is enough.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from chronik.api.context import Caller, RequestContext
+from chronik.core.errors import Code, Refused
+from chronik.core.ports import Outgoing
+from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import INSPECT
+
+Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
+
+_LENGTH = struct.Struct(">i")
+_HEAD = struct.Struct(">iii")  # size of the frame, correlation id, length of the JSON
+
+
+def start(frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer) -> None:
+    try:
+        arguments = _parse(frame[header.body :])
+        node_id = arguments.pop("node", context.node_id)
+        looking: Awaitable[bytes | memoryview]
+        looking = _look(context, arguments) if node_id == context.node_id else _pass_on(node_id, frame, caller, context)
+    except Refused as refusal:
+        _refuse(header, context, answer, refusal)
+        return
+    context.start(_wait_for_answer(looking, header, context, answer))
+
+
+async def _wait_for_answer(
+    looking: Awaitable[bytes | memoryview], header: RequestHeader, context: RequestContext, answer: Answer
+) -> None:
+    try:
+        answer(_framed(header, await looking))
+    except Refused as refusal:
+        _refuse(header, context, answer, refusal)
+    except Exception:
+        answer(_framed(header, _error("the node failed to answer: its log says how")))
+        raise  # the task's owner logs and counts it
+
+
+def _refuse(header: RequestHeader, context: RequestContext, answer: Answer, refusal: Refused) -> None:
+    context.metrics.refused(INSPECT, refusal.code)
+    answer(_framed(header, _error(refusal.message or refusal.code.name)))
+
+
+def _parse(body: memoryview) -> dict[str, Any]:
+    """Raises Refused."""
+    try:
+        (length,) = _LENGTH.unpack_from(body)
+        if length != len(body) - _LENGTH.size:
+            raise Refused(Code.INVALID_REQUEST, f"{length} bytes of JSON are promised, there are {len(body) - 4}")
+        arguments = json.loads(bytes(body[_LENGTH.size :]))
+    except (struct.error, ValueError, RecursionError) as problem:
+        raise Refused(Code.INVALID_REQUEST, f"this is no JSON: {problem}") from problem
+    if not isinstance(arguments, dict):
+        raise Refused(Code.INVALID_REQUEST, "a JSON object is wanted")
+    return arguments
+
+
+def _look(context: RequestContext, arguments: dict[str, Any]) -> Awaitable[bytes]:
+    """Raises Refused."""
+    view = arguments.pop("view", None)
+    if context.look is None:
+        raise Refused(Code.INVALID_REQUEST, "this node cannot be looked at")
+    if not isinstance(view, str):
+        raise Refused(Code.INVALID_REQUEST, 'say which view: {"view": "state"}')
+    return context.look(view, arguments)
+
+
+def _pass_on(node_id: Any, frame: memoryview, caller: Caller, context: RequestContext) -> Awaitable[memoryview]:
+    """What another node answers. Raises Refused."""
+    if not isinstance(node_id, int) or isinstance(node_id, bool):
+        raise Refused(Code.INVALID_REQUEST, f"{node_id!r} is no number of a node")
+    if caller.is_node or context.forwarding is None:
+        raise Refused(Code.BROKER_NOT_AVAILABLE, f"this is node {context.node_id}, not {node_id}")
+    return _told(context.forwarding.ask_node(node_id, frame, caller))
+
+
+async def _told(asking: Awaitable[memoryview]) -> memoryview:
+    return (await asking)[2 * _LENGTH.size :]  # behind the correlation id and the length, which are written anew
+
+
+def _error(message: str) -> bytes:
+    return json.dumps({"error": message}).encode()
+
+
+def _framed(header: RequestHeader, payload: bytes | memoryview) -> Sequence[Outgoing]:
+    head = _HEAD.pack(_HEAD.size - _LENGTH.size + len(payload), header.correlation_id, len(payload))
+    return head, payload

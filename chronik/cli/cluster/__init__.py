@@ -1,0 +1,1 @@
+"""`chronik cluster`: nodes on this machine."""

@@ -1,0 +1,1 @@
+"""`chronik group`: consumer groups and their offsets."""

@@ -1,0 +1,1 @@
+"""`chronik pipeline`: the jobs that run on Spark."""

@@ -1,0 +1,1 @@
+"""`chronik serve`: one node in this process."""

@@ -1,0 +1,1 @@
+"""`chronik trace`: the trace switched, followed and shown."""

@@ -1,0 +1,1 @@
+"""`chronik verify`: the delivery check."""

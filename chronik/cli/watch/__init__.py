@@ -1,0 +1,1 @@
+"""`chronik watch`: the live view in a terminal."""

@@ -1,1 +1,0 @@
-"""What a person or a monitor sees of a node over HTTP."""

@@ -1,0 +1,501 @@
+"""One client's connection: requests in, answers out in the order of the requests.
+
+Several requests may be under way: each has a slot in a line, and an answer leaves when all before it have left. A
+client that sends faster than it reads is read no further until it has caught up; nor is any client while requests have
+taken more memory than they may (`request_memory`). How many connections there may be is up to `connection_quotas`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol, TypeAlias, cast
+
+from chronik.api.context import Caller
+from chronik.core.ports import FileSlice, Outgoing
+from chronik.core.replica.batch_order import BatchOrder
+from chronik.core.types import Buffer
+from chronik.node.net.connection_quotas import ConnectionQuotas
+from chronik.node.net.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
+from chronik.wire.errors import Malformed
+from chronik.wire.framing import SHARED_BYTES, Inbox
+from chronik.wire.versions import API_VERSIONS
+
+log = logging.getLogger(__name__)
+
+UNFINISHED_BYTES = 1024  # a request that brings less than this in its time does not go on
+_NODES_FIRST_REQUEST = API_VERSIONS.to_bytes(2, "big")
+FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back for company
+# Bytes of answers in memory that a client does not take, or that wait for an answer before them: with more than this no
+# further request of its is begun, and what is read from files for it is let go and read again when it leaves.
+HELD_BYTES = 1024 * 1024
+HELD_ALL_BYTES = 64 * 1024 * 1024  # the same for all clients together; from then on they get smaller pieces
+SMALL_PIECE_BYTES = 16 * 1024
+
+
+class Slot:
+    """An answer's place in the line. Called with the answer: buffers, `()` for none, or None to hang up."""
+
+    __slots__ = ("_connection", "buffers", "held_bytes", "is_filled", "on_abandoned", "request_bytes")
+
+    def __init__(self, connection: Connection, request_bytes: int = 0) -> None:
+        self._connection = connection
+        self.request_bytes = request_bytes  # what its request has taken of the memory for requests
+        self.buffers: Sequence[Outgoing] | None = None
+        self.held_bytes = 0  # of its answer in memory, while it cannot leave
+        self.is_filled = False
+        self.on_abandoned: Callable[[], None] | None = None  # nobody waits for the answer any more
+
+    def __call__(self, buffers: Sequence[Outgoing] | None) -> None:
+        if self.is_filled:  # a fault was answered already
+            return
+        self.buffers = buffers
+        self.is_filled = True
+        self._connection.slot_filled(self)
+
+
+class Peer:
+    """Who is at the other end."""
+
+    __slots__ = ("caller", "connection_id", "host", "is_node", "node_id", "order")
+
+    def __init__(self, connection_id: int, host: str) -> None:
+        self.connection_id = connection_id
+        self.host = host
+        self.is_node = False  # another node of this cluster has said that it is one
+        self.node_id = -1  # which one it said it is
+        self.order = BatchOrder()  # of the idempotent batches that it sends
+        self.caller: Caller | None = None  # as who it asked last; None again when anything of the above changes
+
+
+class Starter(Protocol):
+    """What a connection needs of dispatch."""
+
+    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
+        """Begin with a request; True when the next one may begin before this one is answered. Raises Malformed."""
+
+
+# Sends what a connection takes at once and returns the rest (the Network door's).
+SendNow: TypeAlias = Callable[[asyncio.Transport, list[Outgoing]], list[Outgoing]]
+
+
+class Connections:
+    """All connections of a node."""
+
+    def __init__(
+        self,
+        starter: Starter,
+        *,
+        frame_bytes_max: int,
+        under_way_max: int,
+        send_now: SendNow = lambda _, pieces: pieces,
+        quotas: ConnectionQuotas | None = None,
+        request_bytes_max: int = DEFAULT_BYTES,
+        pace: Pace = PATIENT,
+        on_closed: Callable[[int], None] = lambda connection_id: None,
+    ) -> None:
+        self.starter = starter
+        self.on_closed = on_closed  # told of each connection that has ended
+        self.send_now = send_now
+        self.quotas = quotas or ConnectionQuotas()
+        self.memory = RequestMemory(request_bytes_max, frame_bytes_max, lambda: list(self.open.values()), pace)
+        self.scratch = bytearray(SHARED_BYTES)  # what all connections read into
+        self.frame_bytes_max = frame_bytes_max
+        self.under_way_max = under_way_max
+        self.open: dict[int, Connection] = {}
+        self.accepted_total = 0
+        self.malformed_total = 0
+        self.held_bytes = 0  # of answers that clients do not take
+        self.idle_total = 0  # closed because nothing came or went
+        self.unfinished_total = 0  # closed because a request did not become whole
+
+    def accept(self) -> Connection:
+        self.accepted_total += 1
+        return Connection(self, self.accepted_total)
+
+    def is_slow(self, connection_id: int) -> bool:
+        """Whether an answer to this connection will not leave soon, so that it should not be held in memory."""
+        connection = self.open.get(connection_id)
+        return self.held_bytes >= HELD_ALL_BYTES or (connection is not None and connection.is_slow)
+
+    def close_idle(self, idle_s: float, unfinished_s: float) -> None:
+        """End what nothing came from or went to for `idle_s` (never, if that is negative), whatever it waits for, as
+        Kafka does; and what has not gone on with a request for `unfinished_s`."""
+        now = asyncio.get_running_loop().time()
+        unfinished: list[Connection] = []
+        for connection in list(self.open.values()):
+            if 0 <= idle_s < now - connection.used_at:
+                self.idle_total += 1
+                connection.end()
+            elif connection.is_given_up(now, unfinished_s):
+                unfinished.append(connection)
+        if unfinished:
+            self.unfinished_total += len(unfinished)
+            log.warning(
+                "closing %d connections, one of them of %s: a request has not become whole, nor gone on for %g s"
+                " (chronik.unfinished.request.timeout.ms)",
+                len(unfinished),
+                unfinished[0].host,
+                unfinished_s,
+            )
+            for connection in unfinished:
+                connection.abort()
+
+    async def close_all(self) -> None:
+        for connection in list(self.open.values()):
+            connection.close()
+        await asyncio.sleep(0)
+
+
+class Connection(asyncio.BufferedProtocol):
+    """A client's TCP connection."""
+
+    __slots__ = (
+        "_all",
+        "_backlog",
+        "_blocked_by",
+        "_buffered_bytes",
+        "_held_bytes",
+        "_inbox",
+        "_is_counted_as_node",
+        "_is_flush_due",
+        "_is_on_probation",
+        "_is_paused",
+        "_leaving_bytes",
+        "_line",
+        "_loop",
+        "_outbox",
+        "_outbox_bytes",
+        "_peer",
+        "_transport",
+        "_unfinished_bytes",
+        "_unfinished_since",
+        "_waits_for_memory",
+        "read_on_at",
+        "received_bytes",
+        "under_way_bytes",
+        "used_at",
+    )
+
+    def __init__(self, everyone: Connections, connection_id: int) -> None:
+        self._all = everyone
+        self._peer = Peer(connection_id, "")
+        self._inbox = Inbox(everyone.frame_bytes_max, scratch=everyone.scratch)
+        self._line: deque[Slot] = deque()
+        self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
+        self._blocked_by: Slot | None = None  # until it is answered no further request begins
+        self._is_paused = False  # the client does not read its answers
+        self._outbox: list[Outgoing] = []  # answers of this turn of the loop: they leave together
+        self._outbox_bytes = 0
+        self._is_flush_due = False
+        self._held_bytes = 0  # of answers that cannot leave
+        self._leaving_bytes = 0  # of these, what is in the outbox
+        self._buffered_bytes = 0  # what the transport has, while the client does not read
+        self._transport: asyncio.Transport | None = None
+        self._loop = asyncio.get_running_loop()
+        self._is_on_probation = False  # over a limit: only another node may stay
+        self._is_counted_as_node = False
+        self._waits_for_memory = False
+        self._unfinished_bytes = 0  # what of the memory for requests it has for one that is not whole
+        self._unfinished_since: tuple[float, int] | None = None  # a time, and what had been received by then
+        self.under_way_bytes = 0  # what it has for requests that are not answered
+        self.received_bytes = 0
+        self.read_on_at = 0.0  # when its turn in the line for memory last came
+        self.used_at = self._loop.time()  # when something last came from the client, or it took something
+
+    @property
+    def host(self) -> str:
+        return self._peer.host
+
+    @property
+    def is_slow(self) -> bool:
+        return self._is_paused or self._held_bytes >= HELD_BYTES
+
+    @property
+    def is_unfinished(self) -> bool:
+        return self._inbox.unfinished_bytes > 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # TCP's transport is two-way; uvloop's does not inherit from asyncio's.
+        self._transport = cast(asyncio.Transport, transport)
+        address = transport.get_extra_info("peername")
+        self._peer.host = str(address[0]) if address else ""
+        self._all.open[self._peer.connection_id] = self
+        self._is_on_probation = not self._all.quotas.takes(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._transport = None
+        self._abandon()
+        self._outbox.clear()
+        self._all.held_bytes -= self._held_bytes + self._buffered_bytes
+        self._held_bytes = self._leaving_bytes = self._buffered_bytes = 0
+        self._all.open.pop(self._peer.connection_id, None)
+        self._all.quotas.left(self)
+        self._all.on_closed(self._peer.connection_id)
+
+    # --- requests
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._inbox.space()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        self.used_at = self._loop.time()
+        self.received_bytes += nbytes
+        try:
+            frames = self._inbox.filled(nbytes)
+        except Malformed as problem:
+            self._hang_up(problem)
+            return
+        self._backlog.extend(frames)
+        if self._is_on_probation and not self._may_prove_itself():
+            return
+        peer, memory = self._peer, self._all.memory
+        is_node = peer.is_node
+        if not is_node:
+            self._take_memory(frames, memory)
+        self._work_off_backlog()
+        if peer.is_node != self._is_counted_as_node:
+            self._is_counted_as_node = True
+            self._is_on_probation = False
+            self._all.quotas.is_node(self)
+        elif self._is_on_probation and frames:
+            self._all.quotas.refuse(self)
+        elif not is_node and memory.used_bytes >= memory.limit_bytes:
+            self._waits_for_memory = memory.has_to_wait(self)
+            self._adjust_reading()
+
+    def _may_prove_itself(self) -> bool:
+        """On probation nothing but the one request is begun with which a node says that it is one."""
+        backlog = self._backlog
+        if self._transport is None or self._transport.is_closing():
+            return False
+        if len(backlog) > 1 or (backlog and backlog[0][:2] != _NODES_FIRST_REQUEST):
+            self._all.quotas.refuse(self)
+            return False
+        return True
+
+    def _take_memory(self, frames: list[memoryview], memory: RequestMemory) -> None:
+        if frames:
+            taken = sum(map(len, frames)) + REQUEST_OVERHEAD_BYTES * len(frames)
+            self.under_way_bytes += taken
+            memory.used_bytes += taken
+        more = self._inbox.unfinished_bytes - self._unfinished_bytes
+        if more:
+            self._unfinished_bytes += more
+            memory.unfinished_bytes += more
+            memory.used_bytes += more
+
+    def read_on(self) -> None:
+        """There is memory for requests again, or it is this one's turn."""
+        self._waits_for_memory = False
+        self.read_on_at = self._loop.time()
+        self._adjust_reading()
+
+    def is_given_up(self, now: float, unfinished_s: float) -> bool:
+        """Whether a request has begun and not gone on for so long, though this connection was read."""
+        transport = self._transport
+        if not self._inbox.unfinished_bytes or transport is None or not transport.is_reading():
+            self._unfinished_since = None
+            return False
+        since = self._unfinished_since
+        if since is None or self.received_bytes - since[1] >= UNFINISHED_BYTES:
+            self._unfinished_since = (now, self.received_bytes)
+            return False
+        return now - since[0] >= unfinished_s
+
+    def _work_off_backlog(self) -> None:
+        """Begin what may begin: not behind a request to be answered first, nor for a client that reads nothing."""
+        backlog, line, start = self._backlog, self._line, self._all.starter.start
+        try:
+            # As `is_slow`, without a call for each request.
+            while backlog and self._blocked_by is None and not self._is_paused and self._held_bytes < HELD_BYTES:
+                frame = backlog.popleft()
+                slot = Slot(self, len(frame) + REQUEST_OVERHEAD_BYTES)
+                line.append(slot)
+                may_overlap = start(frame, self._peer, slot)
+                if not may_overlap and not slot.is_filled:
+                    self._blocked_by = slot
+                del frame  # or its memory would not be free for the next one
+        except Malformed as problem:
+            self._hang_up(problem)
+        self._adjust_reading()
+
+    def _hang_up(self, problem: Malformed) -> None:
+        """Where the next request begins is not known any more, so the connection ends."""
+        self._all.malformed_total += 1
+        log.warning("closing the connection of %s: %s", self._peer.host, problem)
+        self.close()
+
+    # --- answers
+
+    def slot_filled(self, slot: Slot) -> None:
+        """An answer is there: it and those behind it that only waited for it may leave."""
+        taken = self.under_way_bytes
+        if taken:
+            memory, given = self._all.memory, slot.request_bytes
+            if given > taken:
+                given = taken  # not more than was taken: from when it says that it is a node, nothing is
+            self.under_way_bytes = taken - given
+            memory.used_bytes -= given
+            if memory.line:
+                memory.given_back()
+        line = self._line
+        if line and (self._is_paused or line[0] is not slot):
+            self._hold(slot)
+        while line and line[0].is_filled:
+            first = line.popleft()
+            buffers, first.buffers = first.buffers, None
+            self._leaving_bytes += first.held_bytes
+            first.on_abandoned = None  # what it belongs to refers to this slot: without it, nothing is left to collect
+            if buffers is None:
+                self.close()
+                return
+            for buffer in buffers:
+                self._outbox.append(buffer)
+                self._outbox_bytes += len(buffer)
+        if self._outbox_bytes >= FLUSH_BYTES:
+            self._flush()
+        elif self._outbox and not self._is_flush_due:
+            # One write for all answers of this turn: a sync lets many go at once, and a write costs more than the rest.
+            self._is_flush_due = True
+            self._loop.call_soon(self._flush)
+        if slot is self._blocked_by:
+            self._blocked_by = None
+            self._work_off_backlog()
+
+    def _hold(self, slot: Slot) -> None:
+        """An answer that cannot leave yet: what it keeps in memory counts."""
+        slot.held_bytes = sum(len(piece) for piece in slot.buffers or () if not isinstance(piece, FileSlice))
+        self._held_bytes += slot.held_bytes
+        self._all.held_bytes += slot.held_bytes
+
+    def _let_go(self, count: int) -> None:
+        self._held_bytes -= count
+        self._all.held_bytes -= count
+
+    def _flush(self, *, is_last: bool = False) -> None:
+        self._is_flush_due = False
+        outbox, size = self._outbox, self._outbox_bytes
+        # Of a client that does not read, files stay unread as well: they are not to pile up in memory.
+        if not outbox or (self._is_paused and not (is_last and size < FLUSH_BYTES)):
+            return
+        self._outbox, self._outbox_bytes = [], 0
+        if self._leaving_bytes:
+            self._let_go(self._leaving_bytes)
+            self._leaving_bytes = 0
+        if self._transport is None:
+            return
+        self.used_at = self._loop.time()
+        try:
+            if size < FLUSH_BYTES:
+                self._transport.write(b"".join(map(_read, outbox)))
+            else:
+                self._send(self._transport, outbox)
+        except OSError as problem:  # records that were promised can no longer be read: nothing sensible can follow
+            log.error("closing the connection of %s: %s", self._peer.host, problem)
+            self._transport.abort()
+        if self._backlog and self._blocked_by is None and not self.is_slow:
+            self._loop.call_soon(
+                self._work_off_backlog
+            )  # it was held back by what has left now; it may be deep in there
+        self._adjust_reading()
+
+    def _send(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> None:
+        """Straight to the socket what it takes at once, files without reading them; then a part at a time through the
+        transport, until that has enough: what a slow client has not taken yet is not to pile up in memory."""
+        if transport.get_write_buffer_size() == 0 and any(isinstance(piece, FileSlice) for piece in pieces):
+            pieces = self._all.send_now(transport, pieces)
+        piece_bytes = FLUSH_BYTES
+        if pieces and self._all.held_bytes >= HELD_ALL_BYTES:
+            piece_bytes = SMALL_PIECE_BYTES
+            transport.set_write_buffer_limits(high=0)  # one piece at a time
+        while pieces and not self._is_paused:
+            part, pieces = _split(pieces, piece_bytes)
+            transport.writelines([_read(piece) for piece in part])
+        self._outbox, self._outbox_bytes = pieces, sum(map(len, pieces))
+
+    def pause_writing(self) -> None:
+        self._is_paused = True
+        if self._transport is not None:
+            self._buffered_bytes = self._transport.get_write_buffer_size()
+            self._all.held_bytes += self._buffered_bytes
+        self._adjust_reading()
+
+    def resume_writing(self) -> None:
+        self._is_paused = False
+        self._all.held_bytes -= self._buffered_bytes
+        self._buffered_bytes = 0
+        self._flush()
+        self._work_off_backlog()
+
+    def _adjust_reading(self) -> None:
+        transport = self._transport
+        if transport is None or transport.is_closing():
+            return
+        must_wait = (
+            self._is_paused
+            or self._held_bytes >= HELD_BYTES
+            or self._waits_for_memory
+            or bool(self._backlog)
+            or len(self._line) >= self._all.under_way_max
+        )
+        if must_wait == transport.is_reading():
+            if must_wait:
+                transport.pause_reading()
+            else:
+                transport.resume_reading()
+
+    def close(self) -> None:
+        """Send the answers that are due; what is under way is not answered any more, what was not begun never is."""
+        self._abandon()
+        self._flush(is_last=True)
+        if self._transport is not None:
+            self._transport.close()
+
+    def end(self) -> None:
+        """As `close`, but a client that does not take its answers is not waited for."""
+        if self._transport is not None and self._transport.get_write_buffer_size():
+            self.abort()
+        else:
+            self.close()
+
+    def abort(self) -> None:
+        """At once."""
+        self._abandon()
+        self._outbox, self._outbox_bytes = [], 0
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _abandon(self) -> None:
+        """A client may say that it waits for weeks, and then go: what waits for it here goes as well."""
+        line, self._line = self._line, deque()
+        self._backlog.clear()
+        memory = self._all.memory
+        memory.used_bytes -= self.under_way_bytes + self._unfinished_bytes
+        memory.unfinished_bytes -= self._unfinished_bytes
+        self.under_way_bytes = self._unfinished_bytes = 0
+        memory.left(self)
+        for slot in line:
+            if slot.on_abandoned is not None:
+                slot.on_abandoned()
+
+
+def _read(piece: Outgoing) -> Buffer:
+    return bytes(piece) if isinstance(piece, FileSlice) else piece
+
+
+def _split(pieces: list[Outgoing], size: int) -> tuple[list[Outgoing], list[Outgoing]]:
+    """The first `size` bytes, and the rest."""
+    for index, piece in enumerate(pieces):
+        if len(piece) > size:
+            return [*pieces[:index], _cut(piece, 0, size)], [_cut(piece, size, len(piece)), *pieces[index + 1 :]]
+        size -= len(piece)
+    return pieces, []
+
+
+def _cut(piece: Outgoing, start: int, end: int) -> Outgoing:
+    if isinstance(piece, FileSlice):
+        return FileSlice(piece.file, piece.position + start, end - start)
+    return memoryview(piece)[start:end]

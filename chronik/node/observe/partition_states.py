@@ -1,0 +1,144 @@
+"""How partitions and groups stand, as this node sees them. Pure: it looks, and changes nothing.
+
+This loads msgspec (see trace/events.py): import it where something is looked at, not where a node starts.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+
+from chronik.core.machines.groups.classic_group import ClassicGroup
+from chronik.core.machines.groups.consumer_group import ConsumerGroup, Partitions
+from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
+from chronik.core.machines.groups.describe import listed
+from chronik.core.machines.groups.machine import GroupsMachine
+from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.records.schema import INT32, STRING, array_of
+from chronik.core.replica.in_sync import UNKNOWN, FollowerProgress
+from chronik.core.replica.replica import Replica
+from chronik.node.coordinators.group_changes import plain
+from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
+
+_PARTITIONS = array_of(INT32)
+
+
+def partition_seen(
+    replica: Replica, node_id: int, now_us: int, monotonic_ms: int, is_traced: bool = False
+) -> PartitionSeen:
+    """A partition that this node leads."""
+    in_sync = replica.in_sync
+    assert in_sync is not None  # only who leads knows
+    log = replica.log
+    return PartitionSeen(
+        now_us,
+        node_id,
+        replica.topic,
+        replica.partition,
+        replica.leader_epoch,
+        log.start_offset,
+        replica.last_stable_offset,
+        replica.high_watermark,
+        log.end_offset,
+        replica.safe_end,
+        in_sync.in_sync,
+        replica.in_sync_min,
+        tuple(
+            follower_seen(
+                follower, progress, follower in in_sync.in_sync, log.start_offset, log.end_offset, monotonic_ms
+            )
+            for follower, progress in in_sync.followers.items()
+        ),
+        log.size_bytes(),
+        is_traced,
+    )
+
+
+def follower_seen(
+    follower: int, progress: FollowerProgress, is_in_sync: bool, log_start: int, leader_end: int, monotonic_ms: int
+) -> FollowerSeen:
+    """Where nothing happens, followers do not name the partition in their fetches: silent, but not behind."""
+    safe_end = progress.safe_end
+    if safe_end >= leader_end:
+        lag_ms = 0
+    else:
+        lag_ms = UNKNOWN if progress.caught_up_ms == UNKNOWN else monotonic_ms - progress.caught_up_ms
+    return FollowerSeen(
+        follower,
+        is_in_sync,
+        safe_end,
+        max(leader_end - max(safe_end, log_start), 0),
+        lag_ms,
+        UNKNOWN if progress.fetched_ms == UNKNOWN else monotonic_ms - progress.fetched_ms,
+    )
+
+
+def group_seen(
+    group: ClassicGroup | ConsumerGroup,
+    machine: GroupsMachine,
+    topic_name: Callable[[bytes], str | None],
+    node_id: int,
+    now_us: int,
+    state_ms: int,
+) -> GroupSeen:
+    """A group of this machine. `topic_name` knows topics by their id; those it does not know are left out."""
+    what = listed(group)
+    if isinstance(group, ClassicGroup):
+        generation, members = group.generation, tuple(_classic_members(group))
+    else:
+        generation, members = group.epoch, tuple(_consumer_members(group, topic_name))
+    offsets = tuple(
+        OffsetSeen(topic, partition, committed.offset)
+        for topic, by_partition in machine.offsets.of(group.group_id).items()
+        for partition, committed in by_partition.items()
+    )
+    return GroupSeen(now_us, node_id, group.group_id, what.type, what.state, generation, state_ms, members, offsets)
+
+
+def groups_seen(coordinators: Coordinators, image: MetadataImage, node_id: int, now_us: int) -> list[GroupSeen]:
+    """Every group that this node coordinates and has read from its log."""
+
+    def topic_name(topic_id: bytes) -> str | None:
+        topic = image.topic_by_id(topic_id)
+        return topic.name if topic is not None else None
+
+    return [
+        group_seen(group, machine, topic_name, node_id, now_us, coordinators.state_ms(group))
+        for machine in coordinators.machines()
+        for group in machine.groups.values()
+    ]
+
+
+def _classic_members(group: ClassicGroup) -> Iterator[MemberSeen]:
+    is_readable = group.protocol_type == CONSUMER_PROTOCOL_TYPE  # others have assignments of their own making
+    for member in group.members.values():
+        assigned = _assigned(member.assignment) if is_readable and member.assignment else ()
+        yield MemberSeen(member.member_id, member.client_id, plain(member.client_host), assigned)
+
+
+def _consumer_members(group: ConsumerGroup, topic_name: Callable[[bytes], str | None]) -> Iterator[MemberSeen]:
+    for member_id, subscriber in group.subscribers.items():
+        assigned = _named(group.current(member_id).assigned, topic_name)
+        yield MemberSeen(member_id, subscriber.client_id, plain(subscriber.client_host), assigned)
+
+
+def _named(partitions: Partitions, topic_name: Callable[[bytes], str | None]) -> tuple[tuple[str, int], ...]:
+    named = ((topic_name(topic_id), partition) for topic_id, partition in sorted(partitions))
+    return tuple((topic, partition) for topic, partition in named if topic is not None)
+
+
+def _assigned(assignment: bytes) -> tuple[tuple[str, int], ...]:
+    """The partitions in a consumer's assignment: a version, then (in every version) the topics with their partitions.
+    What a group's leader made unreadable is nothing."""
+    pairs: list[tuple[str, int]] = []
+    try:
+        _, count = struct.unpack_from(">hi", assignment)
+        position = 6
+        for _ in range(count):
+            topic, position = STRING.read(assignment, position, False)
+            partitions, position = _PARTITIONS.read(assignment, position, False)
+            pairs += [(topic, partition) for partition in partitions or ()]
+    except (struct.error, IndexError, ValueError):
+        return ()
+    return tuple(pairs)
