@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from typing import Any
 
 import pytest
 
+from chronik.wire.versions import API_VERSIONS
 from tests.cli.forked import run_forked
 
 COMMAND = (sys.executable, "-m", "chronik")
@@ -117,7 +119,7 @@ def chronik(bootstrap: str) -> Chronik:
 
 @pytest.fixture
 def other_kafka() -> Iterator[Chronik]:
-    """Hangs up on a request that it does not know, as every Kafka does."""
+    """Tells what it speaks, and hangs up on a request that it does not know, as every Kafka does."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:
@@ -126,14 +128,22 @@ def other_kafka() -> Iterator[Chronik]:
                     connection, _ = server.accept()
                 except OSError:
                     return
-                connection.recv(4096)
-                connection.close()
+                with connection:
+                    frame = connection.recv(4096)
+                    if frame[4:6] == API_VERSIONS.to_bytes(2, "big"):
+                        connection.sendall(spoken_by_another(frame[8:12]))
 
         thread = threading.Thread(target=serve)
         thread.start()
         yield Chronik(f"127.0.0.1:{server.getsockname()[1]}")
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+def spoken_by_another(correlation_id: bytes) -> bytes:
+    """The answer of version 3 to ApiVersions: Metadata up to 12, and nothing else."""
+    body = correlation_id + struct.pack(">hBhhhBiB", 0, 2, 3, 0, 12, 0, 0, 0)
+    return struct.pack(">i", len(body)) + body
 
 
 @pytest.fixture
