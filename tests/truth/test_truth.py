@@ -236,11 +236,19 @@ def test_the_command_line_says_the_same(stage: Stage) -> None:
         by_key = where(proxy, old, world.topic, "--key", world.key(len(world.places) - 1))
 
     assert json.loads(there.stdout)["place"] == "here"
-    assert json.loads(alone.stdout)["summary"].startswith("Not known")
-    assert json.loads(alone.stdout)["is_below_watermark"] is None
-    assert by_key.returncode == 2
-    assert "is not known" in by_key.stderr
-    assert "never accepted" not in by_key.stderr
+    if alone.returncode == 0:
+        assert json.loads(alone.stdout)["summary"].startswith("Not known")
+        assert json.loads(alone.stdout)["is_below_watermark"] is None
+    else:
+        assert_claims_nothing(alone)  # on a slow machine the one node may not answer in time either
+    assert_claims_nothing(by_key)
+
+
+def assert_claims_nothing(refused: subprocess.CompletedProcess[str]) -> None:
+    """One line that says what could not be had, and nothing about the record."""
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert len(refused.stderr.strip().splitlines()) == 1, refused.stderr
+    assert not any(claim in refused.stderr for claim in ("never accepted", "deleted", "not written", "no record"))
 
 
 def where(proxy: LyingProxy, node: int, *arguments: str) -> subprocess.CompletedProcess[str]:
