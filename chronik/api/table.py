@@ -42,6 +42,7 @@ _NAMES = {
         "describe_log_dirs",
         "describe_topic_partitions",
         "describe_acls",
+        "describe_user_scram_credentials",
         "list_config_resources",
         # Between nodes: each means the one it is sent to.
         "vote",
@@ -78,6 +79,9 @@ _NAMES = {
         "create_partitions",
         "alter_configs",
         "incremental_alter_configs",
+        "create_acls",
+        "delete_acls",
+        "alter_user_scram_credentials",
         "update_features",
         "elect_leaders",
         "alter_partition_reassignments",

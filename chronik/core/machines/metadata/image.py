@@ -14,6 +14,7 @@ from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
+from chronik.core.machines.metadata.access_image import AccessImage, AccessRecord
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
@@ -90,6 +91,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access = AccessImage()
         # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
@@ -183,7 +185,7 @@ class MetadataImage:
         other.brokers, other.features = dict(self.brokers), dict(self.features)
         other.next_producer_id, other.version = self.next_producer_id, self.version
         other.topics = {name: Topic(name, topic.id, list(topic.partitions)) for name, topic in self.topics.items()}
-        other.holdings = self.holdings.copy()
+        other.holdings, other.access = self.holdings.copy(), self.access.copy()
         other._topics_by_id = {topic.id: topic for topic in other.topics.values()}
         other._names_by_collision_key = dict(self._names_by_collision_key)
         other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
@@ -197,6 +199,7 @@ class MetadataImage:
         self.brokers, self.topics, self.features = {}, {}, {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access.clear()
         self._topics_by_id, self._names_by_collision_key = {}, {}
         self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
@@ -288,6 +291,10 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: AccessRecord) -> None:
+        self.access.apply(record)
 
     @_apply.register
     def _(self, record: ConfigRecord) -> None:

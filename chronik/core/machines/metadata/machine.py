@@ -10,6 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.metadata.access_changes import (
+    AlterUserScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    alter_user_scram_credentials,
+    create_acls,
+    delete_acls,
+)
 from chronik.core.machines.metadata.brokers import (
     broker_gone,
     checked_epoch,
@@ -80,6 +88,12 @@ class MetadataMachine:
                 return create_partitions(self.image, command)
             case AlterConfigs():
                 return alter_configs(self.image, command)
+            case CreateAcls():
+                return create_acls(self.image, command)
+            case DeleteAcls():
+                return delete_acls(self.image, command)
+            case AlterUserScramCredentials():
+                return alter_user_scram_credentials(self.image, command)
             case UpdateFeatures():
                 return update_features(self.image, command)
             case AllocateProducerIds():
