@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from chronik.core.access.acls import Acl, AclFilter, check_new
 from chronik.core.access.scram import ScramCredential, ScramMechanism, check_iterations, credential_of_salted
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.commands import DONE, ChangeOutcome
+from chronik.core.machines.metadata.commands import DONE, ChangeOutcome, MetadataCommand
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import (
+    AccessRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
@@ -26,14 +26,14 @@ SALT_BYTES_MAX = 1024
 
 
 @dataclass(frozen=True, slots=True)
-class CreateAcls:
+class CreateAcls(MetadataCommand[tuple[ChangeOutcome, ...]]):
     """(id, rule) pairs, the ids being new. Answer: a tuple of ChangeOutcome; a rule that is there already is fine."""
 
     acls: tuple[tuple[bytes, Acl], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteAcls:
+class DeleteAcls(MetadataCommand[tuple["DeletedAcls", ...]]):
     """Answer: a tuple of DeletedAcls, one for each filter."""
 
     filters: tuple[AclFilter, ...]
@@ -67,17 +67,17 @@ class ScramUpsertion:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterUserScramCredentials:
+class AlterUserScramCredentials(MetadataCommand[dict[str, ChangeOutcome]]):
     """Answer: a dict of ChangeOutcome by user."""
 
     deletions: tuple[ScramDeletion, ...] = ()
     upsertions: tuple[ScramUpsertion, ...] = ()
 
 
-def create_acls(image: MetadataImage, command: CreateAcls) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
+def create_acls(image: MetadataImage, command: CreateAcls) -> tuple[list[AccessRecord], tuple[ChangeOutcome, ...]]:
     if len(command.acls) > CHANGES_MAX:
         raise Refused(Code.INVALID_REQUEST, f"at most {CHANGES_MAX} ACLs can be created at once")
-    facts: list[Any] = []
+    facts: list[AccessRecord] = []
     outcomes: list[ChangeOutcome] = []
     made: set[Acl] = set()
     for acl_id, acl in command.acls:
@@ -93,7 +93,7 @@ def create_acls(image: MetadataImage, command: CreateAcls) -> tuple[list[Any], t
     return facts, tuple(outcomes)
 
 
-def delete_acls(image: MetadataImage, command: DeleteAcls) -> tuple[list[Any], tuple[DeletedAcls, ...]]:
+def delete_acls(image: MetadataImage, command: DeleteAcls) -> tuple[list[AccessRecord], tuple[DeletedAcls, ...]]:
     gone: dict[bytes, None] = {}
     answers: list[DeletedAcls] = []
     for wanted in command.filters:
@@ -114,11 +114,12 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> tuple[list[Any], t
 
 def alter_user_scram_credentials(
     image: MetadataImage, command: AlterUserScramCredentials
-) -> tuple[list[Any], dict[str, ChangeOutcome]]:
+) -> tuple[list[AccessRecord], dict[str, ChangeOutcome]]:
     """A user that is named twice is not changed at all."""
     outcomes: dict[str, ChangeOutcome] = {}
-    facts: dict[str, Any] = {}
-    for asked in (*command.deletions, *command.upsertions):
+    facts: dict[str, AccessRecord] = {}
+    changes: list[ScramDeletion | ScramUpsertion] = [*command.deletions, *command.upsertions]
+    for asked in changes:
         if asked.user in outcomes:
             facts.pop(asked.user, None)
             outcomes[asked.user] = ChangeOutcome(
@@ -135,7 +136,7 @@ def alter_user_scram_credentials(
 
 def _scram_record(
     known: Mapping[tuple[str, ScramMechanism], ScramCredential], asked: ScramDeletion | ScramUpsertion
-) -> Any:
+) -> AccessRecord:
     """Raises Refused."""
     if not asked.user:
         raise Refused(Code.UNACCEPTABLE_CREDENTIAL, "Username must not be empty")

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from chronik.core.access.acls import AclSet
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.machines.metadata.records import (
     AccessControlEntryRecord,
+    AccessRecord,
     RemoveAccessControlEntryRecord,
     RemoveUserScramCredentialRecord,
     UserScramCredentialRecord,
     acl_of,
     entry_of,
-)
-
-AccessRecord = (
-    AccessControlEntryRecord
-    | RemoveAccessControlEntryRecord
-    | UserScramCredentialRecord
-    | RemoveUserScramCredentialRecord
 )
 
 
@@ -64,7 +57,7 @@ class AccessImage:
             case RemoveUserScramCredentialRecord():
                 self.scram.pop((record.name, ScramMechanism(record.mechanism)), None)
 
-    def records(self) -> Iterator[Any]:
+    def records(self) -> Iterator[AccessRecord]:
         """What makes it again."""
         for acl_id, acl in self.acls.items():
             yield entry_of(acl_id, acl)
@@ -73,7 +66,7 @@ class AccessImage:
                 user, mechanism, kept.salt, kept.stored_key, kept.server_key, kept.iterations
             )
 
-    def gone_in(self, newer: AccessImage) -> Iterator[Any]:
+    def gone_in(self, newer: AccessImage) -> Iterator[AccessRecord]:
         """The records that take away what this has and `newer` has not."""
         left = dict(newer.acls.items())
         for acl_id, _ in self.acls.items():

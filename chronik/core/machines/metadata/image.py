@@ -8,22 +8,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
-from typing import Any
 
 from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
-from chronik.core.machines.metadata.access_image import AccessImage, AccessRecord
+from chronik.core.machines.metadata.access_image import AccessImage
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
 from chronik.core.machines.metadata.partition import Partition, changed, written
 from chronik.core.machines.metadata.records import (
     UNFENCE,
+    AccessRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -194,7 +195,7 @@ class MetadataImage:
         other._broker_configs_changed()
         return other
 
-    def refill(self, records: Iterable[Any], version: int) -> None:
+    def refill(self, records: Iterable[MetadataRecord], version: int) -> None:
         """Begin anew with what a snapshot says: this node fell behind. The image stays the same object."""
         self.brokers, self.topics, self.features = {}, {}, {}
         self.next_producer_id = 0
@@ -207,13 +208,13 @@ class MetadataImage:
             self._apply(record)
         self.version = version
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: MetadataRecord) -> None:
         """The only thing that changes an image."""
         self._apply(record)
         self.version += 1
 
     @singledispatchmethod
-    def _apply(self, record: Any) -> None:
+    def _apply(self, record: MetadataRecord) -> None:
         raise TypeError(f"no metadata record: {record!r}")
 
     @_apply.register

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chronik.core.access.acls import AclFilter
 from chronik.core.access.scram import ScramMechanism
 from chronik.core.machines.metadata.access_changes import (
     AlterUserScramCredentials,
@@ -15,7 +16,7 @@ from chronik.core.machines.metadata.records import (
     RemoveUserScramCredentialRecord,
 )
 from chronik.core.machines.metadata.snapshots import gone_since
-from tests.unit.core.access.test_acls import READ_ORDERS, AclFilter
+from tests.unit.core.access.test_acls import READ_ORDERS
 from tests.unit.core.machines.metadata.machine_asked import Asked
 from tests.unit.core.machines.metadata.test_access_changes import upsertion
 from tests.unit.core.machines.metadata.test_snapshots import everything, refilled
