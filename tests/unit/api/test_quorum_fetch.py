@@ -37,7 +37,7 @@ class FakeWaiting:
 
     @property
     def is_idle(self) -> bool:
-        return all(deadline.action is None for deadline in self._deadlines._heap)
+        return all(deadline.action is None for _, _, deadline in self._deadlines._heap)
 
 
 class World:
