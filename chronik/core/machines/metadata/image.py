@@ -186,12 +186,13 @@ class MetadataImage:
         other.brokers, other.features = dict(self.brokers), dict(self.features)
         other.next_producer_id, other.version = self.next_producer_id, self.version
         other.topics = {name: Topic(name, topic.id, list(topic.partitions)) for name, topic in self.topics.items()}
-        other.holdings, other.access = self.holdings.copy(), self.access.copy()
+        other.holdings = self.holdings.copy()
         other._topics_by_id = {topic.id: topic for topic in other.topics.values()}
         other._names_by_collision_key = dict(self._names_by_collision_key)
         other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
         other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
+        other.access = self.access.copy()
         other._broker_configs_changed()
         return other
 
