@@ -212,9 +212,9 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
     await clone.start()
     assert cluster.image.brokers[1].incarnation_id == b"another one here"
 
-    await pass_time(first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(first.cluster.config.liveness.broker_session_timeout_ms / 1000)
     assert not first.liveness.has_to_end.is_set(), "the other may have been a short mistake"
-    await pass_time(2 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(2 * first.cluster.config.liveness.broker_session_timeout_ms / 1000)
 
     assert first.liveness.has_to_end.is_set()
     assert not clone.liveness.has_to_end.is_set()
@@ -234,7 +234,7 @@ async def test_a_node_whose_number_was_taken_for_a_while_serves_again(world: Wor
     await pass_time(1)
     await clone.liveness._stop()  # killed
 
-    await pass_time(3 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(3 * first.cluster.config.liveness.broker_session_timeout_ms / 1000)
 
     assert not fenced(first)
     assert not first.liveness.has_to_end.is_set()
