@@ -48,6 +48,9 @@ class LocalMetadata(Protocol):
     @property
     def controller_id(self) -> int | None: ...
 
+    @property
+    def controller_epoch(self) -> int: ...
+
     def ask_here(self, command: Any) -> asyncio.Future[Any]: ...
 
     async def wait_until_applied(self, timeout_ms: int) -> None: ...
@@ -74,6 +77,10 @@ class ControllerLink:
     @property
     def controller_id(self) -> int | None:
         return self._metadata.controller_id
+
+    @property
+    def controller_epoch(self) -> int:
+        return self._metadata.controller_epoch
 
     def ask_here(self, command: Any) -> asyncio.Future[Any]:
         return self._metadata.ask_here(command)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from chronik.core.config.node import NodeConfig
@@ -44,6 +44,14 @@ class NotTakenIn(CannotStart):
     """The cluster does not want this node."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Twin:
+    """Another process that is registered with this node's number, as a controller says."""
+
+    controller_epoch: int
+    since_s: float
+
+
 class Liveness:
     """Registration, heartbeats, controlled shutdown."""
 
@@ -71,7 +79,7 @@ class Liveness:
         self._heard_s: float | None = None  # when the last report was sent that was answered
         self._interval_ms = config.liveness.broker_heartbeat_interval_ms
         self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
-        self._twin_since_s: float | None = None  # that long another has been alive with this node's number
+        self._twin: _Twin | None = None
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
         metadata.on_applied.append(self._applied)
 
@@ -143,29 +151,31 @@ class Liveness:
         )
 
     async def _register(self, command: RegisterBroker) -> None:
-        loop = asyncio.get_running_loop()
-        # Who was killed while it registered finds itself still registered, until its session is over.
-        patient_until = loop.time() + self._patience_s
         said: str | None = None
         while True:
             try:
                 self.broker_epoch = await self._controller.ask(command, REGISTER_MS)
+                self._twin = None
                 return
             except Refused as refused:
                 if refused.code in FINAL:
                     raise NotTakenIn(f"the cluster {self._image.cluster_id} refuses this node: {refused}") from refused
-                is_twice = refused.code == Code.DUPLICATE_BROKER_REGISTRATION
-                if is_twice and loop.time() >= patient_until:
+                # A node that was killed while it registered finds itself still registered, until its session is over.
+                if refused.code == Code.DUPLICATE_BROKER_REGISTRATION and self._has_a_living_twin():
                     raise NotTakenIn(self.same_id()) from refused
                 if str(refused) != said:
                     said = str(refused)
                     log.info("not registered yet: %s", said)
             await asyncio.sleep(RETRY_MS / 1000)
 
-    @property
-    def _patience_s(self) -> float:
-        """How long another with this node's number must be heard of to be taken for a process that lives."""
-        return 2 * self._config.liveness.broker_session_timeout_ms / 1000
+    def _has_a_living_twin(self) -> bool:
+        """Asked whenever the controller says that this node's number is taken: whether it has said so for long enough
+        that no session of a process that is gone can be the reason. A new controller begins every session anew, so
+        that nobody is fenced by an election: then this waits anew as well."""
+        epoch, now_s = self._controller.controller_epoch, asyncio.get_running_loop().time()
+        if self._twin is None or self._twin.controller_epoch != epoch:
+            self._twin = _Twin(epoch, now_s)
+        return now_s - self._twin.since_s >= 2 * self._config.liveness.broker_session_timeout_ms / 1000
 
     def same_id(self) -> str:
         """What is wrong when another node has this one's number."""
@@ -232,7 +242,7 @@ class Liveness:
             return
         if not self._is_heard:
             log.info("the controller hears of this node again")
-        self._is_heard, self._heard_s, self._twin_since_s = True, sent_s, None
+        self._is_heard, self._heard_s, self._twin = True, sent_s, None
         if self._is_new and answer.is_caught_up:
             self._is_new = False
             self._tell_what_was_lost()
@@ -256,11 +266,9 @@ class Liveness:
     def _has_a_twin(self) -> None:
         """A copy of this node's disk on a machine that takes itself for this one, say. It serves, so this node has to
         go: one that runs and serves nobody looks as if it were alive."""
-        now_s = asyncio.get_running_loop().time()
-        if self._twin_since_s is None:
-            self._twin_since_s = now_s
+        if self._twin is None:
             log.error("this node serves nobody: %s", self.same_id())
-        elif now_s - self._twin_since_s >= self._patience_s:
+        if self._has_a_living_twin():
             self.has_to_end.set()
 
     async def _report(self, timeout_ms: int, *, wants_shut_down: bool = False) -> HeartbeatAnswer:

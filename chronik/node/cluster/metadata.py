@@ -119,6 +119,11 @@ class Metadata:
     def controller_id(self) -> int | None:
         return self._quorum.leader_id
 
+    @property
+    def controller_epoch(self) -> int:
+        """Each controller has one of its own."""
+        return self._quorum.epoch
+
     def ask_here(self, command: Any) -> asyncio.Future[Any]:
         """What the controller decides, when that is safe and in the image. Raises Refused: NOT_CONTROLLER here, or at
         the end when it is lost."""

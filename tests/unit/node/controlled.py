@@ -55,6 +55,10 @@ class Metadata:
     def controller_id(self) -> int | None:
         return self._cluster.controller_id if self._cluster.is_known else None
 
+    @property
+    def controller_epoch(self) -> int:
+        return self._cluster.controller_epoch
+
     def ask_here(self, command: Any) -> asyncio.Future[Any]:
         if not self.is_controller:
             raise Refused(Code.NOT_CONTROLLER)
@@ -79,6 +83,7 @@ class Controlled:
         self.config = NodeConfig.from_settings({**given, **{key.replace("_", "."): settings[key] for key in settings}})
         self.world = world
         self.controller_id = 1 if is_alone else 2
+        self.controller_epoch = 1
         self.is_known = True
         self.is_stuck = False
         self.is_held_back = False
@@ -101,6 +106,13 @@ class Controlled:
         decision = self.machine.decide(0, command, round(self.world.loop.time() * 1000))
         self.take(decision.facts)
         return decision.replies[0].answer
+
+    def elect(self) -> None:
+        """Another controller has read the metadata log, and has heard of nobody yet."""
+        self.controller_epoch += 1
+        image = self.machine.image
+        self.machine = MetadataMachine(image, ControllerConfig(own_id=self.controller_id))
+        self.take(self.machine.expire(round(self.world.loop.time() * 1000)).facts)
 
     def take(self, facts: list[Any]) -> None:
         for fact in facts:

@@ -187,6 +187,30 @@ async def test_a_node_that_was_killed_waits_for_its_own_session_to_end(world: Wo
 
 
 @in_world
+async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller(world: World) -> None:
+    """Each of them gives every broker a session to be heard of in."""
+    cluster = Controlled(world, broker_session_timeout_ms="2000")
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
+    killed = Living(cluster)
+    await killed.start()
+    await killed.liveness._stop()
+    again = Living(cluster)  # with a new disk, so nothing says that it is the same node
+    again.liveness._incarnation_id = b"another one here"
+
+    registering = asyncio.ensure_future(again.liveness.register("127.0.0.1", 9092))
+    for _ in range(5):
+        await pass_time(session_s * 0.8)
+        assert not registering.done(), "the old registration has a session"
+        cluster.elect()
+    await pass_time(session_s * 1.5)
+
+    assert registering.done()
+    await registering
+    assert cluster.image.brokers[1].incarnation_id == b"another one here"
+    await again.liveness.shut_down()
+
+
+@in_world
 async def test_two_nodes_with_one_id_are_one_too_many(world: World) -> None:
     cluster = Controlled(world)
     first = Living(cluster)
@@ -221,6 +245,28 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
     assert not fenced(clone)
     await first.liveness.shut_down()
     await clone.liveness.shut_down()
+
+
+@in_world
+async def test_a_node_whose_number_was_taken_for_a_while_stays_through_elections(world: World) -> None:
+    """The other is gone; only its session goes on, with each controller anew."""
+    cluster = Controlled(world, broker_session_timeout_ms="2000")
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
+    first = Living(cluster)
+    await first.start()
+    clone = Living(cluster, first.files)
+    clone.liveness._incarnation_id = b"another one here"
+    await clone.start()
+    await clone.liveness._stop()  # killed
+
+    for _ in range(5):
+        await pass_time(session_s * 0.8)
+        cluster.elect()
+    await pass_time(session_s * 2)
+
+    assert not first.liveness.has_to_end.is_set()
+    assert not fenced(first)
+    await first.liveness.shut_down()
 
 
 @in_world
