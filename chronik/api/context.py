@@ -23,7 +23,9 @@ if TYPE_CHECKING:
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
+    from chronik.core.machines.groups.commands import GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
@@ -70,11 +72,11 @@ class MetadataDesk(Protocol):
     def controller_id(self) -> int | None:
         """The node that decides; None when there is none at the moment, or nobody knows."""
 
-    def ask(self, command: Any) -> Awaitable[Any]:
+    def ask(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """Ask the controller, wherever it is. The awaited answer comes when it is safe, and this node's image has what
         follows from it. Raises Refused."""
 
-    def ask_here(self, command: Any) -> Awaitable[Any]:
+    def ask_here(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """As `ask`, but only if this node is the controller. Raises Refused (NOT_CONTROLLER)."""
 
     def wait_until_applied(self, timeout_ms: int) -> Awaitable[None]:
@@ -84,7 +86,7 @@ class MetadataDesk(Protocol):
 class GroupsDesk(Protocol):
     """The group coordinators on this node, one machine per partition of `__consumer_offsets`."""
 
-    def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
+    def ask(self, group_id: str, command: GroupCommand[T]) -> Awaitable[T]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
 
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:

@@ -30,7 +30,7 @@ from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.records.batch import read_header, read_producer_id
 from chronik.core.replica.batch_order import Leadership
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.net.peers import NotSent, Peers, Unreachable
 from chronik.node.routing.acks0_sequencer import Acks0Sequencer, Returned
 from chronik.node.routing.local_handler import here
@@ -99,7 +99,7 @@ class Forwarding:
         self,
         node_id: int,
         cluster: ClusterMetadata,
-        coordinators: Coordinators,
+        groups: GroupCoordinator,
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
@@ -117,7 +117,7 @@ class Forwarding:
         ] = {}  # what was refused with acks=0 and goes again in a moment
         self._continued: Route | None = None  # while a batch is tried again: its client may have hung up meanwhile
         self._news: asyncio.Task[None] | None = None  # finds out what the controller knows
-        self._one_address = OneAddress(node_id, cluster.image, coordinators)
+        self._one_address = OneAddress(node_id, cluster.image, groups)
         self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
 
     # --- what the house tells

@@ -26,7 +26,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.ports import Outgoing
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.net.peers import Unreachable
 from chronik.node.routing.local_handler import here
 from chronik.node.routing.routes import Route
@@ -101,10 +101,10 @@ class _Asked(NamedTuple):
 class OneAddress:
     """Finds out where a request belongs, and brings it there."""
 
-    def __init__(self, node_id: int, image: MetadataImage, coordinators: Coordinators) -> None:
+    def __init__(self, node_id: int, image: MetadataImage, groups: GroupCoordinator) -> None:
         self._node_id = node_id
         self._image = image
-        self._coordinators = coordinators
+        self._groups = groups
 
     @property
     def is_in_use(self) -> bool:
@@ -165,7 +165,7 @@ class OneAddress:
         return known.partitions[number].leader
 
     def _coordinator(self, group_id: str) -> int:
-        broker = self._coordinators.coordinator_now(group_id)
+        broker = self._groups.coordinator_now(group_id)
         return self._node_id if broker is None else broker.id
 
     def _broker(self, resource: Any) -> int:

@@ -13,7 +13,7 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic, Registe
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.types import Buffer
-from chronik.node.coordinators.group_coordinators import partition_of
+from chronik.node.coordinators.runtime import partition_of
 from chronik.node.net.connection import Peer, Slot
 from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
