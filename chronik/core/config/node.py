@@ -140,7 +140,7 @@ class NodeConfig:
         return self.listeners.advertised_address
 
     @property
-    def voters(self) -> dict[int, tuple[str, int]]:
+    def voters(self) -> Mapping[int, tuple[str, int]]:
         """The configured voters by id, with their addresses; empty for a node that is alone or joins a cluster."""
         return self.quorum.voters
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from chronik.core.config.addresses import BOOTSTRAP_SERVERS, LOCAL_HOSTS, host_and_port, parse_voters
@@ -40,7 +40,7 @@ class QuorumConfig(Section):
     )
 
     @property
-    def voters(self) -> dict[int, tuple[str, int]]:
+    def voters(self) -> Mapping[int, tuple[str, int]]:
         """The configured voters by id, with their addresses; empty for a node that is alone or joins a cluster."""
         return parse_voters(self.controller_quorum_voters)
 
