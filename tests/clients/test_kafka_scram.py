@@ -31,7 +31,8 @@ def test_kafka_configs_sets_and_deletes_the_credentials_of_a_user(tool: Tool, bo
 
 
 def credentials(bootstrap: str, name: str) -> dict[str, int]:
-    described = AdminClient({"bootstrap.servers": bootstrap}).describe_user_scram_credentials([name])
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    described = admin.describe_user_scram_credentials([name])
     assert isinstance(described, dict)
     infos = described[name].result(timeout=30).scram_credential_infos
     return {info.mechanism.name: info.iterations for info in infos}
