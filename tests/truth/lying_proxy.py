@@ -178,7 +178,9 @@ class LyingProxy:
         return out.getvalue()
 
     def _changed_look(self, answer: bytes, is_failing: bool, is_cut_off: bool) -> bytes:
-        told = {"error": "it will not say"} if is_failing else self._looked_elsewhere(json.loads(answer[8:]))
+        told: dict[str, Any] = (
+            {"error": "it will not say"} if is_failing else self._looked_elsewhere(json.loads(answer[8:]))
+        )
         if is_cut_off and "is_current" in told:
             told["is_current"] = False  # as a node says that reaches no leader of the quorum
         body = json.dumps(told, separators=(",", ":")).encode()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from chronik.inspect.trace_history import TraceHistory
 from chronik.lab.gallery import GALLERY, Exhibit
 from chronik.lab.run import LabRun
 from chronik.trace.stalls import find
+from tests.cluster.support import wait_until
 from tests.truth.lying_proxy import Liar, Recorded, lying_proxy
 from tests.truth.test_truth import cut_off, nobody_there, some_lies
 
@@ -41,11 +41,7 @@ def test_a_stall_that_is_there_is_found_or_not_known(name: str, tmp_path: Path) 
     try:
         nodes = {node_id: node.address for node_id, node in lab.cluster.nodes.items()}
         before = looks_before_the_fault(nodes)
-        deadline = time.monotonic() + NAMED_S
-        while lab.named_after_s is None and time.monotonic() < deadline:
-            lab.try_look()
-            time.sleep(0.5)
-        assert lab.named_after_s is not None, lab.verdicts
+        wait_until(lambda: is_named(lab), lambda: f"the fault is named, and not {lab.verdicts}", NAMED_S)
         with ThreadPoolExecutor(AT_ONCE) as threads:
             cases = list(
                 threads.map(lambda number: said_of(exhibit, nodes, before, f"{SEED} {name} {number}"), range(CASES))
@@ -56,6 +52,11 @@ def test_a_stall_that_is_there_is_found_or_not_known(name: str, tmp_path: Path) 
     wrong = [f"case {number}: {words}" for number, (words, is_wrong) in enumerate(cases) if is_wrong]
     assert wrong == []
     assert any(words == exhibit.cause for words, _ in cases)  # not all lies hide it
+
+
+def is_named(lab: LabRun) -> bool:
+    lab.try_look()
+    return lab.named_after_s is not None
 
 
 def looks_before_the_fault(nodes: dict[int, tuple[str, int]]) -> Recorded:

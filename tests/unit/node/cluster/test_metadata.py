@@ -154,7 +154,7 @@ async def test_a_leader_that_is_cut_off_is_not_current_though_it_still_believes_
     controller = await world.start()
     await controller.create("orders")
     world.cut(controller)
-    await asyncio.sleep(0.1)  # of the world's time: the last fetches were a while ago
+    await pass_time(0.1)  # the last fetches were a while ago
 
     assert not await controller.metadata.wait_until_current(500)
     assert await controller.metadata.wait_until_current(500, contact_ms=1000)
