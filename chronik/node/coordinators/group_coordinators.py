@@ -94,8 +94,6 @@ class Coordinators:
         self._replayed = 0  # records, since others last had their turn
         self._is_turn_due = False
         self._changes: GroupChanges | None = None  # comes with the first machine
-        replicas.on_offline.append(self.leadership_lost)
-        replicas.on_gone.append(self.leadership_lost)
 
     # --- which machines there are
 
@@ -170,7 +168,7 @@ class Coordinators:
                 count = host.replay_part(room)
             except (Corrupt, OSError) as problem:
                 if shortage_of(problem) is None:
-                    self._replicas.take_offline(host.replica, f"replay failed: {problem}")
+                    self._replicas.partitions.take_offline(host.replica, f"replay failed: {problem}")
                 else:  # the next one to ask for a group of it has it read again
                     self._replicas.read_failed(host.replica, cast("OSError", problem))
                     self.leadership_lost(host.replica)
