@@ -61,6 +61,7 @@ class HostedPartitions:
 
     def __init__(self) -> None:
         self._states: dict[Key, HostedPartition] = {}
+        self._in_order: tuple[Replica, ...] | None = None  # those that are open, by name; None when that has changed
 
     def state(self, key: Key) -> HostedPartition | None:
         return self._states.get(key)
@@ -72,9 +73,10 @@ class HostedPartitions:
 
     def replicas(self) -> Iterator[Replica]:
         """All that are open, by topic and partition."""
-        for _, state in sorted(self._states.items(), key=_by_key):
-            if state.replica is not None:
-                yield state.replica
+        if self._in_order is None:
+            states = sorted(self._states.items(), key=_by_key)
+            self._in_order = tuple(state.replica for _, state in states if state.replica is not None)
+        return iter(self._in_order)
 
     def not_open(self) -> list[TopicPartition]:
         """What could not be opened."""
@@ -118,8 +120,12 @@ class HostedPartitions:
 
     # --- transitions
 
+    def _set(self, key: Key, state: HostedPartition) -> None:
+        self._states[key] = state
+        self._in_order = None
+
     def opened(self, replica: Replica) -> None:
-        self._states[replica.topic, replica.partition] = OpenPartition(replica)
+        self._set((replica.topic, replica.partition), OpenPartition(replica))
 
     def not_opened(
         self, key: Key, topic_id: bytes, problem: Corrupt | OSError, *, was_open: bool = False
@@ -132,30 +138,29 @@ class HostedPartitions:
             state = PutOffPartition(topic_id, str(problem), was_open or self.was_open(key))
         else:
             state = FailedPartition(topic_id, str(problem))
-        self._states[key] = state
+        self._set(key, state)
         return state
 
     def damaged(self, replica: Replica, reason: str) -> None:
         """What an open log holds is not what was written. Nothing, if it was closed while it was being read."""
         key = replica.topic, replica.partition
         if self.replica(key) is replica:
-            self._states[key] = DamagedPartition(replica.topic_id, reason, replica)
+            self._set(key, DamagedPartition(replica.topic_id, reason, replica))
 
     def not_moved_aside(self, key: Key, topic_id: bytes, reason: str) -> None:
         """It is closed and still damaged: its directory could not be renamed."""
-        self._states[key] = DamagedPartition(topic_id, reason, None)
+        self._set(key, DamagedPartition(topic_id, reason, None))
 
     def not_repairable(self, key: Key) -> None:
         """Nobody has it whole any more: its topic is gone."""
         state = self._states.get(key)
         if isinstance(state, DamagedPartition):
             replica = state.replica
-            self._states[key] = (
-                FailedPartition(state.topic_id, state.reason) if replica is None else OpenPartition(replica)
-            )
+            self._set(key, FailedPartition(state.topic_id, state.reason) if replica is None else OpenPartition(replica))
 
     def closed(self, key: Key) -> None:
         self._states.pop(key, None)
+        self._in_order = None
 
 
 def _by_key(one: tuple[Key, HostedPartition]) -> Key:

@@ -15,7 +15,7 @@ from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.inspect.find_record import At, SearchResult, holders, look_through, reached_end, to_read, until_read
 from chronik.inspect.gather_record import committed_by
-from chronik.node.coordinators.group_coordinators import partition_of
+from chronik.node.coordinators.runtime import partition_of
 from chronik.trace.events import GroupSeen, OffsetSeen, PartitionSeen
 from chronik.trace.inspections import (
     CopySeen,
