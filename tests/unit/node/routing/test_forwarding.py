@@ -13,7 +13,8 @@ from chronik.api.call import Peer
 from chronik.core.errors import Code
 from chronik.node.net.connection import Slot
 from chronik.node.net.peers import NotSent, Unreachable
-from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
+from chronik.node.routing.leader_waits import LEADER_WAIT_MS
+from chronik.node.routing.produce_forwarder import AGAIN_MS, SLACK_MS
 from chronik.wire import produce as wire
 from chronik.wire.leaders import CurrentLeader
 from chronik.wire.produce import PartitionAnswer
