@@ -150,7 +150,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateView:
     known = {(copy.topic, copy.partition) for copy in copies}
     copies += [
         _not_open(topic, partition, reason)
-        for (topic, partition), reason in sorted(node.replicas.offline().items())
+        for (topic, partition), reason in sorted(node.replicas.partitions.offline().items())
         if (topic, partition) not in known and (wanted is None or topic in wanted)
     ]
     known.update((copy.topic, copy.partition) for copy in copies)

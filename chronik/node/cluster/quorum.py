@@ -115,7 +115,6 @@ class Quorum:
         self._given_addresses: dict[int, tuple[str, int]] = {}  # with the change of voters that is just being made
         self._waits = QuorumWaits()
         replica.on_synced = self.log_grew
-        replicas.on_offline.append(self._replica_offline)
 
     # --- what others see
 
@@ -473,7 +472,7 @@ class Quorum:
                 self._metrics.faults += 1
                 log.exception("fault in a fetch that waited")
 
-    def _replica_offline(self, replica: Replica) -> None:
+    def replica_offline(self, replica: Replica) -> None:
         """The disk failed. Of several, another is to lead; one alone keeps its office, and refuses everything."""
         if replica is not self.replica or not self._is_running:
             return

@@ -294,7 +294,7 @@ async def test_a_disk_that_fails_makes_another_lead(world: QuorumWorld) -> None:
     await first.create("orders")
     await world.agreed()
 
-    first.replicas.take_offline(first.quorum.replica, "its disk failed")
+    first.replicas.partitions.take_offline(first.quorum.replica, "its disk failed")
     second = await world.controller(without=first)
 
     assert second.topics() == ["orders"]
