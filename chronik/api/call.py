@@ -17,13 +17,24 @@ _RELEASED = memoryview(b"")
 class Peer:
     """The other end of a connection: what is known of it, beyond one request."""
 
-    __slots__ = ("caller", "connection_id", "host", "is_node", "listener", "node_id", "order", "principal")
+    __slots__ = (
+        "caller",
+        "connection_id",
+        "host",
+        "is_node",
+        "listener",
+        "may_be_node",
+        "node_id",
+        "order",
+        "principal",
+    )
 
     def __init__(self, connection_id: int, host: str, listener: str = "") -> None:
         self.connection_id = connection_id
         self.host = host
         self.listener = listener
         self.principal: KafkaPrincipal = ANONYMOUS
+        self.may_be_node = True  # nothing that is known of it says that it is none
         self.is_node = False  # it has identified itself as another node of this cluster
         self.node_id = -1  # which one
         self.order = BatchOrder()  # of the idempotent batches that it sends

@@ -138,6 +138,8 @@ _ROWS = {
 ROWS: dict[int, ApiRow] = {api.key: _ROWS[api.name] for api in EVERY_API.values()}
 PLACES: dict[int, Destination] = {api_key: ROWS[api_key].place for api_key in APIS}
 OVERLAPS = frozenset(api_key for api_key in APIS if ROWS[api_key].overlaps)
+# What only nodes may ask.
+NODES_ONLY = frozenset(api_key for api_key in APIS if ROWS[api_key].needs == (_CLUSTER_ACTION,))
 
 
 def at(*places: Destination) -> frozenset[int]:
@@ -156,6 +158,7 @@ __all__ = [
     "API_VERSIONS",
     "DIRECT",
     "INSPECT",
+    "NODES_ONLY",
     "OVERLAPS",
     "PLACES",
     "ROWS",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import socket
+import ssl
 import struct
 import time
 from typing import Any
@@ -30,11 +31,17 @@ class NotKafka(NoAnswer):
     """Something else listens there."""
 
 
-def ask(address: Address, request: Any, timeout_s: float = 5.0, client_id: bytes = CLIENT_ID) -> Any:
+def ask(
+    address: Address,
+    request: Any,
+    timeout_s: float = 5.0,
+    client_id: bytes = CLIENT_ID,
+    tls: ssl.SSLContext | None = None,
+) -> Any:
     """The response to a kio request, in the request's own version. Raises NoAnswer."""
     deadline = time.monotonic() + timeout_s
     try:
-        with connect(address, timeout_s) as connection:
+        with connect(address, timeout_s, tls) as connection:
             connection.sendall(_frame(request, client_id))
             (size,) = struct.unpack(">i", receive(connection, 4, deadline))
             if not 4 <= size <= ANSWER_BYTES_MAX:
@@ -48,12 +55,19 @@ def ask(address: Address, request: Any, timeout_s: float = 5.0, client_id: bytes
         raise NoAnswer(f"{written(address)} does not answer: {problem.strerror or problem}") from problem
 
 
-def connect(address: Address, timeout_s: float) -> socket.socket:
+def connect(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) -> socket.socket:
     """Raises OSError. A node may have been told to go by a name that cannot be one, such as `a..b`."""
     try:
-        return socket.create_connection(address, timeout=timeout_s)
+        connection = socket.create_connection(address, timeout=timeout_s)
     except UnicodeError as problem:  # as Python has it
         raise OSError(f"{address[0]} cannot be a host name") from problem
+    if tls is None:
+        return connection
+    try:
+        return tls.wrap_socket(connection, server_hostname=address[0])
+    except OSError:
+        connection.close()
+        raise
 
 
 def _frame(request: Any, client_id: bytes) -> bytes:

@@ -35,6 +35,7 @@ from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
 from chronik.node.cluster.quorum import Quorum
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.housekeeping import Housekeeping
+from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
 from chronik.node.net.peers import Peers
@@ -213,6 +214,7 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
             request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
+            authentication=Authentication(config.security, is_encrypted=config.listeners.is_encrypted),
         )
 
     def _connection_limits(self) -> ConnectionLimits:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import ssl
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -83,7 +84,7 @@ def _voting(config: NodeConfig, voters: str) -> NodeConfig:
     return replace(config, quorum=replace(config.quorum, controller_quorum_voters=voters))
 
 
-async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
+async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | None = None) -> NodeConfig:
     """The config with the voters of the cluster that is joined; waits until it tells them. Raises StartError."""
     if config.voters or not config.bootstrap_servers:
         return config
@@ -93,7 +94,7 @@ async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
     rounds = 0
     while True:
         for address in config.bootstrap_servers:
-            found = await asyncio.to_thread(_voters_told_at, address)
+            found = await asyncio.to_thread(_voters_told_at, address, tls)
             if found:
                 joining = _voting(config, found)
                 if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
@@ -101,22 +102,22 @@ async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
                         f"cannot join: {written(address)} is a cluster whose one voter is node {config.node_id} too",
                         "give this node an id of its own (node.id)",
                     )
-                await refuse_strangers(config)
+                await refuse_strangers(config, tls)
                 files.replace(FOUND_VOTERS, found.encode())
                 return joining
         if rounds % STRANGERS_EVERY == 0:
-            await refuse_strangers(config)
+            await refuse_strangers(config, tls)
         rounds += 1
         await asyncio.sleep(FIND_EVERY_S)
 
 
-def _voters_told_at(address: Address) -> str:
+def _voters_told_at(address: Address, tls: ssl.SSLContext | None) -> str:
     """As `controller.quorum.voters` has them; empty when there is no answer now."""
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 
     topic = TopicData(topic_name="__cluster_metadata", partitions=(PartitionData(partition_index=0),))
     try:
-        answer = ask(address, DescribeQuorumRequest(topics=(topic,)), LOOK_TIMEOUT_S)
+        answer = ask(address, DescribeQuorumRequest(topics=(topic,)), LOOK_TIMEOUT_S, tls=tls)
     except NoAnswer:
         return ""
     parts = [part for each in answer.topics for part in each.partitions if part.error_code == Code.NONE]
@@ -128,14 +129,14 @@ def _voters_told_at(address: Address) -> str:
     return ",".join(f"{voter}@{address}" for voter, address in addresses.items())
 
 
-async def refuse_twin(config: NodeConfig) -> None:
+async def refuse_twin(config: NodeConfig, tls: ssl.SSLContext | None = None) -> None:
     """A node of this number that lives already. Asked before this one listens, and only where it will not: a port that
     is taken here is found by listening. Raises StartError."""
     own = config.voters.get(config.node_id)
     if own is None or _is_here(*own, config.address):
         return
     try:
-        await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S)
+        await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S, tls=tls)
     except NoAnswer:
         return
     raise StartError(
@@ -144,19 +145,20 @@ async def refuse_twin(config: NodeConfig) -> None:
     )
 
 
-async def refuse_strangers(config: NodeConfig) -> None:
+async def refuse_strangers(config: NodeConfig, tls: ssl.SSLContext | None = None) -> None:
     """Ask the others what they speak and where they belong; who does not answer may come yet. Raises StartError."""
     others = [address for node_id, address in config.voters.items() if node_id != config.node_id]
     looks = (
-        asyncio.to_thread(_refuse_stranger, at, config.server.cluster_id) for at in others or config.bootstrap_servers
+        asyncio.to_thread(_refuse_stranger, at, config.server.cluster_id, tls)
+        for at in others or config.bootstrap_servers
     )
     await asyncio.gather(*looks)
 
 
-def _refuse_stranger(address: Address, cluster_id: str | None) -> None:
+def _refuse_stranger(address: Address, cluster_id: str | None, tls: ssl.SSLContext | None) -> None:
     what_to_do = "see that its address is right, and that it has this version of chronik"
     try:
-        answer = ask(address, _what_is_spoken(), LOOK_TIMEOUT_S)
+        answer = ask(address, _what_is_spoken(), LOOK_TIMEOUT_S, tls=tls)
     except NotKafka as problem:
         raise StartError(f"there is no node of this cluster at {written(address)}: {problem}", what_to_do) from problem
     except NoAnswer:
@@ -164,7 +166,7 @@ def _refuse_stranger(address: Address, cluster_id: str | None) -> None:
     if words := _difference({each.api_key: (each.min_version, each.max_version) for each in answer.api_keys}):
         raise StartError(f"the node at {written(address)} speaks another version: {words}", what_to_do)
     try:
-        found = view_of(address, LOOK_TIMEOUT_S).cluster_id
+        found = view_of(address, LOOK_TIMEOUT_S, tls).cluster_id
     except NoAnswer:
         return
     if cluster_id is not None and found and found != cluster_id:

@@ -30,6 +30,7 @@ from chronik.shell.first_start import FirstStart
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
+from chronik.shell.tls import TlsContexts
 
 if TYPE_CHECKING:
     from chronik.shell.http_server import HttpServer
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_AT_OTHERS_EVERY_S = 2.0
+LOOK_AT_CERTIFICATES_EVERY_S = 1.0
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
@@ -78,10 +80,13 @@ class House:
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
+        self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
+        self._client_tls = None if self._tls is None else self._tls.client
         self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
         self._files = RealFiles(config.server.log_dirs, self._descriptors.files)
         self._first_start = FirstStart(self._files)
+        self._watching: asyncio.Task[None] | None = None
         self._http: HttpServer | None = None
         self.node: Node | None = None
         self.address = ("", 0)
@@ -109,8 +114,8 @@ class House:
         try:
             # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.server.cluster_id)
-            self._config = config = await join_checks.with_voters(config, self._files)
-            await join_checks.refuse_twin(config)
+            self._config = config = await join_checks.with_voters(config, self._files, self._client_tls)
+            await join_checks.refuse_twin(config, self._client_tls)
             identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
@@ -118,13 +123,15 @@ class House:
                 identity,
                 self._files,
                 RealClock(),
-                RealNetwork(),
+                RealNetwork(self._tls),
                 chance,
                 os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
             )
             self.node.look = partial(_look, self.node)
+            if self._tls is not None:
+                self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
@@ -154,7 +161,7 @@ class House:
                 await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
                 if starting.done():
                     break
-                await join_checks.refuse_strangers(self._config)
+                await join_checks.refuse_strangers(self._config, self._client_tls)
             return await starting
         finally:
             starting.cancel()
@@ -182,12 +189,28 @@ class House:
         return None if self._http is None else self._http.address
 
     async def close(self) -> None:
+        if self._watching is not None:
+            self._watching.cancel()
         if self._http is not None:
             await self._http.close()
         if self.node is not None and self.node.is_ready:
             await self.node.stop()
         self._files.close()
         self._lock.release()
+
+
+async def _reload_when_changed(tls: TlsContexts) -> None:
+    while True:
+        await asyncio.sleep(LOOK_AT_CERTIFICATES_EVERY_S)
+        tls.reload_if_changed()
+
+
+def _warn_of_open_doors(config: NodeConfig) -> None:
+    host, _ = config.address
+    if not config.listeners.is_encrypted and host not in ("localhost", "127.0.0.1", "::1"):
+        log.warning(
+            "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md", host
+        )
 
 
 def _look(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
@@ -233,6 +256,7 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
 
 async def _serve(config: NodeConfig) -> int:
     join_checks.refuse_own_address(config)
+    _warn_of_open_doors(config)
     house = House(config)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()

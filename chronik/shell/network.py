@@ -1,15 +1,18 @@
-"""The Network door: TCP."""
+"""The Network door: TCP, or TLS over it where the node has an SSL listener."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import socket
+import ssl
 from collections.abc import Callable
 
 from chronik.core.ports import FileSlice, Outgoing
+from chronik.shell.tls import TlsContexts
 
 BACKLOG = 1024
+HANDSHAKE_S = 10.0  # what has not shaken hands by then is closed
 
 
 class RealListener:
@@ -25,22 +28,32 @@ class RealListener:
 
 
 class RealNetwork:
-    """TCP connections in and out."""
+    """Connections in and out: all of them over TLS, or none."""
+
+    def __init__(self, tls: TlsContexts | None = None) -> None:
+        self._tls = tls
 
     async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> RealListener:
         loop = asyncio.get_running_loop()
-        server = await loop.create_server(accept, host, port, backlog=BACKLOG)
+        if self._tls is None:
+            server = await loop.create_server(accept, host, port, backlog=BACKLOG)
+        else:
+            server = await loop.create_server(
+                accept, host, port, backlog=BACKLOG, ssl=self._tls.server, ssl_handshake_timeout=HANDSHAKE_S
+            )
         bound = server.sockets[0].getsockname()
         return RealListener(server, (bound[0], bound[1]))
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
-        transport = await _first_that_connects(host, port, protocol)
+        transport = await _first_that_connects(host, port, protocol, None if self._tls is None else self._tls.client)
         opened = transport.get_extra_info("socket")
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return transport
 
     def send_now(self, transport: asyncio.Transport, pieces: list[Outgoing]) -> list[Outgoing]:
+        if transport.get_extra_info("sslcontext") is not None:
+            return pieces  # the socket is below TLS: what is written to it goes out as it is
         descriptor = transport.get_extra_info("socket").fileno()
         for index, piece in enumerate(pieces):
             sent = 0
@@ -55,14 +68,24 @@ class RealNetwork:
         return []
 
 
-async def _first_that_connects(host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
+async def _first_that_connects(
+    host: str, port: int, protocol: asyncio.BaseProtocol, tls: ssl.SSLContext | None
+) -> asyncio.BaseTransport:
     """A name may stand for several addresses ('localhost' for two). When none of them connects, the last one's problem
     is raised as it is: asyncio's own sum of them no longer says that the connection was refused."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     for index, (family, *_, address) in enumerate(found):
         try:
-            transport, _ = await loop.create_connection(lambda: protocol, str(address[0]), port, family=family)
+            # It is the name that the certificate must have, not the address it stands for.
+            transport, _ = await loop.create_connection(
+                lambda: protocol,
+                str(address[0]),
+                port,
+                family=family,
+                ssl=tls,
+                server_hostname=None if tls is None else host,
+            )
             return transport
         except OSError:
             if index == len(found) - 1:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from chronik.core.config.definitions import Allowed, BadConfig
 
 VOTERS = "controller.quorum.voters"
+PROTOCOL_MAP = "listener.security.protocol.map"
 BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
 LABEL_CHARS_MAX = 63
 LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
@@ -19,14 +20,37 @@ def client_listener(key: str, text: str) -> tuple[str, int]:
     found: list[tuple[str, int]] = []
     for item in text.split(","):
         protocol, separator, rest = item.strip().rpartition("://")
-        if protocol.upper() in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-            raise BadConfig(key, f"Invalid value '{text}' for {key}: only PLAINTEXT is supported, not {protocol}")
         if separator and protocol.upper() == "CONTROLLER":
             continue  # the quorum speaks over the same port
         found.append(host_and_port(key, rest))
     if len(found) != 1:
         raise BadConfig(key, f"Invalid value '{text}' for {key}: exactly one listener for clients is wanted")
     return found[0]
+
+
+def listener_name(text: str) -> str:
+    """The name of the one listener for clients."""
+    names = [item.strip().rpartition("://")[0].upper() for item in text.split(",")]
+    return next((name for name in names if name and name != "CONTROLLER"), "PLAINTEXT")
+
+
+def security_protocol(text: str, protocol_map: str) -> str:
+    """What is spoken there: that of its name in the map, else its name where that is a protocol. Raises BadConfig."""
+    name, known = listener_name(text), ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+    mapped: dict[str, str] = {}
+    for item in filter(None, (part.strip() for part in protocol_map.split(","))):
+        listener, colon, protocol = item.partition(":")
+        if not colon or protocol.upper() not in known:
+            raise BadConfig(
+                PROTOCOL_MAP, f"Invalid value '{protocol_map}' for {PROTOCOL_MAP}: '{item}' is not NAME:PROTOCOL"
+            )
+        mapped[listener.upper()] = protocol.upper()
+    protocol = mapped.get(name, name if name in known else "PLAINTEXT")
+    if protocol.startswith("SASL"):
+        raise BadConfig(
+            "listeners", f"Invalid value '{text}' for listeners: {protocol} is not supported, SSL and PLAINTEXT are"
+        )
+    return protocol
 
 
 def all_listeners(key: str, text: str) -> list[tuple[str, int]]:

@@ -33,6 +33,7 @@ from chronik.core.config.sections.log import LogConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.config.sections.quorum import QuorumConfig
 from chronik.core.config.sections.replication import ReplicationConfig
+from chronik.core.config.sections.security import SecurityConfig
 from chronik.core.config.sections.server import ServerConfig
 from chronik.core.config.sections.topics import TopicsConfig
 from chronik.core.config.sections.trace import TraceConfig
@@ -51,6 +52,7 @@ class NodeConfig:
 
     server: ServerConfig = field(default_factory=ServerConfig)
     listeners: ListenersConfig = field(default_factory=ListenersConfig)
+    security: SecurityConfig = field(default_factory=SecurityConfig)
     connections: ConnectionsConfig = field(default_factory=ConnectionsConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
@@ -158,6 +160,8 @@ class NodeConfig:
         """Itself, when its settings go together. Raises BadConfig."""
         for section in self.sections():
             section.check()
+        if self.listeners.is_encrypted:
+            self.security.check_ssl(is_alone=self.is_alone)
         if not self.is_alone:
             self._check_cluster()
         return self

@@ -40,7 +40,7 @@ WITHOUT_EFFECT = frozenset(
         "group.streams.min.heartbeat.interval.ms", "group.streams.min.session.timeout.ms",
         "group.streams.num.standby.replicas", "group.streams.session.timeout.ms",
         "initial.broker.registration.timeout.ms", "inter.broker.listener.name", "kafka.metrics.polling.interval.secs",
-        "kafka.metrics.reporters", "listener.security.protocol.map",
+        "kafka.metrics.reporters",
         "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor",
         "log.cleaner.io.buffer.size", "log.cleaner.io.max.bytes.per.second", "log.cleaner.threads",
         "log.dir.failure.timeout.ms", "log.flush.offset.checkpoint.interval.ms",

@@ -15,8 +15,10 @@ from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
 from chronik.api.call import Peer
+from chronik.core.access.ssl_principal import NoMatchingRule
 from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
+from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection_quotas import ConnectionQuotas
 from chronik.node.net.node_identity import may_identify
 from chronik.node.net.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
@@ -81,10 +83,12 @@ class Connections:
         request_bytes_max: int = DEFAULT_BYTES,
         pace: Pace = PATIENT,
         on_closed: Callable[[int], None] = lambda connection_id: None,
+        authentication: Authentication | None = None,
     ) -> None:
         self.starter = starter
         self.on_closed = on_closed  # told of each connection that has ended
         self.send_now = send_now
+        self.authentication = authentication
         self.quotas = quotas or ConnectionQuotas()
         self.memory = RequestMemory(request_bytes_max, frame_bytes_max, lambda: list(self.open.values()), pace)
         self.scratch = bytearray(SHARED_BYTES)  # what all connections read into
@@ -210,6 +214,12 @@ class Connection(asyncio.BufferedProtocol):
         self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self
         self._is_on_probation = not self._all.quotas.takes(self)
+        if self._all.authentication is not None:
+            try:
+                self._all.authentication.authenticate(self._peer, transport)
+            except NoMatchingRule as problem:
+                log.warning("closing the connection of %s: %s", self._peer.host, problem)
+                self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None

@@ -1,7 +1,7 @@
 """Which connections are those of other nodes of this cluster: decided here and nowhere else.
 
 A node says so in its first request, an ApiVersions with the name of our software, and its client id says which node it
-is. Whether it was the node that said so, only authentication can tell: its criterion goes here. All other code asks
+is. Where clients show certificates it must be a super user's besides (`net.authentication`). All other code asks
 `Caller.is_node` and `Caller.node_id`.
 """
 
@@ -17,7 +17,7 @@ _FIRST_REQUEST = API_VERSIONS.to_bytes(2, "big")
 
 def node_identity(peer: Peer, client_software_name: str, client_id: str) -> int | None:
     """Which node this is, -1 when it does not say which; None: it is a client."""
-    return node_id_of(client_id) if client_software_name == NODE_SOFTWARE else None
+    return node_id_of(client_id) if peer.may_be_node and client_software_name == NODE_SOFTWARE else None
 
 
 def may_identify(frames: Sequence[memoryview]) -> bool:

@@ -19,7 +19,7 @@ from typing import Any
 from chronik.api.call import AnswerSlot, Call, Peer
 from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
-from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
+from chronik.api.table import API_VERSIONS, APIS, DIRECT, NODES_ONLY, OVERLAPS, module_of
 from chronik.core.errors import Code, Refused
 from chronik.node.net.node_identity import node_identity
 from chronik.node.routing.asked import Relayed
@@ -61,6 +61,9 @@ class Dispatch:
             return True
         self._metrics.requests[api_key] += 1
         call = Call(frame, header, peer, answer)
+        if api_key in NODES_ONLY and not peer.may_be_node:
+            self._refuse_stranger(call)
+            return False
         del frame  # the call has it, and may release it
         forwarding = self._forwarding
         try:
@@ -89,6 +92,14 @@ class Dispatch:
         node_id = node_identity(call.peer, client_software_name, call.header.client_id)
         if node_id is not None:
             call.identify_as_node(node_id)
+
+    def _refuse_stranger(self, call: Call) -> None:
+        """A request between nodes, of a client whose certificate says that it is none."""
+        header = call.header
+        module = module_of(header.api_key)
+        request = decode_request(header.api_key, header.version, call.frame, header.body, module.REQUEST)
+        reason = f"{call.caller.principal} is not a node of this cluster"
+        self._answer_problem(module, request, call, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, reason))
 
     def serve_clients(self) -> None:
         """From now on; first those who came early."""

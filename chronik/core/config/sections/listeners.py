@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chronik.core.config.addresses import all_listeners, client_listener
+from chronik.core.config.addresses import all_listeners, client_listener, security_protocol
 from chronik.core.config.definitions import LIST, STRING, Section, setting
 
 
@@ -16,6 +16,21 @@ class ListenersConfig(Section):
     advertised_listeners: str | None = setting(
         STRING, None, "The address clients are told; that of listeners if not set.", shown=LIST
     )
+
+    listener_security_protocol_map: str = setting(
+        STRING,
+        "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
+        "What is spoken on a listener of which name: PLAINTEXT or SSL.",
+    )
+
+    @property
+    def security_protocol(self) -> str:
+        """PLAINTEXT or SSL."""
+        return security_protocol(self.listeners, self.listener_security_protocol_map)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.security_protocol == "SSL"
 
     @property
     def address(self) -> tuple[str, int]:
@@ -36,4 +51,4 @@ class ListenersConfig(Section):
         return [port for _, port in all_listeners("listeners", self.listeners)]
 
     def check(self) -> None:
-        _ = self.address, self.advertised_address
+        _ = self.address, self.advertised_address, self.security_protocol
