@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.replica.batch_order import BatchOrder
@@ -19,6 +20,7 @@ from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
+    from chronik.api.call import Call
     from chronik.core.config.node import NodeConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
     from chronik.core.replica.throttle import Throttle
-    from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
@@ -56,6 +57,8 @@ class Caller(NamedTuple):
     is_node: bool = False  # of this cluster, not a client
     node_id: int = -1  # which node the connection said it is, when it said that it is one; -1: none
     order: BatchOrder | None = None  # of its connection; None in tests of what does not depend on it
+    principal: KafkaPrincipal = ANONYMOUS
+    listener: str = ""  # the name of the one that took its connection
 
 
 class MetadataDesk(Protocol):
@@ -216,10 +219,7 @@ class PendingProduce(Protocol):
     """A produce request of which some partitions are led elsewhere."""
 
     @property
-    def caller(self) -> Caller: ...
-
-    @property
-    def header(self) -> RequestHeader: ...
+    def call(self) -> Call: ...
 
     @property
     def request(self) -> ProduceRequest: ...
@@ -237,7 +237,7 @@ class ForwardingDesk(Protocol):
     def produce(self, produce: PendingProduce, parts: list[RemotePartition]) -> None:
         """Send each partition's batch to its leader; the request is told what became of each."""
 
-    def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> Awaitable[memoryview]:
+    def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
 
 
