@@ -1,4 +1,4 @@
-"""What can become true in a transactions machine. A durable fact is one record in `__transaction_state` (records.py)."""
+"""What can become true in a transactions machine. Durable facts are records in `__transaction_state` (records.py)."""
 
 from __future__ import annotations
 

@@ -195,8 +195,8 @@ def ended(transaction: Transaction, command: EndTransaction, at_ms: int) -> Ende
 
 
 def _ended_at_one_epoch(transaction: Transaction, command: EndTransaction, at_ms: int) -> Ended:
-    """The protocol before KIP-890: the epoch stays. A retry after a lost answer cannot be told from the next request, so
-    one that arrives when another transaction is ongoing ends that one (F61): what version 2 is for."""
+    """The protocol before KIP-890: the epoch stays. A retry after a lost answer looks like the next request, so one
+    that arrives when another transaction is ongoing ends that one (F61): what version 2 is for."""
     _check_producer(transaction, command.producer)
     _check_repeated(transaction, command)
     if transaction.status is TransactionStatus.ONGOING:

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from chronik.node.coordinators.runtime import REPLAYED_AT_ONCE, partition_of
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsets, ConsumerBeat, FetchOffsets, OffsetToCommit
@@ -31,6 +30,7 @@ from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.runtime import REPLAYED_AT_ONCE, partition_of
 from chronik.node.runtime.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
