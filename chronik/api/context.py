@@ -21,7 +21,7 @@ from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
     from chronik.api.call import Call
-    from chronik.core.config.node import NodeConfig
+    from chronik.core.config.sections.fetch import FetchConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
@@ -292,7 +292,7 @@ class RequestContext:
 
     node_id: int
     cluster_id: str
-    config: NodeConfig
+    fetch_config: FetchConfig
     clock: Clock
     chance: Chance
     metadata: MetadataDesk

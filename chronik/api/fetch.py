@@ -141,7 +141,7 @@ class _Fetch:
         self._session = session
         self._partitions = partitions
         self._context = context
-        self._max_bytes = min(request.max_bytes, context.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, context.fetch_config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
         self._is_done = False
@@ -346,7 +346,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
 
 def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:
     """Which follower a consumer of this rack should read from, as Kafka's RackAwareReplicaSelector has it; -1: here."""
-    if context.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
+    if context.fetch_config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
         return -1
     brokers = context.metadata.image.brokers
     own = brokers.get(replica.node_id)

@@ -285,7 +285,7 @@ class FollowerSession:
     def _plan(self, request: FetchRequest) -> list[_Part]:
         """What an answer would hold now."""
         parts: list[_Part] = []
-        room = min(request.max_bytes, self._context.config.fetch_max_bytes)
+        room = min(request.max_bytes, self._context.fetch_config.fetch_max_bytes)
         is_first = True
         for key in list(self._news):
             entry = self._entries[key]

@@ -50,7 +50,7 @@ class Cleaner:
 
     @property
     def _backoff_ms(self) -> int:
-        return max(self._node.image.node_config.log_cleaner_backoff_ms, BACKOFF_MS_MIN)
+        return max(self._node.image.node_config.upkeep.log_cleaner_backoff_ms, BACKOFF_MS_MIN)
 
     async def _run(self) -> None:
         while True:
@@ -64,7 +64,7 @@ class Cleaner:
     async def once(self) -> None:
         """A round, if one is due and the cleaner is switched on."""
         rested_ms = self._clock.monotonic_ms() - self._rested_ms
-        if rested_ms >= self._backoff_ms and self._node.image.node_config.log_cleaner_enable:
+        if rested_ms >= self._backoff_ms and self._node.image.node_config.upkeep.log_cleaner_enable:
             await self.clean()
             self._rested_ms = self._clock.monotonic_ms()
 
@@ -94,7 +94,7 @@ class Cleaner:
         """In small steps, so that nobody waits for it; a read meanwhile gets the old files or is planned anew."""
         before = replica.log.size_bytes()
         needed_from = replica.tombstones_needed_from(
-            self._clock.monotonic_ms(), self._node.image.node_config.replica_lag_time_max_ms
+            self._clock.monotonic_ms(), self._node.image.node_config.replication.replica_lag_time_max_ms
         )
         with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark, needed_from)) as steps:
             for step in steps:

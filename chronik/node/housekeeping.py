@@ -97,12 +97,13 @@ class Housekeeping:
     async def _close_idle(self) -> None:
         config = self._node.image.node_config
         self._node.connections.close_idle(
-            config.connections_max_idle_ms / 1000, config.chronik_unfinished_request_timeout_ms / 1000
+            config.connections.connections_max_idle_ms / 1000,
+            config.connections.chronik_unfinished_request_timeout_ms / 1000,
         )
 
     async def _clean_if_due(self) -> None:
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._cleaned_ms >= self._node.image.node_config.log_retention_check_interval_ms:
+        if now_ms - self._cleaned_ms >= self._node.image.node_config.upkeep.log_retention_check_interval_ms:
             self._cleaned_ms = now_ms
             await self.clean()
 
@@ -138,5 +139,5 @@ class Housekeeping:
         replica.log.remove_below(replica.log.start_offset, self._clock.now_ms())
 
     async def _forget_producers(self, replica: Replica) -> None:
-        expiration_ms = self._node.image.node_config.producer_id_expiration_ms
+        expiration_ms = self._node.image.node_config.transactions.producer_id_expiration_ms
         replica.log.producers.expire(self._clock.monotonic_ms(), expiration_ms)

@@ -11,6 +11,8 @@ from typing import Any
 from chronik.api.context import Look, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.groups import GroupsConfig
+from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
@@ -80,7 +82,7 @@ class Node:
         self._network = network
         self._chance = chance
         self.metrics = Metrics()
-        self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
+        self.trace = Recorder(config.node_id, clock, config.trace.chronik_trace_ring_events)
         self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
@@ -93,7 +95,7 @@ class Node:
             clock,
             self.metrics,
             node_id=config.node_id,
-            is_synced=config.durability == "sync",
+            is_synced=config.server.durability == "sync",
             data_dir=data_dir,
             trace=self.trace,
         )
@@ -127,7 +129,7 @@ class Node:
             self.waiting,
             self._time,
             self._chance,
-            group_config(self.config),
+            group_config(self.config.groups, self.config.offsets),
             self.trace,
         )
         self.replicas.on_role.append(self.groups.runtime.role_changed)
@@ -143,22 +145,22 @@ class Node:
 
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config
-        self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._dispatch = Dispatch(self._context(clock), self.metrics, self.forwarding)
         self._dispatch.serves_clients = False  # until it has started
         self._dispatch.lets_clients_wait = config.is_alone
         self.connections = Connections(
             self._dispatch,
-            frame_bytes_max=config.socket_request_max_bytes,
-            under_way_max=config.queued_max_requests,
+            frame_bytes_max=config.connections.socket_request_max_bytes,
+            under_way_max=config.connections.queued_max_requests,
             send_now=self._network.send_now,
             quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
-            request_bytes_max=_request_bytes_max(config, self._request_bytes_max),
+            request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
         )
 
     def _connection_limits(self) -> ConnectionLimits:
-        config = self.image.node_config
+        config = self.image.node_config.connections
         return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
 
     def _join_cluster(self, clock: Clock) -> None:
@@ -168,7 +170,11 @@ class Node:
             self.controller, self.metadata, config, self.identity, self._files, self._chance, metrics
         )
         self._watch = FailureDetector(
-            self.metadata, self.peers, deadlines, config.node_id, interval_ms=config.broker_heartbeat_interval_ms
+            self.metadata,
+            self.peers,
+            deadlines,
+            config.node_id,
+            interval_ms=config.liveness.broker_heartbeat_interval_ms,
         )
 
         def broker_epoch() -> int:
@@ -180,17 +186,17 @@ class Node:
             deadlines,
             clock,
             metrics,
-            config,
+            config.replication,
             node_id=config.node_id,
             broker_epoch=broker_epoch,
-            throttle=follower_throttle(lambda: self.image.node_config),
+            throttle=follower_throttle(config.node_id, lambda: self.image.node_config.replication),
         )
         self._in_sync_upkeep = InSyncUpkeep(
             self.image,
             self.replicas,
             deadlines,
             clock,
-            config,
+            config.replication,
             metrics,
             node_id=config.node_id,
             broker_epoch=broker_epoch,
@@ -253,7 +259,7 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            config=self.config,
+            fetch_config=self.config.fetch,
             clock=clock,
             chance=self._chance,
             metadata=self.controller,
@@ -263,7 +269,7 @@ class Node:
             sessions=self.sessions,
             metrics=self.metrics,
             trace=self.trace,
-            leader_throttle=leader_throttle(lambda: self.image.node_config),
+            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
@@ -376,27 +382,21 @@ class Node:
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
 
 
-def _request_bytes_max(config: NodeConfig, by_memory: int) -> int:
-    """The largest request has to fit."""
-    given = config.queued_max_request_bytes
-    return given if given >= 0 else max(by_memory, config.socket_request_max_bytes)
-
-
-def group_config(config: NodeConfig) -> GroupConfig:
-    """The coordinator's part of a node's settings."""
+def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:
+    """What the coordinator needs of these settings."""
     return GroupConfig(
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        max_size=config.group_max_size,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.group_consumer_max_size,
-        consumer_assignors=config.group_consumer_assignors,
-        can_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
-        can_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        initial_rebalance_delay_ms=groups.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=groups.group_min_session_timeout_ms,
+        max_session_timeout_ms=groups.group_max_session_timeout_ms,
+        max_size=groups.group_max_size,
+        consumer_session_timeout_ms=groups.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=groups.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=groups.group_consumer_max_size,
+        consumer_assignors=groups.group_consumer_assignors,
+        can_upgrade=groups.group_consumer_migration_policy in ("bidirectional", "upgrade"),
+        can_downgrade=groups.group_consumer_migration_policy in ("bidirectional", "downgrade"),
+        offset_metadata_max_bytes=offsets.offset_metadata_max_bytes,
+        offsets_commit_timeout_ms=offsets.offsets_commit_timeout_ms,
+        offsets_retention_ms=offsets.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=offsets.offsets_retention_check_interval_ms,
     )

@@ -83,9 +83,9 @@ class Quorum:
         self._metrics = metrics
         self._state_path = f"{replica.log.directory}/{state_file.FILE_NAME}"
         self._timeouts = Timeouts(
-            config.controller_quorum_election_timeout_ms,
-            config.controller_quorum_fetch_timeout_ms,
-            config.controller_quorum_election_backoff_max_ms,
+            config.quorum.controller_quorum_election_timeout_ms,
+            config.quorum.controller_quorum_fetch_timeout_ms,
+            config.quorum.controller_quorum_election_backoff_max_ms,
             ASK_AGAIN_MS,
         )
         self.log = QuorumLog(replica.log, files, _first_voters(config))

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Clock
@@ -64,7 +64,7 @@ class Fetchers:
         deadlines: Deadlines,
         clock: Clock,
         metrics: Metrics,
-        config: NodeConfig,
+        config: ReplicationConfig,
         *,
         node_id: int,
         broker_epoch: Callable[[], int],

@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 from chronik.core.machines.metadata.image import MetadataImage
@@ -61,7 +61,7 @@ class InSyncUpkeep:
         replicas: Replicas,
         deadlines: Deadlines,
         clock: Clock,
-        config: NodeConfig,
+        config: ReplicationConfig,
         metrics: Metrics,
         *,
         node_id: int,

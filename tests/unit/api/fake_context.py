@@ -228,7 +228,7 @@ def fake_context(
     return RequestContext(
         node_id=1,
         cluster_id=CLUSTER_ID,
-        config=config,
+        fetch_config=config.fetch,
         clock=FakeClock(),
         chance=chance,
         metadata=metadata,
@@ -236,7 +236,7 @@ def fake_context(
         replicas=cast(Any, replicas),
         waiting=cast(Any, None),
         sessions=FetchSessions(10),
-        leader_throttle=leader_throttle(lambda: metadata.image.node_config),
+        leader_throttle=leader_throttle(1, lambda: metadata.image.node_config.replication),
         start=lambda work: work.close(),
     )
 

@@ -84,7 +84,7 @@ class FakeNode:
     """What the views read of a node."""
 
     def __init__(self) -> None:
-        self.config = NodeConfig(node_id=7)
+        self.config = NodeConfig.from_settings({"node.id": "7"})
         self.identity = Identity(7, CLUSTER_ID)
         self.metrics = Metrics()
         self.connections = SimpleNamespace(

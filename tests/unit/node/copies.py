@@ -155,7 +155,7 @@ class CopyNode:
         self.context = RequestContext(
             node_id=node_id,
             cluster_id="a-test-cluster",
-            config=config,
+            fetch_config=config.fetch,
             clock=self.clock,
             chance=FakeChance(),
             metadata=cast(Any, self),
@@ -163,7 +163,7 @@ class CopyNode:
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=FetchSessions(100),
-            leader_throttle=leader_throttle(lambda: self.image.node_config),
+            leader_throttle=leader_throttle(node_id, lambda: self.image.node_config.replication),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
             trace=self.trace,
@@ -174,10 +174,10 @@ class CopyNode:
             self.deadlines,
             self.clock,
             self.metrics,
-            config,
+            config.replication,
             node_id=node_id,
             broker_epoch=lambda: self.broker_epoch,
-            throttle=follower_throttle(lambda: self.image.node_config),
+            throttle=follower_throttle(node_id, lambda: self.image.node_config.replication),
         )
 
     def tell(self, *facts: Any) -> None:

@@ -123,7 +123,7 @@ class Member:
             fake_context(),
             node_id=self.node_id,
             cluster_id=self.cluster_id,
-            config=config,
+            fetch_config=config.fetch,
             quorum=self.quorum,
             waiting=self.waiting,
             replicas=self.replicas,

@@ -190,7 +190,7 @@ async def test_a_node_that_was_killed_waits_for_its_own_session_to_end(world: Wo
 async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller(world: World) -> None:
     """Each of them gives every broker a session to be heard of in."""
     cluster = Controlled(world, broker_session_timeout_ms="2000")
-    session_s = cluster.config.broker_session_timeout_ms / 1000
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
     killed = Living(cluster)
     await killed.start()
     await killed.liveness._stop()
@@ -236,9 +236,9 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
     await clone.start()
     assert cluster.image.brokers[1].incarnation_id == b"another one here"
 
-    await pass_time(first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(first.cluster.config.liveness.broker_session_timeout_ms / 1000)
     assert not first.liveness.has_to_end.is_set(), "the other may have been a short mistake"
-    await pass_time(2 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(2 * first.cluster.config.liveness.broker_session_timeout_ms / 1000)
 
     assert first.liveness.has_to_end.is_set()
     assert not clone.liveness.has_to_end.is_set()
@@ -251,7 +251,7 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
 async def test_a_node_whose_number_was_taken_for_a_while_stays_through_elections(world: World) -> None:
     """The other is gone; only its session goes on, with each controller anew."""
     cluster = Controlled(world, broker_session_timeout_ms="2000")
-    session_s = cluster.config.broker_session_timeout_ms / 1000
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
     first = Living(cluster)
     await first.start()
     clone = Living(cluster, first.files)
@@ -280,7 +280,7 @@ async def test_a_node_whose_number_was_taken_for_a_while_serves_again(world: Wor
     await pass_time(1)
     await clone.liveness._stop()  # killed
 
-    await pass_time(3 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(3 * first.cluster.config.liveness.broker_session_timeout_ms / 1000)
 
     assert not fenced(first)
     assert not first.liveness.has_to_end.is_set()

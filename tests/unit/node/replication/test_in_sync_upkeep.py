@@ -63,7 +63,7 @@ def with_upkeep(
             node.replicas,
             node.deadlines,
             node.clock,
-            node.context.config,
+            node.image.node_config.replication,
             node.metrics,
             node_id=1,
             broker_epoch=lambda: 11,
