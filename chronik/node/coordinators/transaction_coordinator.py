@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
+from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.machine import Machine
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.names import TRANSACTIONS_TOPIC
-from chronik.core.machines.transactions.config import TransactionsConfig
 from chronik.core.ports import Chance
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.coordinators.runtime import AskMetadata, CoordinatorRuntime
@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 
 AnswerT = TypeVar("AnswerT")
 FOR_EVER_MS = -1
+APPEND_TIMEOUT_MS = (
+    5_000  # until a decision is durable; then the client is told to ask again (Kafka: a request timeout)
+)
 
 
 class TransactionCoordinator:
@@ -60,7 +63,7 @@ class TransactionCoordinator:
         self._config = config
         self._markers = markers
         self._version = version
-        self.append_timeout_ms = config.append_timeout_ms
+        self.append_timeout_ms = APPEND_TIMEOUT_MS
         self._led: dict[int, Replica] = {}  # the log of each machine
         self.runtime: CoordinatorRuntime[AnyTransactionCommand, TransactionFact] = CoordinatorRuntime(
             self, image, ask_metadata, replicas, waiting, time, chance

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Iterator
 from typing import assert_never
 
+from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.machine import Decision, LogRecord, Reply
 from chronik.core.machines.transactions import records, transitions
@@ -26,7 +27,6 @@ from chronik.core.machines.transactions.commands import (
     TransactionCompleted,
     VerifyPartitions,
 )
-from chronik.core.machines.transactions.config import TransactionsConfig
 from chronik.core.machines.transactions.facts import (
     DeadlineSet,
     ExpiryLookedAt,
@@ -40,15 +40,20 @@ from chronik.core.machines.transactions.transaction import Transaction, Transact
 ID_CHARS_MAX = 8_000
 PARTITIONS_BYTES_MAX = 512 * 1024  # of all partitions of one transaction: its record must fit into a batch
 FORGOTTEN_AT_ONCE = 1_000
+IDS_MAX = 100_000  # each is kept in memory
 
 
 class TransactionsMachine:
     """Transactional ids and their transactions, decided here and nowhere else."""
 
-    def __init__(self, partition: int, config: TransactionsConfig, version: Callable[[], int]) -> None:
+    def __init__(
+        self, partition: int, config: TransactionsConfig, version: Callable[[], int], ids_max: int = IDS_MAX
+    ) -> None:
         self.partition = partition
         self.config = config
         self.transactions: dict[str, Transaction] = {}
+        self._ids_max = ids_max
+        self._look_interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._version = version  # transaction.version of the cluster, as it is now
         self._deadlines: dict[str, int] = {}  # of ongoing transactions, in steady time
         self._heap: list[tuple[int, str]] = []  # may hold entries that are out of date; its head never is
@@ -99,13 +104,13 @@ class TransactionsMachine:
         return transaction
 
     def _initialize(self, ticket: int, command: InitProducer, at_ms: int) -> Decision[TransactionFact]:
-        if not 0 < command.timeout_ms <= self.config.max_timeout_ms:
+        if not 0 < command.timeout_ms <= self.config.transaction_max_timeout_ms:
             raise Refused(Code.INVALID_TRANSACTION_TIMEOUT)
         if len(command.transactional_id) > ID_CHARS_MAX:
             raise Refused(Code.INVALID_REQUEST, f"a transactional id longer than {ID_CHARS_MAX} characters")
         known = self.transactions.get(command.transactional_id)
         if known is None:
-            if len(self.transactions) >= self.config.ids_max:
+            if len(self.transactions) >= self._ids_max:
                 message = f"this coordinator has {len(self.transactions)} transactional ids"
                 raise Refused(Code.INVALID_REQUEST, message)
             ended = transitions.begun(command, at_ms)
@@ -160,7 +165,7 @@ class TransactionsMachine:
 
     def _start_after_replay(self, now_ms: int, measured_ms: int) -> Decision[TransactionFact]:
         """A transaction has what is left of its time. A clock that was set back gives it no more than all of it."""
-        facts: list[TransactionFact] = [ExpiryLookedAt(now_ms + self.config.expired_check_interval_ms)]
+        facts: list[TransactionFact] = [ExpiryLookedAt(now_ms + self._look_interval_ms)]
         for one in self.transactions.values():
             if one.status is TransactionStatus.ONGOING:
                 left_ms = min(max(one.start_ms + one.timeout_ms - measured_ms, 0), one.timeout_ms)
@@ -170,11 +175,11 @@ class TransactionsMachine:
     def _forget_expired(self, now_ms: int, measured_ms: int) -> Decision[TransactionFact]:
         facts: list[TransactionFact] = []
         for one in self.transactions.values():
-            if one.may_expire and measured_ms - one.last_update_ms >= self.config.id_expiration_ms:
+            if one.may_expire and measured_ms - one.last_update_ms >= self.config.transactional_id_expiration_ms:
                 facts.append(TransactionForgotten(one.transactional_id))
                 if len(facts) >= FORGOTTEN_AT_ONCE:
                     return Decision(facts, is_atomic=False)  # the look is due still
-        facts.append(ExpiryLookedAt(now_ms + self.config.expired_check_interval_ms))
+        facts.append(ExpiryLookedAt(now_ms + self._look_interval_ms))
         return Decision(facts, is_atomic=False)
 
     # Changing

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.machine import Decision, LogRecord
 from chronik.core.machines.transactions.commands import (
@@ -13,7 +14,6 @@ from chronik.core.machines.transactions.commands import (
     ProducerIdentity,
     ProducerIdNeeded,
 )
-from chronik.core.machines.transactions.config import TransactionsConfig
 from chronik.core.machines.transactions.facts import TransactionFact
 from chronik.core.machines.transactions.machine import TransactionsMachine
 from chronik.core.machines.transactions.transaction import Transaction, TransactionStatus
@@ -27,10 +27,10 @@ ORDERS_0, ORDERS_1, BILLS_0 = TopicPartition("orders", 0), TopicPartition("order
 class Host:
     """Carries decisions out as node.machine_host does, without a log to wait for."""
 
-    def __init__(self, version: int = 2, config: TransactionsConfig | None = None) -> None:
+    def __init__(self, version: int = 2, config: TransactionsConfig | None = None, ids_max: int = 1_000) -> None:
         self.version = version
         self.config = config or TransactionsConfig()
-        self.machine = TransactionsMachine(0, self.config, lambda: self.version)
+        self.machine = TransactionsMachine(0, self.config, lambda: self.version, ids_max)
         self.log: list[LogRecord] = []
         self.now_ms = NOW_MS
         self.next_producer_id = 1000

@@ -7,6 +7,7 @@ from typing import get_args
 
 import pytest
 
+from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Code
 from chronik.core.machines.transactions.commands import (
     AddPartitions,
@@ -21,7 +22,6 @@ from chronik.core.machines.transactions.commands import (
     TransactionCompleted,
     VerifyPartitions,
 )
-from chronik.core.machines.transactions.config import TransactionsConfig
 from chronik.core.machines.transactions.facts import TransactionSet
 from chronik.core.machines.transactions.machine import ID_CHARS_MAX
 from chronik.core.machines.transactions.transaction import (
@@ -34,6 +34,7 @@ from tests.unit.core.machines.transactions.machine_host import BILLS_0, ID, NOW_
 
 S = TransactionStatus
 TV2 = 2
+HOUR_MS = 3_600_000
 
 
 def test_every_command_is_one_that_the_machine_decides() -> None:
@@ -155,7 +156,7 @@ def test_a_transaction_past_its_timeout_is_aborted_with_an_epoch_its_producer_do
     assert host.transaction.producer_epoch == 1
     assert host.end(answer, commit=True) is Code.PRODUCER_FENCED
     host.markers()
-    assert host.machine.next_deadline_ms() == NOW_MS + TransactionsConfig().expired_check_interval_ms
+    assert host.machine.next_deadline_ms() == NOW_MS + HOUR_MS
 
 
 def test_the_next_transaction_has_a_time_of_its_own() -> None:
@@ -374,7 +375,7 @@ def test_a_timeout_is_within_what_the_cluster_allows(timeout_ms: int, is_fine: b
 
 
 def test_ids_and_partitions_have_bounds() -> None:
-    host = Host(config=TransactionsConfig(ids_max=2))
+    host = Host(ids_max=2)
     assert host.init(id="x" * (ID_CHARS_MAX + 1)) is Code.INVALID_REQUEST
     producer = host.producer()
     assert isinstance(host.init(id="another"), ProducerIdentity)
@@ -390,7 +391,11 @@ def test_ids_and_partitions_have_bounds() -> None:
 
 
 def test_an_id_that_is_not_used_expires_and_an_open_transaction_keeps_it() -> None:
-    config = TransactionsConfig(id_expiration_ms=10_000, expired_check_interval_ms=1_000, max_timeout_ms=10**9)
+    config = TransactionsConfig(
+        transactional_id_expiration_ms=10_000,
+        transaction_remove_expired_transaction_cleanup_interval_ms=1_000,
+        transaction_max_timeout_ms=10**9,
+    )
     host = Host(config=config)
     host.init(id="unused")
     answer = host.init(timeout_ms=10**8)
