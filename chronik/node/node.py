@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.records import RemoveTopicRecord
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.core.raft.quorum_replica import QuorumReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import TopicPartition
 from chronik.node.cleaner import Cleaner
@@ -42,9 +43,13 @@ from chronik.node.observe.trace_store import TraceStore
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.fetchers import Fetchers
+from chronik.node.replication.hosted_partitions import HostedPartitions
 from chronik.node.replication.in_sync_upkeep import InSyncUpkeep
+from chronik.node.replication.partition_logs import PartitionLogs
+from chronik.node.replication.partition_registry import PartitionRegistry, ReplicaListeners
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
+from chronik.node.replication.sync_rounds import SyncRounds
 from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
@@ -88,17 +93,7 @@ class Node:
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
-        self.replicas = Replicas(
-            files,
-            self._checkpoints,
-            self.waiting,
-            clock,
-            self.metrics,
-            node_id=config.node_id,
-            is_synced=config.server.durability == "sync",
-            data_dir=data_dir,
-            trace=self.trace,
-        )
+        self.replicas = self._host_partitions(clock)
         self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
         self.quorum = self._open_quorum()
         self.metadata = Metadata(
@@ -117,9 +112,71 @@ class Node:
         self._join_cluster(clock)
         self._tracing = self._trace(clock)
         self._prepare_for_clients(clock)
-        self._housekeeping, self._cleaner = Housekeeping(self, self._checkpoints, clock), Cleaner(self, clock)
+        self._housekeeping = Housekeeping(self.image, self.replicas, self.connections, clock, self.metrics)
+        self._cleaner = Cleaner(self.image, self.replicas, clock, self.metrics)
         self._listener: Listener | None = None
         self.is_ready = False
+
+    def _host_partitions(self, clock: Clock) -> Replicas:
+        config, files, purgatory, metrics = self.config, self._files, self.waiting, self.metrics
+        hosted = HostedPartitions()
+        logs = PartitionLogs(
+            files,
+            self._checkpoints,
+            clock,
+            hosted,
+            node_id=config.node_id,
+            is_synced=config.server.durability == "sync",
+            data_dir=self.data_dir,
+        )
+        listeners = ReplicaListeners(
+            role_changed=self._replica_role_changed,
+            went_offline=self._replica_went_offline,
+            removed=self._replica_removed,
+            follower_progressed=lambda replica: self._in_sync_upkeep.look_at(replica),
+            start_moved=lambda replica: self._fetchers.start_moved(replica),
+        )
+        partitions = PartitionRegistry(
+            hosted,
+            logs,
+            purgatory,
+            clock,
+            metrics,
+            node_id=config.node_id,
+            listeners=listeners,
+            trace=self.trace,
+        )
+        sync_rounds = SyncRounds(files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points)
+        return Replicas(
+            partitions,
+            logs,
+            sync_rounds,
+            purgatory,
+            files,
+            clock,
+            metrics,
+            listeners=listeners,
+            trace=self.trace,
+        )
+
+    # What happens to a replica, in the order in which the parts hear of it. A coordinator goes first: it must not
+    # answer from a log that is not this node's to write. Then the log is fetched from its leader, or not any more; and
+    # last the controller is asked for what follows from that.
+
+    def _replica_role_changed(self, replica: Replica) -> None:
+        self.groups.runtime.role_changed(replica)
+        self._fetchers.role_changed(replica)
+        self._in_sync_upkeep.look_whether_served(replica)
+
+    def _replica_went_offline(self, replica: Replica) -> None:
+        self.quorum.replica_offline(replica)
+        self.groups.runtime.leadership_lost(replica)
+        self._fetchers.role_changed(replica)
+        self._in_sync_upkeep.look_whether_served(replica)
+
+    def _replica_removed(self, replica: Replica) -> None:
+        self.groups.runtime.leadership_lost(replica)
+        self._fetchers.role_changed(replica)
 
     def _coordinate_groups(self) -> None:
         self.groups = GroupCoordinator(
@@ -132,7 +189,6 @@ class Node:
             group_config(self.config.groups, self.config.offsets),
             self.trace,
         )
-        self.replicas.on_role.append(self.groups.runtime.role_changed)
 
     def _trace(self, clock: Clock) -> Tracing:
         trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
@@ -221,10 +277,10 @@ class Node:
         return broker.internal_host, broker.internal_port
 
     def _open_quorum(self) -> Quorum:
-        replica = self.replicas.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
+        replica = self.replicas.partitions.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         if replica is None:
-            reason = self.replicas.offline()[METADATA_TOPIC, 0]
-            if self.replicas.is_put_off(METADATA_TOPIC, 0):  # nothing is wrong with it
+            reason = self.replicas.partitions.offline()[METADATA_TOPIC, 0]
+            if self.replicas.partitions.is_put_off(METADATA_TOPIC, 0):  # nothing is wrong with it
                 raise OSError(errno.EAGAIN, f"the metadata log cannot be opened: {reason}")
             raise Corrupt(
                 f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
@@ -244,7 +300,7 @@ class Node:
         )
 
     def _metadata_applied(self, facts: list[Any]) -> None:
-        for directory in self.replicas.metadata_changed(facts):
+        for directory in self.replicas.partitions.metadata_changed(facts):
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
@@ -289,7 +345,7 @@ class Node:
         host, port = self.config.address
         self._listener = await self._network.listen(host, port, self.connections.accept)
         bound_port = self._listener.address[1]
-        self.replicas.follow(self.image, is_caught_up=False)
+        self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.quorum.start()
         await self.metadata.wait_until_started()
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
@@ -297,10 +353,12 @@ class Node:
         await self.liveness.register(host, bound_port)
         while not await self.metadata.wait_for(lambda: self.liveness.is_registered, LOOK_AGAIN_MS):
             log.info("waiting to hear of this node's own registration")
-        self.replicas.follow(self.image)
-        self.replicas.remove_deleted()
+        self.replicas.partitions.follow(self.image)
+        self.replicas.partitions.remove_deleted()
         later = self._open_replicas()
-        for directory in self.replicas.metadata_changed(None):  # what it follows, and what moved away meanwhile
+        for directory in self.replicas.partitions.metadata_changed(
+            None
+        ):  # what it follows, and what moved away meanwhile
             self._dispatch.watch(self._remove_later(directory))
         self.groups.runtime.start_all_on_disk()
         self._checkpoints.started()
@@ -324,19 +382,19 @@ class Node:
 
     def _open_replicas(self) -> list[TopicPartition]:
         """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but ours."""
-        on_disk = self.replicas.on_disk()
+        on_disk = self.replicas.partitions.on_disk()
         later: list[TopicPartition] = []
         for name in on_disk:
             if self._checkpoints.was_clean and not is_internal(name.topic):
                 later.append(name)
             else:
-                self.replicas.ensure_open(name)
+                self.replicas.partitions.ensure_open(name)
         return later
 
     async def _open_later(self, names: list[TopicPartition]) -> None:
         """A partition is opened when it is asked for; this opens the others, a few at a time."""
         for name in names:
-            self.replicas.ensure_open(name)
+            self.replicas.partitions.ensure_open(name)
             await asyncio.sleep(0)
 
     async def give_up(self) -> None:
@@ -347,8 +405,8 @@ class Node:
         await self.quorum.stop()
         await self.metadata.stop()
         self.peers.close()
-        await self.replicas.commits.wait_until_idle()
-        self.replicas.commits.close()
+        await self.replicas.sync_rounds.wait_until_idle()
+        self.replicas.sync_rounds.close()
         self._deadlines.close()
 
     async def stop(self) -> None:
@@ -371,11 +429,11 @@ class Node:
         await self._dispatch.close()
         await self._cleaner.stop()
         await self._housekeeping.stop()
-        await self.replicas.commits.wait_until_idle()
-        self.replicas.commits.close()
+        await self.replicas.sync_rounds.wait_until_idle()
+        self.replicas.sync_rounds.close()
         self._deadlines.close()
         try:
-            self.replicas.close()
+            self.replicas.logs.close_all()
             self._checkpoints.write(self.replicas.held())
             self._checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same

@@ -33,6 +33,7 @@ REGISTER_MS = 2_000  # one try
 RETRY_MS = 100
 SHUT_DOWN_MS_MAX = 3_000  # then this node stops all the same, as after a kill
 SHUT_DOWN_BEAT_MS = 50
+TWIN_MS_MIN = 20_000  # the controller's file may give sessions much more time than this node's
 BEAT_MS_MIN = 50  # however short the session is that the controller's file gives
 EVERYWHERE = ("", "0.0.0.0", "::")  # no address to go to
 
@@ -175,7 +176,8 @@ class Liveness:
         epoch, now_s = self._controller.controller_epoch, asyncio.get_running_loop().time()
         if self._twin is None or self._twin.controller_epoch != epoch:
             self._twin = _Twin(epoch, now_s)
-        return now_s - self._twin.since_s >= 2 * self._config.liveness.broker_session_timeout_ms / 1000
+        patience_ms = max(TWIN_MS_MIN, 2 * self._config.liveness.broker_session_timeout_ms)
+        return (now_s - self._twin.since_s) * 1000 >= patience_ms
 
     def same_id(self) -> str:
         """What is wrong when another node has this one's number."""

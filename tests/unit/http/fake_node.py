@@ -43,7 +43,8 @@ class FakeReplicas:
     """The replicas that were added."""
 
     def __init__(self) -> None:
-        self.commits = SimpleNamespace(rounds=0, sync_seconds=0.0)
+        self.partitions = self  # the registry, as far as views look at it
+        self.sync_rounds = SimpleNamespace(rounds=0, sync_seconds=0.0)
         self.shortage: str | None = None
         self.failed: dict[tuple[str, int], str] = {}  # could not be opened
         self._held: dict[tuple[str, int], Replica] = {}

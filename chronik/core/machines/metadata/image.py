@@ -13,12 +13,14 @@ from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
+from chronik.core.machines.metadata.access_image import AccessImage
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
 from chronik.core.machines.metadata.partition import Partition, changed, written
 from chronik.core.machines.metadata.records import (
     UNFENCE,
+    AccessRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -90,6 +92,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access = AccessImage()
         # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
@@ -109,13 +112,17 @@ class MetadataImage:
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return self._topics_by_id.get(topic_id)
 
+    def topic_by_name_or_id(self, topic: str | bytes) -> Topic | None:
+        """As requests name it: by name, or by id in their newer versions."""
+        return self._topics_by_id.get(topic) if isinstance(topic, bytes) else self.topics.get(topic)
+
     def colliding(self, name: str) -> str | None:
         """The topic whose name differs from this one only in '.' and '_'."""
         key = collision_key(name)
         return None if key is None else self._names_by_collision_key.get(key)
 
-    def partition(self, name: str, number: int) -> Partition | None:
-        topic = self.topics.get(name)
+    def partition(self, name_or_id: str | bytes, number: int) -> Partition | None:
+        topic = self.topic_by_name_or_id(name_or_id)
         if topic is None or not 0 <= number < len(topic.partitions):
             return None
         return topic.partitions[number]
@@ -189,6 +196,7 @@ class MetadataImage:
         other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
         other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
+        other.access = self.access.copy()
         other._broker_configs_changed()
         return other
 
@@ -197,6 +205,7 @@ class MetadataImage:
         self.brokers, self.topics, self.features = {}, {}, {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access.clear()
         self._topics_by_id, self._names_by_collision_key = {}, {}
         self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
@@ -288,6 +297,10 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: AccessRecord) -> None:
+        self.access.apply(record)
 
     @_apply.register
     def _(self, record: ConfigRecord) -> None:

@@ -84,8 +84,10 @@ class Place:
             FakeChance(),
             GroupConfig(),
         )
-        for name in self.house.replicas.on_disk():
-            self.house.replicas.ensure_open(name)
+        for hears in (self.house.subscribers.went_offline, self.house.subscribers.removed):
+            hears.append(self.coordinators.runtime.leadership_lost)
+        for name in self.house.replicas.partitions.on_disk():
+            self.house.replicas.partitions.ensure_open(name)
         self.coordinators.runtime.start_all_on_disk()
 
     async def ask_metadata(self, command: Any) -> Any:
@@ -285,7 +287,7 @@ async def test_a_partition_that_was_moved_to_other_nodes_takes_its_machine_along
     moved = PartitionChangeRecord(replica.partition, replica.topic_id, isr=(2,), leader=2, replicas=(2,))
 
     image.apply(moved)
-    place.house.replicas.metadata_changed([moved])
+    place.house.replicas.partitions.metadata_changed([moved])
 
     assert list(place.coordinators.machines()) == []
     with pytest.raises(Refused) as caught:
