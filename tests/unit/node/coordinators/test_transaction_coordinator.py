@@ -140,8 +140,10 @@ class Place:
             self.markers,
             lambda: 2,
         )
-        for name in self.house.replicas.on_disk():
-            self.house.replicas.ensure_open(name)
+        for hears in (self.house.subscribers.went_offline, self.house.subscribers.removed):
+            hears.append(self.coordinator.runtime.leadership_lost)
+        for name in self.house.replicas.partitions.on_disk():
+            self.house.replicas.partitions.ensure_open(name)
         self.coordinator.runtime.start_all_on_disk()
 
     async def ask_metadata(self, command: Any) -> Any:

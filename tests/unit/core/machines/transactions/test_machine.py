@@ -42,12 +42,6 @@ def test_every_command_is_one_that_the_machine_decides() -> None:
     assert declared == {command.__name__ for command in get_args(AnyTransactionCommand)}
 
 
-def test_states_have_kafkas_names() -> None:
-    labels = [status.label for status in S]
-    assert labels[:4] == ["Empty", "Ongoing", "PrepareCommit", "PrepareAbort"]
-    assert labels[4:] == ["CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence"]
-
-
 # --- the way of a transaction
 
 
