@@ -34,7 +34,15 @@ from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.ports import Outgoing
-from chronik.core.records.batch import NEGATIVE_FROM, PRODUCER_ID_AT, accept, read_header, read_producer_id
+from chronik.core.records.batch import (
+    ATTRIBUTES_AT,
+    NEGATIVE_FROM,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_BIT,
+    accept,
+    read_header,
+    read_producer_id,
+)
 from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
@@ -112,6 +120,8 @@ def _append(
         replica = _replica(request, topic, partition, context)
         if records is None:
             raise Refused(Code.INVALID_RECORD, "no records")
+        if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         if pending.caller.order and not _is_in_order(topic, partition, records, replica, pending.caller.order, context):
             pending.refused(
                 answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
