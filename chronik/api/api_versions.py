@@ -21,7 +21,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.features import SUPPORTED, finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.wire.kafka_4_4 import NO_NODE, ApiVersionsRequest, ApiVersionsResponse
-from chronik.wire.versions import APIS, EVERY_API, NODE_SOFTWARE
+from chronik.wire.versions import APIS, EVERY_API
 from chronik.wire.versions import ApiVersion as Spoken
 
 REQUEST = ApiVersionsRequest
@@ -42,8 +42,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if caller.version >= MISROUTED_FROM:
         _check_route(request, context)
     # Another node is told of the requests that are ours alone: it may be of a version that has fewer of them.
-    is_node = caller.version >= NAMES_FROM and request.client_software_name == NODE_SOFTWARE
-    return answer(Code.NONE, EVERY_API if is_node else APIS, context.metadata.image, caller.version)
+    return answer(Code.NONE, EVERY_API if caller.is_node else APIS, context.metadata.image, caller.version)
 
 
 def _check_route(request: Any, context: RequestContext) -> None:

@@ -20,8 +20,8 @@ from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.answers import DescribedConsumer, DescribedConsumerMember
-from chronik.core.machines.groups.commands import DescribeConsumerGroup, TopicIdPartitions
+from chronik.core.machines.groups.answers import DescribedConsumer, DescribedConsumerMember, TopicIdPartitions
+from chronik.core.machines.groups.commands import DescribeConsumerGroup
 from chronik.core.machines.metadata.features import has_consumer_groups
 from chronik.core.machines.metadata.image import MetadataImage
 

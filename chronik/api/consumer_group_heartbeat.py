@@ -21,8 +21,8 @@ from chronik.api.context import Caller, RequestContext
 from chronik.api.durations import duration, milliseconds
 from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.answers import ConsumerBeatSeen
-from chronik.core.machines.groups.commands import ConsumerBeat, TopicIdPartitions
+from chronik.core.machines.groups.answers import ConsumerBeatSeen, TopicIdPartitions
+from chronik.core.machines.groups.commands import ConsumerBeat
 from chronik.core.machines.metadata.features import has_consumer_groups
 
 REQUEST = ConsumerGroupHeartbeatRequest

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
+from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.replica.batch_order import BatchOrder
@@ -19,11 +20,14 @@ from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
+    from chronik.api.call import Call
     from chronik.core.config.node import NodeConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
+    from chronik.core.machines.groups.commands import GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
     from chronik.core.replica.throttle import Throttle
-    from chronik.wire.framing import RequestHeader
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
@@ -54,6 +57,8 @@ class Caller(NamedTuple):
     is_node: bool = False  # of this cluster, not a client
     node_id: int = -1  # which node the connection said it is, when it said that it is one; -1: none
     order: BatchOrder | None = None  # of its connection; None in tests of what does not depend on it
+    principal: KafkaPrincipal = ANONYMOUS
+    listener: str = ""  # the name of the one that took its connection
 
 
 class MetadataDesk(Protocol):
@@ -70,11 +75,11 @@ class MetadataDesk(Protocol):
     def controller_id(self) -> int | None:
         """The node that decides; None when there is none at the moment, or nobody knows."""
 
-    def ask(self, command: Any) -> Awaitable[Any]:
+    def ask(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """Ask the controller, wherever it is. The awaited answer comes when it is safe, and this node's image has what
         follows from it. Raises Refused."""
 
-    def ask_here(self, command: Any) -> Awaitable[Any]:
+    def ask_here(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """As `ask`, but only if this node is the controller. Raises Refused (NOT_CONTROLLER)."""
 
     def wait_until_applied(self, timeout_ms: int) -> Awaitable[None]:
@@ -84,7 +89,7 @@ class MetadataDesk(Protocol):
 class GroupsDesk(Protocol):
     """The group coordinators on this node, one machine per partition of `__consumer_offsets`."""
 
-    def ask(self, group_id: str, command: Any) -> Awaitable[Any]:
+    def ask(self, group_id: str, command: GroupCommand[T]) -> Awaitable[T]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
 
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
@@ -214,10 +219,7 @@ class PendingProduce(Protocol):
     """A produce request of which some partitions are led elsewhere."""
 
     @property
-    def caller(self) -> Caller: ...
-
-    @property
-    def header(self) -> RequestHeader: ...
+    def call(self) -> Call: ...
 
     @property
     def request(self) -> ProduceRequest: ...
@@ -235,7 +237,7 @@ class ForwardingDesk(Protocol):
     def produce(self, produce: PendingProduce, parts: list[RemotePartition]) -> None:
         """Send each partition's batch to its leader; the request is told what became of each."""
 
-    def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> Awaitable[memoryview]:
+    def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
 
 

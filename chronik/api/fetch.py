@@ -9,11 +9,12 @@ larger than the limits.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from chronik.api import follower_fetch, quorum_fetch
-from chronik.api.context import Caller, RequestContext
+from chronik.api.call import Call
+from chronik.api.context import RequestContext
 from chronik.api.follower_fetch import MISLED, endpoints_of, leader_of
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.refusals import trace_refusal
@@ -30,8 +31,6 @@ from chronik.wire.versions import FETCH
 
 if TYPE_CHECKING:
     from chronik.trace.steps import FetchSteps
-
-Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
 FOLLOWERS_FROM = 11  # consumers of this version know where else to go when a follower cannot help them
 SESSION_IDS = 2**31 - 1
@@ -60,24 +59,24 @@ class Plan(NamedTuple):
     is_final: bool
 
 
-def start(
-    frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
-) -> Callable[[], None] | None:
-    """Answer with what there is, now or when there is enough. Returns what to do if nobody waits for it any more."""
-    request = wire.parse(frame, header.body, header.version)
+def start(call: Call, context: RequestContext) -> Callable[[], None] | None:
+    """Answer with what there is, now or when there is enough. Returns what to call if the client is gone before."""
+    header = call.header
+    request = wire.parse(call.frame, header.body, header.version)
+    call.release_frame()
     if request.replica_id >= 0 or request.cluster_id is not None:
         if any(asked.topic in METADATA for asked in request.partitions):
-            return quorum_fetch.begin(request, header, caller, context, answer)
+            return quorum_fetch.begin(call, request, context)
         if request.replica_id >= 0:
-            return follower_fetch.begin(request, header, caller, context, answer)
+            return follower_fetch.begin(call, request, context)
     try:
         session, partitions = _partitions(request, header, context)
     except Refused as refusal:
         context.metrics.refused(FETCH, refusal.code)
-        trace_refusal(context, "fetch", caller, refusal.code, refusal.message)
-        answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
+        trace_refusal(context, "fetch", call.caller, refusal.code, refusal.message)
+        call.answer(wire.encode(header.version, header.correlation_id, refusal.code, NO_SESSION, []))
         return None
-    fetch = _Fetch(request, header, caller, session, partitions, context, answer)
+    fetch = _Fetch(call, request, session, partitions, context)
     fetch.wake()
     return fetch.abandon
 
@@ -117,11 +116,9 @@ class _Fetch:
     """One fetch from plan to answer."""
 
     __slots__ = (
-        "_answer",
-        "_caller",
+        "_call",
         "_context",
         "_deadline",
-        "_header",
         "_is_done",
         "_is_late",
         "_max_bytes",
@@ -134,21 +131,17 @@ class _Fetch:
 
     def __init__(
         self,
+        call: Call,
         request: FetchRequest,
-        header: RequestHeader,
-        caller: Caller,
         session: FetchSession | None,
         partitions: Iterable[SessionPartition],
         context: RequestContext,
-        answer: Answer,
     ) -> None:
+        self._call = call
         self._request = request
-        self._header = header
-        self._caller = caller
         self._session = session
         self._partitions = partitions
         self._context = context
-        self._answer = answer
         self._max_bytes = min(request.max_bytes, context.config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
@@ -156,7 +149,7 @@ class _Fetch:
         self._is_late = False  # max_wait_ms is over
         self._steps: FetchSteps | None = None
         if context.trace is not None and context.trace.steps is not None:
-            self._steps = context.trace.steps.fetch(request, caller)
+            self._steps = context.trace.steps.fetch(request, call.caller)
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
@@ -166,7 +159,7 @@ class _Fetch:
             self._attempt()
         except Exception:
             self.leave()
-            self._answer(None)  # a fault: the caller logs it, and the client must not wait for ever
+            self._call.answer(None)  # a fault: the caller logs it, and the client must not wait for ever
             raise
 
     def _attempt(self) -> None:
@@ -226,7 +219,7 @@ class _Fetch:
                 raise Refused(Code.UNKNOWN_TOPIC_ID)
             topic = known.name
         replicas = self._context.replicas
-        is_patient = self._header.version >= FOLLOWERS_FROM
+        is_patient = self._call.header.version >= FOLLOWERS_FROM
         replica = replicas.readable(topic, partition) if is_patient else replicas.leader(topic, partition)
         replica.check_epoch(asked.leader_epoch)
         return replica
@@ -269,14 +262,14 @@ class _Fetch:
                     contents.append(content or b"")
                 self._send(plan, contents)
         except Exception:
-            self._answer(None)
+            self._call.answer(None)
             raise
 
     def _send(self, plan: Plan, contents: list[Outgoing | Unread]) -> None:
         session = self._session
         answers: list[FetchAnswer] = []
         # A client that takes its time is not to keep records in memory, nor is an answer of very many partitions.
-        kept_bytes = KEPT_BYTES if self._context.is_slow(self._caller.connection_id) else 0
+        kept_bytes = KEPT_BYTES if self._context.is_slow(self._call.caller.connection_id) else 0
         for part, content in zip(plan.parts, contents, strict=True):
             answer = self._partition_answer(part, content, SENT_UNREAD_BYTES if kept_bytes < KEPT_BYTES else 1)
             if not isinstance(answer.records, FileSlice):
@@ -288,7 +281,8 @@ class _Fetch:
         session_id = NO_SESSION if session is None else session.session_id
         leaders = [answer.leader for answer in answers if answer.leader is not None]
         nodes = endpoints_of(self._context, leaders) if leaders else ()
-        self._answer(wire.encode(self._header.version, self._header.correlation_id, 0, session_id, answers, nodes))
+        header = self._call.header
+        self._call.answer(wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes))
 
     def _partition_answer(self, part: Part, content: Outgoing | Unread, unread_from_bytes: int) -> FetchAnswer:
         topic, partition = part.asked.key
@@ -302,7 +296,13 @@ class _Fetch:
             self._context.metrics.refused(FETCH, code)
             if self._steps is not None:
                 trace_refusal(
-                    self._context, "fetch", self._caller, code, _reason(self._context, part, code), topic, partition
+                    self._context,
+                    "fetch",
+                    self._call.caller,
+                    code,
+                    _reason(self._context, part, code),
+                    topic,
+                    partition,
                 )
         elif self._steps is not None:
             self._steps.answered(part, len(content))

@@ -11,8 +11,9 @@ that is not in sync there are held back while the throttle's rate is exceeded (`
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
+from chronik.api.call import Call
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
@@ -26,31 +27,26 @@ from chronik.core.replica.throttle import room_for_follower
 from chronik.trace.metrics import LEADER
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
-from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.versions import FETCH
-
-Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
 SESSION_IDS = 2**31 - 1
 # Refusals that come with who leads instead (KIP-951).
 MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
-def begin(
-    request: FetchRequest, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
-) -> Callable[[], None] | None:
-    """Answer a follower, now or when there is something new. Returns what to do if it is gone before that."""
-    session = _objection(request, caller, context) or _session(request, context)
+def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callable[[], None] | None:
+    """Answer a follower, now or when there is something new. Returns what to call if it is gone before that."""
+    session = _objection(request, call.caller, context) or _session(request, context)
     if isinstance(session, Code):
         context.metrics.refused(FETCH, session)
-        answer(wire.encode(header.version, header.correlation_id, session, NO_SESSION, []))
+        call.answer(wire.encode(call.header.version, call.header.correlation_id, session, NO_SESSION, []))
         return None
     if session.session_id == NO_SESSION:
-        session.asked(request._replace(max_wait_ms=0), header, answer)
+        session.asked(call, request._replace(max_wait_ms=0))
         session.close()
         return None
-    return session.asked(request, header, answer)
+    return session.asked(call, request)
 
 
 def _objection(request: FetchRequest, caller: Caller, context: RequestContext) -> Code:
@@ -107,9 +103,8 @@ class _Part(NamedTuple):
 
 
 class _Parked(NamedTuple):
-    header: RequestHeader
+    call: Call
     request: FetchRequest
-    answer: Answer
 
 
 class FollowerSession:
@@ -136,7 +131,7 @@ class FollowerSession:
         self._epoch = 1 if epoch == SESSION_IDS else epoch + 1
         return True
 
-    def asked(self, request: FetchRequest, header: RequestHeader, answer: Answer) -> Callable[[], None] | None:
+    def asked(self, call: Call, request: FetchRequest) -> Callable[[], None] | None:
         if self._parked is not None:
             self._answer([])  # the follower did not want to wait for it
         self._broker_epoch = request.replica_epoch
@@ -153,7 +148,7 @@ class FollowerSession:
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
-        self._parked = parked = _Parked(header, request, answer)
+        self._parked = parked = _Parked(call, request)
         for asked in request.partitions:  # all of them first: the answer then has the watermarks that follow
             self._note((asked.topic, asked.partition))
         if self._parked is parked:
@@ -226,7 +221,7 @@ class FollowerSession:
             parts = self._plan(parked.request)
         except Exception:
             self._unpark()
-            parked.answer(None)
+            parked.call.answer(None)
             raise
         if parts or parked.request.max_wait_ms <= 0:
             self._read(parts)
@@ -367,7 +362,7 @@ class FollowerSession:
                     contents[index] = await self._context.replicas.wait_for_read(part.given)
             answers = [self._part(*pair) for pair in zip(parts, contents, strict=True)]
         except Exception:
-            parked.answer(None)
+            parked.call.answer(None)
             raise
         self._send(parked, answers)
 
@@ -375,9 +370,9 @@ class FollowerSession:
         self._send(self._unpark(), answers)
 
     def _send(self, parked: _Parked, answers: list[FetchAnswer]) -> None:
-        header = parked.header
+        header = parked.call.header
         nodes = endpoints_of(self._context, [answer.leader for answer in answers if answer.leader is not None])
-        parked.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
+        parked.call.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
 
     def _part(self, part: _Part, content: Outgoing | Unread | None) -> FetchAnswer:
         (topic, partition), code, replica, given = part

@@ -10,48 +10,45 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Awaitable, Sequence
+from typing import Any
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.call import Call
+from chronik.api.context import RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.ports import Outgoing
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import INSPECT
 
-Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
-
 _LENGTH = struct.Struct(">i")
 _HEAD = struct.Struct(">iii")  # size of the frame, correlation id, length of the JSON
 
 
-def start(frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer) -> None:
+def start(call: Call, context: RequestContext) -> None:
     try:
-        arguments = _parse(frame[header.body :])
+        arguments = _parse(call.frame[call.header.body :])
         node_id = arguments.pop("node", context.node_id)
         looking: Awaitable[bytes | memoryview]
-        looking = _look(context, arguments) if node_id == context.node_id else _pass_on(node_id, frame, caller, context)
+        looking = _look(context, arguments) if node_id == context.node_id else _pass_on(node_id, call, context)
     except Refused as refusal:
-        _refuse(header, context, answer, refusal)
+        _refuse(call, context, refusal)
         return
-    context.start(_wait_for_answer(looking, header, context, answer))
+    context.start(_wait_for_answer(looking, call, context))
 
 
-async def _wait_for_answer(
-    looking: Awaitable[bytes | memoryview], header: RequestHeader, context: RequestContext, answer: Answer
-) -> None:
+async def _wait_for_answer(looking: Awaitable[bytes | memoryview], call: Call, context: RequestContext) -> None:
     try:
-        answer(_framed(header, await looking))
+        call.answer(_framed(call.header, await looking))
     except Refused as refusal:
-        _refuse(header, context, answer, refusal)
+        _refuse(call, context, refusal)
     except Exception:
-        answer(_framed(header, _error("the node failed to answer: its log says how")))
+        call.answer(_framed(call.header, _error("the node failed to answer: its log says how")))
         raise  # the task's owner logs and counts it
 
 
-def _refuse(header: RequestHeader, context: RequestContext, answer: Answer, refusal: Refused) -> None:
+def _refuse(call: Call, context: RequestContext, refusal: Refused) -> None:
     context.metrics.refused(INSPECT, refusal.code)
-    answer(_framed(header, _error(refusal.message or refusal.code.name)))
+    call.answer(_framed(call.header, _error(refusal.message or refusal.code.name)))
 
 
 def _parse(body: memoryview) -> dict[str, Any]:
@@ -78,13 +75,13 @@ def _look(context: RequestContext, arguments: dict[str, Any]) -> Awaitable[bytes
     return context.look(view, arguments)
 
 
-def _pass_on(node_id: Any, frame: memoryview, caller: Caller, context: RequestContext) -> Awaitable[memoryview]:
+def _pass_on(node_id: Any, call: Call, context: RequestContext) -> Awaitable[memoryview]:
     """What another node answers. Raises Refused."""
     if not isinstance(node_id, int) or isinstance(node_id, bool):
         raise Refused(Code.INVALID_REQUEST, f"{node_id!r} is no number of a node")
-    if caller.is_node or context.forwarding is None:
+    if call.caller.is_node or context.forwarding is None:
         raise Refused(Code.BROKER_NOT_AVAILABLE, f"this is node {context.node_id}, not {node_id}")
-    return _told(context.forwarding.ask_node(node_id, frame, caller))
+    return _told(context.forwarding.ask_node(node_id, call))
 
 
 async def _told(asking: Awaitable[memoryview]) -> memoryview:

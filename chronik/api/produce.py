@@ -28,12 +28,12 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api.context import Caller, HeldUp, RemotePartition, RequestContext
+from chronik.api.call import Call
+from chronik.api.context import HeldUp, RemotePartition, RequestContext
 from chronik.api.refusals import trace_refusal
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
-from chronik.core.ports import Outgoing
 from chronik.core.records.batch import (
     ATTRIBUTES_AT,
     NEGATIVE_FROM,
@@ -48,12 +48,10 @@ from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.wire import produce as wire
-from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from chronik.wire.versions import PRODUCE
 
-Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
 
 _ACKS = (0, 1, ACKS_ALL)
@@ -79,18 +77,17 @@ class _Look(Enum):
     DONE = 2
 
 
-def start(
-    frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
-) -> Callable[[], None] | HeldUp | None:
-    """Append what the frame holds; `answer` is called with the response when it is due, or None to hang up. Returns
-    whom to call if nobody waits for that any more."""
+def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | None:
+    """Append what the frame holds; the response follows when it is due. Returns what to call if the client is gone
+    before that."""
+    header = call.header
     if header.version < wire.SUPPORTED_FROM:
         context.metrics.refused(PRODUCE, Code.UNSUPPORTED_VERSION)
-        refusal = wire.refuse_old(frame, header.body, header.version, header.correlation_id)
-        answer(None if refusal is None else (refusal,))
+        refusal = wire.refuse_old(call.frame, header.body, header.version, header.correlation_id)
+        call.answer(None if refusal is None else (refusal,))
         return None
-    request = wire.parse(frame, header.body, header.version)
-    pending = _Pending(header, caller, request, context, answer)
+    request = wire.parse(call.frame, header.body, header.version)
+    pending = _Pending(call, request, context)
     for topic, partitions in request.topics:
         answers = [_UNANSWERED] * len(partitions)
         pending.topics.append((topic, answers))
@@ -122,7 +119,8 @@ def _append(
             raise Refused(Code.INVALID_RECORD, "no records")
         if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
             raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
-        if pending.caller.order and not _is_in_order(topic, partition, records, replica, pending.caller.order, context):
+        order = pending.call.caller.order
+        if order and not _is_in_order(topic, partition, records, replica, order, context):
             pending.refused(
                 answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
             )
@@ -157,7 +155,7 @@ def _append(
         partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
     if batches is not None:
-        batches.appended(replica, request.acks, pending.caller, began_ns, watermark_before, appended, records)
+        batches.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
     done = partial(pending.partition_done, answers, index, replica)
     if request.acks == 0:
         pending.one_done()
@@ -241,12 +239,10 @@ class _Pending:
     """A request whose partitions are not all safe yet."""
 
     __slots__ = (
-        "answer",
-        "caller",
+        "call",
         "context",
         "elsewhere",
         "failed",
-        "header",
         "is_held_up",
         "outstanding",
         "record_errors_left",
@@ -255,14 +251,10 @@ class _Pending:
         "topics",
     )
 
-    def __init__(
-        self, header: RequestHeader, caller: Caller, request: ProduceRequest, context: RequestContext, answer: Answer
-    ) -> None:
-        self.header = header
-        self.caller = caller
+    def __init__(self, call: Call, request: ProduceRequest, context: RequestContext) -> None:
+        self.call = call
         self.request = request
         self.context = context
-        self.answer = answer
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
@@ -274,7 +266,7 @@ class _Pending:
     @property
     def may_go_on(self) -> bool:
         """What a node has sent on is not sent on again: it might go round in circles."""
-        return self.context.forwarding is not None and not self.caller.is_node
+        return self.context.forwarding is not None and not self.call.caller.is_node
 
     def send_on(self) -> None:
         parts, self.elsewhere = self.elsewhere, []
@@ -294,7 +286,7 @@ class _Pending:
         self, answers: list[PartitionAnswer], index: int, code: Code, leader_epoch: int | None = None
     ) -> None:
         """Have what comes behind it on this connection know what became of it; with a leader epoch: of this node's."""
-        order = self.caller.order
+        order = self.call.caller.order
         if order is None or self.request.acks == 0:
             return
         place = next(place for place, (_, its_answers) in enumerate(self.topics) if its_answers is answers)
@@ -318,7 +310,7 @@ class _Pending:
             )
         except Exception:
             self.abandoned()
-            self.answer(None)  # parts of it may have been appended: only hanging up is true
+            self.call.answer(None)  # parts of it may have been appended: only hanging up is true
             raise
         if self.elsewhere:
             self.elsewhere[-1].until = part.until
@@ -335,7 +327,7 @@ class _Pending:
         except Refused as refusal:
             self.refused(part.answers, part.index, _refusal(part.partition, refusal))
         except Exception:
-            self.answer(None)
+            self.call.answer(None)
             raise
         else:
             self.again(part, _Look.DONE)
@@ -347,7 +339,9 @@ class _Pending:
         self._keep_order(answers, index, Code(told.error_code), leader_epoch)
         if self.steps is not None:
             topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
-            trace_refusal(self.context, "produce", self.caller, told.error_code, told.message, topic, told.partition)
+            trace_refusal(
+                self.context, "produce", self.call.caller, told.error_code, told.message, topic, told.partition
+            )
         answers[index] = self._within_limit(told)
         self.failed = True
         self.one_done()
@@ -363,7 +357,7 @@ class _Pending:
     def partition_done(self, answers: list[PartitionAnswer], index: int, replica: Replica, code: Code) -> None:
         if code:
             if self.steps is not None:
-                self.steps.batches.refused(replica, self.caller, answers[index].base_offset)
+                self.steps.batches.refused(replica, self.call.caller, answers[index].base_offset)
             told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(answers, index, told, replica.leader_epoch)
         else:
@@ -372,7 +366,7 @@ class _Pending:
     def abandoned(self) -> None:
         """What it brought stays, and its producer will not hear of it."""
         if self.steps is not None:
-            self.steps.batches.hung_up(self.caller.connection_id)
+            self.steps.batches.hung_up(self.call.caller.connection_id)
 
     def one_done(self) -> None:
         self.outstanding -= 1
@@ -380,11 +374,11 @@ class _Pending:
             return
         if self.request.acks == 0:
             # Nobody reads an answer to acks=0; hanging up is the only way to say that something went wrong.
-            self.answer(None if self.failed else ())
+            self.call.answer(None if self.failed else ())
             return
-        version = self.header.version
+        version = self.call.header.version
         endpoints = self._name_leaders() if self.failed and version >= wire.LEADERS_FROM else ()
-        self.answer((wire.encode(version, self.header.correlation_id, self.topics, endpoints),))
+        self.call.answer((wire.encode(version, self.call.header.correlation_id, self.topics, endpoints),))
 
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""

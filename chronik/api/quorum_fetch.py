@@ -7,10 +7,10 @@ moves or another node leads. It also says how far the follower has applied the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable
 
-from chronik.api.context import Caller, QuorumDesk, RequestContext
+from chronik.api.call import Call
+from chronik.api.context import QuorumDesk, RequestContext
 from chronik.api.quorum_topic import (
     METADATA_TOPIC_ID,
     PARTITION,
@@ -26,44 +26,36 @@ from chronik.core.raft.messages import NOBODY, Fetch, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
-from chronik.wire.framing import RequestHeader
 from chronik.wire.leaders import CurrentLeader
 from chronik.wire.versions import FETCH, node_name
-
-Answer: TypeAlias = Callable[[Sequence[Outgoing] | None], None]
 
 FETCH_BYTES_MAX = 1024 * 1024
 NO_SESSION, NO_SESSION_EPOCH = 0, -1
 
 
-def begin(
-    request: FetchRequest, header: RequestHeader, caller: Caller, context: RequestContext, answer: Answer
-) -> Callable[[], None] | None:
-    """Answer now, or when there is news. Returns what to do if nobody waits for it any more."""
+def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callable[[], None] | None:
+    """Answer now, or when there is news. Returns what to call if the other node is gone before that."""
     try:
-        check_sender(request.cluster_id, request.replica_id, caller, context)
-        fetch = _QuorumFetch(request, header, context, quorum_of(context), answer)
+        check_sender(request.cluster_id, request.replica_id, call.caller, context)
+        fetch = _QuorumFetch(call, request, context, quorum_of(context))
         return fetch.begin()
     except Refused as refused:
         context.metrics.refused(FETCH, refused.code)
-        answer(wire.encode(header.version, header.correlation_id, refused.code, NO_SESSION, []))
+        call.answer(wire.encode(call.header.version, call.header.correlation_id, refused.code, NO_SESSION, []))
         return None
 
 
 class _QuorumFetch:
     """One fetch, from its first step to its answer."""
 
-    def __init__(
-        self, request: FetchRequest, header: RequestHeader, context: RequestContext, quorum: QuorumDesk, answer: Answer
-    ) -> None:
+    def __init__(self, call: Call, request: FetchRequest, context: RequestContext, quorum: QuorumDesk) -> None:
         if len(request.partitions) != 1 or request.partitions[0].partition != PARTITION:
             raise Refused(Code.INVALID_REQUEST, "a fetch of the metadata log is of its one partition and nothing else")
+        self._call = call
         self._request = request
         self._asked = request.partitions[0]
-        self._header = header
         self._context = context
         self._quorum = quorum
-        self._answer = answer
         self._deadline: object | None = None
         # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
@@ -96,7 +88,7 @@ class _QuorumFetch:
                 self._step(is_late=is_late)
             except Refused:  # this node takes no part any more: let the follower ask another
                 self.leave()
-                self._answer(None)
+                self._call.answer(None)
 
     def _time_is_up(self) -> None:
         self._deadline = None
@@ -144,7 +136,8 @@ class _QuorumFetch:
             leader=CurrentLeader(id_of(answer.leader), answer.epoch),
             snapshot=None if answer.snapshot is None else EpochEnd(*answer.snapshot),
         )
-        self._answer(wire.encode(self._header.version, self._header.correlation_id, Code.NONE, NO_SESSION, [part]))
+        header = self._call.header
+        self._call.answer(wire.encode(header.version, header.correlation_id, Code.NONE, NO_SESSION, [part]))
 
 
 # --- the asking side

@@ -1,10 +1,10 @@
-"""All we speak, on one page: which module answers which request, how, and on which node it belongs.
+"""All we speak, on one page: for each request the node it belongs to, what a client must be allowed to, and whether the
+next request of its connection may overtake it.
 
-`DIRECT` modules take the frame themselves (`start(frame, header, caller, desk, answer)`): the two hot requests. What
-they return, if anything, is called when the client is gone before it has its answer. All
-others have `handle(request, caller, desk)` and `refuse(request, code, message)`. `OVERLAPS` names the requests behind
-which the next one of the same connection may start; behind any other it waits for the answer, so that a client which
-sends 'create topic' and 'metadata' in one go sees its topic.
+A request's module has its name: `handle(request, caller, context)` gives its response, `refuse(request, code, message)`
+gives a refusal the shape of one. `DIRECT` modules, those of the two hot requests, take the call themselves
+(`start(call, context)`); what they return, if anything, is called when the client is gone before its response is there.
+Versions are in `wire.versions`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import importlib
 from enum import Enum
 from functools import cache
 from types import ModuleType
+from typing import NamedTuple
 
-from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, PRODUCE
+from chronik.core.access.operations import Access, AclOperation, AclResourceType
+from chronik.wire.versions import API_VERSIONS, APIS, EVERY_API, FETCH, INSPECT, PRODUCE
 
 DIRECT = frozenset({PRODUCE, FETCH})
 
@@ -30,89 +32,113 @@ class Destination(Enum):
     CONTROLLER = "the controller"
 
 
+class ApiRow(NamedTuple):
+    """One request. `needs`: each operation and kind of resource that Kafka's broker asks its authorizer about for it,
+    the usual one first; which resources, and whether one of them is enough, depends on what the request says."""
+
+    place: Destination
+    needs: tuple[Access, ...]
+    overlaps: bool = False  # the next request of the connection may start before this one is answered
+
+
+def _on(resource_type: AclResourceType, *operations: AclOperation) -> tuple[Access, ...]:
+    return tuple(Access(operation, resource_type) for operation in operations)
+
+
+_OPERATION = AclOperation
+_READ_TOPIC, _WRITE_TOPIC, _CREATE_TOPIC, _DELETE_TOPIC, _ALTER_TOPIC, _DESCRIBE_TOPIC = _on(
+    AclResourceType.TOPIC,
+    *(_OPERATION.READ, _OPERATION.WRITE, _OPERATION.CREATE, _OPERATION.DELETE, _OPERATION.ALTER, _OPERATION.DESCRIBE),
+)
+_TOPIC_CONFIGS, _ALTER_TOPIC_CONFIGS = _on(AclResourceType.TOPIC, _OPERATION.DESCRIBE_CONFIGS, _OPERATION.ALTER_CONFIGS)
+_READ_GROUP, _DELETE_GROUP, _DESCRIBE_GROUP, _GROUP_CONFIGS, _ALTER_GROUP_CONFIGS = _on(
+    AclResourceType.GROUP,
+    *(_OPERATION.READ, _OPERATION.DELETE, _OPERATION.DESCRIBE, _OPERATION.DESCRIBE_CONFIGS, _OPERATION.ALTER_CONFIGS),
+)
+_CREATE_CLUSTER, _ALTER_CLUSTER, _DESCRIBE_CLUSTER, _CLUSTER_ACTION, _IDEMPOTENT_WRITE = _on(
+    AclResourceType.CLUSTER,
+    *(_OPERATION.CREATE, _OPERATION.ALTER, _OPERATION.DESCRIBE, _OPERATION.CLUSTER_ACTION, _OPERATION.IDEMPOTENT_WRITE),
+)
+_CLUSTER_CONFIGS, _ALTER_CLUSTER_CONFIGS = _on(
+    AclResourceType.CLUSTER, _OPERATION.DESCRIBE_CONFIGS, _OPERATION.ALTER_CONFIGS
+)
+_WRITE_TRANSACTIONAL_ID, _DESCRIBE_TRANSACTIONAL_ID = _on(
+    AclResourceType.TRANSACTIONAL_ID, _OPERATION.WRITE, _OPERATION.DESCRIBE
+)
+
+_ANYWHERE, _LEADER, _COORDINATOR = Destination.ANYWHERE, Destination.LEADER, Destination.COORDINATOR
+_CONTROLLER = Destination.CONTROLLER
+
 # Produce is sent on wherever it was meant to go, and so is what belongs to the controller. The other places count
 # only where clients cannot find them by themselves: all nodes have one address (node/routing/one_address.py).
-_NAMES = {
-    Destination.ANYWHERE: (
-        "api_versions",
-        "metadata",
-        "find_coordinator",
-        "init_producer_id",
-        "describe_cluster",
-        "describe_log_dirs",
-        "describe_topic_partitions",
-        "describe_acls",
-        "list_config_resources",
-        # Between nodes: each means the one it is sent to.
-        "vote",
-        "begin_quorum_epoch",
-        "end_quorum_epoch",
-        "fetch_snapshot",
+# Only requests that wait for others overlap: a client that sends 'create topic' and 'metadata' at once sees its topic.
+_ROWS = {
+    "api_versions": ApiRow(_ANYWHERE, ()),  # before a client is authenticated, too
+    "metadata": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC)),
+    "find_coordinator": ApiRow(_ANYWHERE, (_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID)),
+    "init_producer_id": ApiRow(_ANYWHERE, (_IDEMPOTENT_WRITE, _WRITE_TOPIC, _WRITE_TRANSACTIONAL_ID)),
+    "describe_cluster": ApiRow(_ANYWHERE, ()),  # any client may ask where the nodes are, as in Kafka
+    "describe_log_dirs": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
+    "describe_topic_partitions": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC,)),
+    "describe_acls": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
+    "list_config_resources": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
+    "inspect": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),  # ours, not Kafka's
+    # Between nodes: each means the one it is sent to.
+    "vote": ApiRow(_ANYWHERE, (_CLUSTER_ACTION,)),
+    "begin_quorum_epoch": ApiRow(_ANYWHERE, (_CLUSTER_ACTION,)),
+    "end_quorum_epoch": ApiRow(_ANYWHERE, (_CLUSTER_ACTION,)),
+    "fetch_snapshot": ApiRow(_ANYWHERE, (_CLUSTER_ACTION,)),
+    # Partitions.
+    "produce": ApiRow(_LEADER, (_WRITE_TOPIC, _WRITE_TRANSACTIONAL_ID), overlaps=True),
+    "fetch": ApiRow(_LEADER, (_READ_TOPIC, _CLUSTER_ACTION), overlaps=True),  # the latter for followers
+    "list_offsets": ApiRow(_LEADER, (_DESCRIBE_TOPIC,)),
+    "offset_for_leader_epoch": ApiRow(_LEADER, (_DESCRIBE_TOPIC, _CLUSTER_ACTION)),
+    "delete_records": ApiRow(_LEADER, (_DELETE_TOPIC,)),
+    "describe_producers": ApiRow(_LEADER, (_READ_TOPIC,)),
+    # Groups.
+    "join_group": ApiRow(_COORDINATOR, (_READ_GROUP,), overlaps=True),
+    "sync_group": ApiRow(_COORDINATOR, (_READ_GROUP,), overlaps=True),
+    "heartbeat": ApiRow(_COORDINATOR, (_READ_GROUP,), overlaps=True),
+    "leave_group": ApiRow(_COORDINATOR, (_READ_GROUP,)),
+    "offset_commit": ApiRow(_COORDINATOR, (_READ_GROUP, _READ_TOPIC), overlaps=True),
+    "offset_fetch": ApiRow(_COORDINATOR, (_DESCRIBE_GROUP, _DESCRIBE_TOPIC), overlaps=True),
+    "offset_delete": ApiRow(_COORDINATOR, (_DELETE_GROUP, _READ_TOPIC)),
+    "describe_groups": ApiRow(_COORDINATOR, (_DESCRIBE_GROUP,)),
+    "delete_groups": ApiRow(_COORDINATOR, (_DELETE_GROUP,)),
+    "consumer_group_heartbeat": ApiRow(_COORDINATOR, (_READ_GROUP, _DESCRIBE_TOPIC), overlaps=True),
+    "consumer_group_describe": ApiRow(_COORDINATOR, (_DESCRIBE_GROUP, _DESCRIBE_TOPIC)),
+    "list_groups": ApiRow(Destination.ALL, (_DESCRIBE_CLUSTER, _DESCRIBE_GROUP)),
+    "describe_configs": ApiRow(Destination.NAMED, (_TOPIC_CONFIGS, _CLUSTER_CONFIGS, _GROUP_CONFIGS)),
+    # The cluster.
+    "create_topics": ApiRow(_CONTROLLER, (_CREATE_CLUSTER, _CREATE_TOPIC, _TOPIC_CONFIGS)),
+    "delete_topics": ApiRow(_CONTROLLER, (_DELETE_TOPIC, _DESCRIBE_TOPIC)),
+    "create_partitions": ApiRow(_CONTROLLER, (_ALTER_TOPIC,)),
+    "alter_configs": ApiRow(_CONTROLLER, (_ALTER_TOPIC_CONFIGS, _ALTER_CLUSTER_CONFIGS, _ALTER_GROUP_CONFIGS)),
+    "incremental_alter_configs": ApiRow(
+        _CONTROLLER, (_ALTER_TOPIC_CONFIGS, _ALTER_CLUSTER_CONFIGS, _ALTER_GROUP_CONFIGS)
     ),
-    Destination.LEADER: (
-        "produce",
-        "fetch",
-        "list_offsets",
-        "offset_for_leader_epoch",
-        "delete_records",
-        "describe_producers",
-    ),
-    Destination.COORDINATOR: (
-        "join_group",
-        "sync_group",
-        "heartbeat",
-        "leave_group",
-        "offset_commit",
-        "offset_fetch",
-        "offset_delete",
-        "describe_groups",
-        "delete_groups",
-        "consumer_group_heartbeat",
-        "consumer_group_describe",
-    ),
-    Destination.NAMED: ("describe_configs",),
-    Destination.ALL: ("list_groups",),
-    Destination.CONTROLLER: (
-        "create_topics",
-        "delete_topics",
-        "create_partitions",
-        "alter_configs",
-        "incremental_alter_configs",
-        "update_features",
-        "elect_leaders",
-        "alter_partition_reassignments",
-        "list_partition_reassignments",
-        "unregister_broker",
-        "describe_quorum",
-        "add_raft_voter",
-        "remove_raft_voter",
-        # From brokers only.
-        "broker_registration",
-        "broker_heartbeat",
-        "alter_partition",
-        "allocate_producer_ids",
-    ),
+    "update_features": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "elect_leaders": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "alter_partition_reassignments": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "list_partition_reassignments": ApiRow(_CONTROLLER, (_DESCRIBE_CLUSTER,)),
+    "unregister_broker": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "describe_quorum": ApiRow(_CONTROLLER, (_DESCRIBE_CLUSTER,)),
+    "add_raft_voter": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "remove_raft_voter": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    # From brokers only.
+    "broker_registration": ApiRow(_CONTROLLER, (_CLUSTER_ACTION,)),
+    "broker_heartbeat": ApiRow(_CONTROLLER, (_CLUSTER_ACTION,)),
+    "alter_partition": ApiRow(_CONTROLLER, (_CLUSTER_ACTION,)),
+    "allocate_producer_ids": ApiRow(_CONTROLLER, (_CLUSTER_ACTION,)),
 }
-_PLACES = {name: place for place, names in _NAMES.items() for name in names}
-PLACES: dict[int, Destination] = {api.key: _PLACES[api.name] for api in APIS.values()}
+ROWS: dict[int, ApiRow] = {api.key: _ROWS[api.name] for api in EVERY_API.values()}
+PLACES: dict[int, Destination] = {api_key: ROWS[api_key].place for api_key in APIS}
+OVERLAPS = frozenset(api_key for api_key in APIS if ROWS[api_key].overlaps)
 
 
 def at(*places: Destination) -> frozenset[int]:
     """The requests that belong there."""
     return frozenset(key for key, place in PLACES.items() if place in places)
-
-
-_OVERLAPPING_NAMES = (
-    "produce",
-    "fetch",
-    "join_group",
-    "sync_group",
-    "heartbeat",
-    "offset_commit",
-    "offset_fetch",
-    "consumer_group_heartbeat",
-)
-OVERLAPS = frozenset(api.key for api in APIS.values() if api.name in _OVERLAPPING_NAMES)
 
 
 @cache
@@ -121,4 +147,16 @@ def module_of(api_key: int) -> ModuleType:
     return importlib.import_module(f"chronik.api.{EVERY_API[api_key].name}")
 
 
-__all__ = ["APIS", "API_VERSIONS", "DIRECT", "OVERLAPS", "PLACES", "Destination", "at", "module_of"]
+__all__ = [
+    "APIS",
+    "API_VERSIONS",
+    "DIRECT",
+    "INSPECT",
+    "OVERLAPS",
+    "PLACES",
+    "ROWS",
+    "ApiRow",
+    "Destination",
+    "at",
+    "module_of",
+]

@@ -143,7 +143,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateView:
         traces(node),
         tuple(partitions),
         tuple(copies),
-        tuple(groups_seen(node.coordinators, node.image, node_id, clock.now_us())),
+        tuple(groups_seen(node.groups, node.image, node_id, clock.now_us())),
         totals(node, clock.monotonic_ms()),
         tuple(_unopened(node, known, wanted)),
     )

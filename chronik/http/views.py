@@ -182,7 +182,7 @@ def placement(node: Node) -> Placement:
 def groups(node: Node) -> ByLabels:
     """How many groups there are of each type and state."""
     counts: dict[tuple[str, ...], int] = dict.fromkeys(GROUP_STATES, 0)
-    for machine in node.coordinators.machines():
+    for machine in node.groups.machines():
         for group in machine.list_groups():
             key = (group.type, group.state)
             counts[key] = counts.get(key, 0) + 1

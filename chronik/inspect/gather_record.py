@@ -22,7 +22,7 @@ from chronik.inspect.read_record import RecordReading
 from chronik.inspect.reporting import Reporter, SilentReporter
 from chronik.inspect.trace_reach import NEVER, Remembered, blind_until, written
 from chronik.inspect.trace_topic import stored_events
-from chronik.node.coordinators.group_coordinators import partition_of
+from chronik.node.coordinators.runtime import partition_of
 from chronik.trace.events import AnyEvent, EventsLost, GroupChanged, GroupLeft, GroupSeen, TraceBegan
 from chronik.trace.inspections import RECORD, EventsView, RecordPlace, RecordView, StateView
 from chronik.trace.leading import sure_leaders

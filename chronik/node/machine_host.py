@@ -1,4 +1,9 @@
-"""Runs a machine over its log: decide, append, apply, with no wait between; then the answers, when that is safe."""
+"""Runs a machine over its log: decide, append, apply, with no wait between; then the answers, when that is durable.
+
+It owns a machine's clock (one deadline) and the commands that wait for their answer. The metadata's controller has
+one host; the coordinator runtime has one for each partition of an internal topic. Nothing else calls a machine's
+decide, expire or apply.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +12,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Any
+from typing import Generic, TypeVar
 
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.log.log import Log
-from chronik.core.machines.machine import Decision, LogRecord, Machine, Reply
+from chronik.core.machines.machine import Decision, FactT, LogRecord, Machine, Reply
 from chronik.core.records.batch import read_size
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.replica.replica import ACKS_ALL, Replica
@@ -24,19 +29,20 @@ READ_BYTES = 1024 * 1024
 RETRY_MS = 1000
 FOR_EVER = -1
 _RECORD_BYTES = 32  # at most, around key and value
+CommandT = TypeVar("CommandT")
 
 
-class MachineHost:
-    """One machine, the replica that holds its log, and who waits for its answers."""
+class MachineHost(Generic[CommandT, FactT]):
+    """One machine, the replica that holds its log, and the futures of its answers."""
 
     def __init__(
         self,
-        machine: Machine,
+        machine: Machine[CommandT, FactT],
         replica: Replica,
         replicas: Replicas,
         waiting: Purgatory,
         time: SteadyTime,
-        applied: Callable[[list[Any]], None] | None = None,
+        applied: Callable[[list[FactT]], None] | None = None,
         codes: Mapping[Code, Code] | None = None,
         safe_within_ms: int = FOR_EVER,
     ) -> None:
@@ -48,7 +54,7 @@ class MachineHost:
         self._applied = applied
         self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
         self._safe_within_ms = safe_within_ms  # else the answer is REQUEST_TIMED_OUT
-        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._asked: dict[int, asyncio.Future[object]] = {}
         self._next_ticket = 0
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
@@ -77,8 +83,10 @@ class MachineHost:
         self._unread = None
         self._set_deadline()
 
-    def ask(self, command: Any) -> asyncio.Future[Any]:
-        """What follows from the command has happened when this returns; the future has the answer when it is safe."""
+    def ask(self, command: CommandT) -> asyncio.Future[object]:
+        """What follows from the command has happened when this returns; the future has the answer when it is durable.
+        What type that is, the command says (core.machines.machine.Command).
+        """
         ticket = self._next_ticket
         self._next_ticket += 1
         decision = self.machine.decide(ticket, command, self._time.now_ms(), self._time.wall_ms())
@@ -96,7 +104,7 @@ class MachineHost:
     def _told(self, refusal: Refused) -> Refused:
         return Refused(self._codes.get(refusal.code, refusal.code), refusal.message)
 
-    def _carry_out(self, decision: Decision) -> None:
+    def _carry_out(self, decision: Decision[FactT]) -> None:
         is_written = False
         for facts, records in self._parts(decision):
             if records:
@@ -114,9 +122,9 @@ class MachineHost:
             self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, self._safe_within_ms, released)
         self._set_deadline()
 
-    def _parts(self, decision: Decision) -> Iterator[tuple[list[Any], list[KeyValue]]]:
+    def _parts(self, decision: Decision[FactT]) -> Iterator[tuple[list[FactT], list[KeyValue]]]:
         """The facts, and those that go to the log as its records; several times if they need not be one batch."""
-        facts: list[Any] = []
+        facts: list[FactT] = []
         records: list[KeyValue] = []
         room_bytes = self.replica.log.config.max_message_bytes // 2
         for fact in decision.facts:

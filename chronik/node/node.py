@@ -30,7 +30,7 @@ from chronik.node.cluster.identity import Identity
 from chronik.node.cluster.liveness import Liveness
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
 from chronik.node.cluster.quorum import Quorum
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
@@ -120,7 +120,7 @@ class Node:
         self.is_ready = False
 
     def _coordinate_groups(self) -> None:
-        self.coordinators = Coordinators(
+        self.groups = GroupCoordinator(
             self.image,
             self.controller.ask,
             self.replicas,
@@ -130,14 +130,14 @@ class Node:
             group_config(self.config),
             self.trace,
         )
-        self.replicas.on_role.append(self.coordinators.role_changed)
+        self.replicas.on_role.append(self.groups.runtime.role_changed)
 
     def _trace(self, clock: Clock) -> Tracing:
         trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
         trace.later = self._deadlines.after_ms
         trace.soon = lambda action: asyncio.get_running_loop().call_soon(action)
         store = TraceStore(trace, image, replicas, self.controller.ask, clock, self._chance, metrics)
-        tracing = Tracing(trace, store, image, replicas, self.coordinators, clock, metrics)
+        tracing = Tracing(trace, store, image, replicas, self.groups, clock, metrics)
         self.metadata.on_applied.append(tracing.metadata_applied)
         return tracing
 
@@ -196,7 +196,7 @@ class Node:
             broker_epoch=broker_epoch,
             ask=self.controller.ask,
         )
-        self.forwarding = Forwarding(config.node_id, self.metadata, self.coordinators, self.peers, deadlines, metrics)
+        self.forwarding = Forwarding(config.node_id, self.metadata, self.groups, self.peers, deadlines, metrics)
         # After the replicas: batches that waited for a leader may go to this node itself.
         self.metadata.on_applied.append(self.forwarding.metadata_applied)
 
@@ -241,7 +241,7 @@ class Node:
         for directory in self.replicas.metadata_changed(facts):
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
-            self.coordinators.forget_deleted_topics()
+            self.groups.forget_deleted_topics()
 
     async def _remove_later(self, directory: str) -> None:
         try:
@@ -257,7 +257,7 @@ class Node:
             clock=clock,
             chance=self._chance,
             metadata=self.controller,
-            groups=self.coordinators,
+            groups=self.groups,
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=self.sessions,
@@ -296,7 +296,7 @@ class Node:
         later = self._open_replicas()
         for directory in self.replicas.metadata_changed(None):  # what it follows, and what moved away meanwhile
             self._dispatch.watch(self._remove_later(directory))
-        self.coordinators.start_all_on_disk()
+        self.groups.runtime.start_all_on_disk()
         self._checkpoints.started()
         self._fetchers.start()
         self._in_sync_upkeep.start()
@@ -354,7 +354,7 @@ class Node:
             await self._listener.close()
         await self.connections.close_all()
         self._tracing.stop()
-        self.coordinators.close()
+        self.groups.runtime.close()
         self._watch.stop()
         await self._in_sync_upkeep.stop()
         await self._fetchers.stop()

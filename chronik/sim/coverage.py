@@ -174,7 +174,7 @@ def _catches_up(world: World, host: Host) -> bool:
 
 
 def _rebalances(world: World, host: Host) -> bool:
-    machines = [machine for node in _nodes(world) for machine in node.coordinators.machines()]
+    machines = [machine for node in _nodes(world) for machine in node.groups.machines()]
     groups = [group for machine in machines for group in machine.groups.values()]
     return any(rebalancing(machine) for machine in machines) or any(
         not current.is_reconciled_to(group.target_epoch)

@@ -12,7 +12,7 @@ from chronik.core.machines.metadata.image import MetadataImage, Partition
 from chronik.core.machines.metadata.names import METADATA_TOPIC, OFFSETS_TOPIC
 from chronik.core.replica.replica import Replica
 from chronik.core.types import TopicPartition
-from chronik.node.coordinators.group_coordinators import partition_of
+from chronik.node.coordinators.runtime import partition_of
 from chronik.node.node import Node
 from chronik.sim.checkers import CheckedCoordinator, Judge
 from chronik.sim.copies import Copies, Key, Sight
@@ -123,7 +123,7 @@ class Inspector:
             self.copies.dropped(key, host.node_id)
 
     def _look_at_sessions(self, host: Host, node: Node) -> None:
-        self._sessions.look(host.node_id, node.coordinators.machines(), host.clock.monotonic_ms())
+        self._sessions.look(host.node_id, node.groups.machines(), host.clock.monotonic_ms())
 
     def _begins_anew(self, host: Host, name: TopicPartition, key: Key) -> None:
         """A damaged copy was given up, and is fetched from its leader; or it was moved away and back between two looks.

@@ -99,7 +99,7 @@ class SimLoop(asyncio.BaseEventLoop):
         super().__init__()
         self._now = 0.0
         self._soon: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []  # a heap
+        self._timers: list[tuple[float, int, Any]] = []  # a heap
         self._timer_count = 0  # ever
         self._cancelled_timers = 0  # of those in the heap
         self._turns_without_time = 0
@@ -114,10 +114,10 @@ class SimLoop(asyncio.BaseEventLoop):
         """One turn: what is due now, and nothing that comes of it."""
         soon, timers = self._soon, self._timers
         if self._cancelled_timers > CANCELLED_TIMERS_MAX and self._cancelled_timers * 2 > len(timers):
-            timers[:] = [timer for timer in timers if not timer[2].cancelled()]
+            timers[:] = [timer for timer in timers if not timer[2]._cancelled]
             heapq.heapify(timers)
             self._cancelled_timers = 0
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
             self._cancelled_timers -= 1
         if soon or cast(Any, self)._stopping or (timers and timers[0][0] <= self._now):
@@ -133,10 +133,10 @@ class SimLoop(asyncio.BaseEventLoop):
         due = self._now + RESOLUTION_S
         while timers and timers[0][0] < due:
             timer = heapq.heappop(timers)[2]
-            if timer.cancelled():
+            if timer._cancelled:
                 self._cancelled_timers -= 1
             else:
-                cast(Any, timer)._scheduled = False
+                timer._scheduled = False
                 soon.append(timer)
         for _ in range(len(soon)):
             handle: Any = soon.popleft()

@@ -36,7 +36,7 @@ def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
     here, there = metadata_state(node.image), metadata_state(fresh)
     if here != there:
         raise story.break_promise(f"the metadata log and the node say: {'; '.join(differences(there, here))}")
-    for machine in node.coordinators.machines():
+    for machine in node.groups.machines():
         again = GroupsMachine(machine.partition, group_config(node.config))
         for record in _records(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
             again.replay(LogRecord(record.key, record.value))

@@ -136,7 +136,7 @@ async def _look(root: Path, seen: Seen) -> None:
         seen.cluster_id = opened.identity.cluster_id
         for topic in (DAMAGED, OTHER):
             _read(opened, topic, seen)
-        for machine in opened.coordinators.machines():
+        for machine in opened.groups.machines():
             for group in machine.list_groups():
                 offset = machine.offsets.get(group.group_id, DAMAGED, 0)
                 seen.committed = None if offset is None else offset.offset

@@ -19,6 +19,7 @@ from chronik.trace.events import (
 )
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
+from tests.unit.api.calls import call_of
 from tests.unit.api.house_context import Asked
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.copies import TOPIC, Copies, CopyNode, pass_time, with_copies
@@ -38,7 +39,7 @@ def send(node: CopyNode, batch: bytes) -> Asked:
     asked = Asked(0, VERSION)
     body = produce_request(VERSION, None, -1, 30_000, [(TOPIC, [(0, batch)])])
     header = RequestHeader(0, VERSION, 9, "shop", 0)
-    produce.start(memoryview(bytearray(body)), header, Caller("shop", "10.0.0.7", VERSION, 5), node.context, asked)
+    produce.start(call_of(bytearray(body), header, Caller("shop", "10.0.0.7", VERSION, 5), asked), node.context)
     return asked
 
 
@@ -46,8 +47,8 @@ def get(node: CopyNode, offset: int) -> Asked:
     asked = Asked(1, VERSION)
     request = FetchRequest(-1, 30_000, 1, 10**7, 0, 0, -1, [FetchPartition(TOPIC, 0, offset, 1_000_000, -1)], [])
     header = RequestHeader(1, VERSION, 9, "bill", 0)
-    body = memoryview(bytearray(fetch_request(VERSION, request)))
-    fetch.start(body, header, Caller("bill", "10.0.0.8", VERSION, 6), node.context, asked)
+    body = bytearray(fetch_request(VERSION, request))
+    fetch.start(call_of(body, header, Caller("bill", "10.0.0.8", VERSION, 6), asked), node.context)
     return asked
 
 

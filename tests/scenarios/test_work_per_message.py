@@ -56,7 +56,7 @@ async def test_a_watermark_that_moves_wakes_its_readers_without_a_task(context: 
 
     assert len({bytes(first_partition(asked).records) for asked in waiting}) == 1
     assert len(asyncio.all_tasks()) == 1
-    assert [deadline for deadline in context.house.deadlines._heap if deadline.action is not None] == []
+    assert [deadline for _, _, deadline in context.house.deadlines._heap if deadline.action is not None] == []
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
@@ -71,7 +71,7 @@ def test_a_thousand_batches_have_one_task_and_no_line_in_the_log(acks: int, capl
             await context.settle()
         assert [record.getMessage() for record in caplog.records if record.name.startswith("chronik")] == []
         assert replica_of(context).high_watermark == MANY
-        assert [deadline for deadline in context.house.deadlines._heap if deadline.action is not None] == []
+        assert [deadline for _, _, deadline in context.house.deadlines._heap if deadline.action is not None] == []
 
     counted()
 

@@ -55,7 +55,8 @@ def _can_be_looked_up(host: str) -> bool:
     return True
 
 
-def parse_voters(text: str) -> dict[int, tuple[str, int]]:
+@lru_cache(maxsize=4)  # a node asks for them whenever it looks for another
+def parse_voters(text: str) -> Mapping[int, tuple[str, int]]:
     """`1@host:9092,2@host:9093` by node id, in the order of the ids. Raises BadConfig."""
     voters: dict[int, tuple[str, int]] = {}
     for item in filter(None, (part.strip() for part in text.split(","))):

@@ -379,7 +379,7 @@ class NodeConfig:
         return parse_overrides(self.max_connections_per_ip_overrides)
 
     @property
-    def voters(self) -> dict[int, tuple[str, int]]:
+    def voters(self) -> Mapping[int, tuple[str, int]]:
         """The configured voters by id, with their addresses; empty for a node that is alone or joins a cluster."""
         return parse_voters(self.controller_quorum_voters)
 

@@ -13,9 +13,17 @@ last member to join answers everyone who was waiting.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
-from chronik.core.errors import Refused
+AnswerT_co = TypeVar("AnswerT_co", covariant=True)
+CommandT_contra = TypeVar("CommandT_contra", contravariant=True)
+FactT = TypeVar("FactT", bound="Fact")
+
+
+class Command(Generic[AnswerT_co]):
+    """Something a machine can be asked. Its type says what the answer is: `ask(command: Command[A]) -> A`."""
+
+    __slots__ = ()
 
 
 class LogRecord(NamedTuple):
@@ -36,38 +44,38 @@ class Reply(NamedTuple):
     """An answer (or a refusal) for the command that was given this ticket."""
 
     ticket: int
-    answer: Any | Refused
+    answer: object  # as its command's type says; or a Refused
 
 
 @dataclass(slots=True)
-class Decision:
+class Decision(Generic[FactT]):
     """What follows from a command: facts to apply, in order, and answers to let go once they are safe. Where
     `is_atomic` is False each fact stands for itself: if the log takes only the first of them, those are true."""
 
-    facts: list[Any] = field(default_factory=list)
+    facts: list[FactT] = field(default_factory=list)
     replies: list[Reply] = field(default_factory=list)
     is_atomic: bool = True
 
 
-class Machine(Protocol):
-    """What a host needs of a machine."""
+class Machine(Protocol[CommandT_contra, FactT]):
+    """What a host needs of a machine: the union of its commands and that of its facts are its type."""
 
-    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int) -> Decision:
+    def decide(self, ticket: int, command: CommandT_contra, now_ms: int, wall_ms: int) -> Decision[FactT]:
         """What follows from `command`. Changes nothing. Raises Refused when the answer is no.
 
         `now_ms` never jumps: timers are set in it. `wall_ms` may; it is for times that outlive the process.
         """
 
-    def expire(self, now_ms: int, wall_ms: int) -> Decision:
+    def expire(self, now_ms: int, wall_ms: int) -> Decision[FactT]:
         """What follows from time having passed, or a part of it: the rest is due still. Changes nothing."""
 
     def next_deadline_ms(self) -> int | None:
         """When `expire` is next worth calling; None when nothing waits for time."""
 
-    def apply(self, fact: Any) -> None:
+    def apply(self, fact: FactT) -> None:
         """Make the fact true here. Must not fail for a fact that `decide` returned."""
 
-    def encode(self, fact: Any) -> LogRecord:
+    def encode(self, fact: FactT) -> LogRecord:
         """A durable fact as it stands in the log."""
 
     def replay(self, record: LogRecord) -> None:

@@ -200,6 +200,25 @@ class Replica:
         self, marker: Marker, producer_id: int, producer_epoch: int, now_ms: int, transaction_version: int = 0
     ) -> Appended:
         """Write that a producer's transaction has ended, as its coordinator says. Safe when the watermark passes it."""
+        self._check_may_append()
+        who = producer_id, producer_epoch
+        appended = self.log.append_marker(marker, *who, self.leader_epoch, now_ms, transaction_version)
+        if not self.is_synced:
+            self.own_safe(self.log.end_offset)
+        return appended
+
+    def append_of_coordinator(
+        self, records: bytearray, now_ms: int, guard: VerificationGuard | None = None
+    ) -> Appended:
+        """Take what a coordinator on this node writes in the name of a transactional producer."""
+        self._check_may_append()
+        appended = self.log.append_of_coordinator(records, accept(records), self.leader_epoch, now_ms, guard)
+        if not self.is_synced:
+            self.own_safe(self.log.end_offset)
+        return appended
+
+    def _check_may_append(self) -> None:
+        """Only a leader writes, and what waits for all replicas only with enough of them."""
         in_sync = self.in_sync
         if in_sync is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
@@ -207,11 +226,6 @@ class Replica:
             raise Refused(
                 Code.NOT_ENOUGH_REPLICAS, f"in sync are {list(in_sync.in_sync)}, {self.in_sync_min} are wanted"
             )
-        who = producer_id, producer_epoch
-        appended = self.log.append_marker(marker, *who, self.leader_epoch, now_ms, transaction_version)
-        if not self.is_synced:
-            self.own_safe(self.log.end_offset)
-        return appended
 
     def _check_enough_in_sync(self, in_sync: InSyncSet, header: BatchHeader) -> None:
         if len(in_sync.in_sync) < self.in_sync_min:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Protocol, TypeVar, cast
 
 from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code, Refused
@@ -20,10 +21,12 @@ from chronik.core.machines.metadata.commands import (
     CreatedTopic,
     CreateInternalTopic,
     CreateTopics,
+    MetadataCommand,
     RegisterBroker,
 )
 from chronik.core.machines.metadata.controller_commands import AlterPartitions, BrokerHeartbeat
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.sessions import MetadataFact
 from chronik.node.net.peers import Peers, Unreachable
 
 ASK_MS = 5_000  # how long a question waits for a controller, all tries together
@@ -33,11 +36,13 @@ PURPOSE = "controller"
 # What nodes ask by themselves. Anything else is a client's request, which is passed on as a whole.
 OF_NODES = (RegisterBroker, BrokerHeartbeat, AlterPartitions, AllocateProducerIds, CreateTopics, CreateInternalTopic)
 
+AnswerT = TypeVar("AnswerT")
+
 
 class LocalMetadata(Protocol):
     """This node's part in the cluster's metadata (node/cluster/metadata.py)."""
 
-    on_applied: list[Callable[[list[Any]], None]]
+    on_applied: list[Callable[[list[MetadataFact]], None]]
 
     @property
     def image(self) -> MetadataImage: ...
@@ -51,7 +56,7 @@ class LocalMetadata(Protocol):
     @property
     def controller_epoch(self) -> int: ...
 
-    def ask_here(self, command: Any) -> asyncio.Future[Any]: ...
+    def ask_here(self, command: MetadataCommand[AnswerT]) -> asyncio.Future[AnswerT]: ...
 
     async def wait_until_applied(self, timeout_ms: int) -> None: ...
 
@@ -82,16 +87,16 @@ class ControllerLink:
     def controller_epoch(self) -> int:
         return self._metadata.controller_epoch
 
-    def ask_here(self, command: Any) -> asyncio.Future[Any]:
+    def ask_here(self, command: MetadataCommand[AnswerT]) -> asyncio.Future[AnswerT]:
         return self._metadata.ask_here(command)
 
     async def wait_until_applied(self, timeout_ms: int) -> None:
         await self._metadata.wait_until_applied(timeout_ms)
 
-    async def ask(self, command: Any, timeout_ms: int = ASK_MS) -> Any:
+    async def ask(self, command: MetadataCommand[AnswerT], timeout_ms: int = ASK_MS) -> AnswerT:
         """The controller's answer; what it created is in this node's image then. Raises Refused: NOT_CONTROLLER when
         nobody could be asked in time."""
-        if not isinstance(command, OF_NODES):
+        if type(command) not in OF_NODES:
             return await self._metadata.ask_here(command)
         loop = asyncio.get_running_loop()
         until = loop.time() + timeout_ms / 1000
@@ -111,14 +116,14 @@ class ControllerLink:
             await asyncio.sleep(POLL_MS / 1000)
         raise Refused(Code.NOT_CONTROLLER, f"no controller answered in {timeout_ms} ms: {problem}")
 
-    def _signed(self, command: Any) -> Any:
+    def _signed(self, command: MetadataCommand[AnswerT]) -> MetadataCommand[AnswerT]:
         """On the way to another node a request carries this broker's epoch."""
         own = self.image.brokers.get(self._node_id)
         if isinstance(command, AllocateProducerIds) and command.broker_epoch == ANY_BROKER_EPOCH and own is not None:
-            return AllocateProducerIds(command.broker_id, own.epoch)
+            return cast("MetadataCommand[AnswerT]", replace(command, broker_epoch=own.epoch))
         return command
 
-    async def _ask_once(self, command: Any, timeout_ms: int) -> Any:
+    async def _ask_once(self, command: MetadataCommand[AnswerT], timeout_ms: int) -> AnswerT:
         """Raises Refused, Unreachable."""
         if self._metadata.is_controller:
             try:
@@ -133,9 +138,9 @@ class ControllerLink:
 
         asked = asking(self._signed(command), self.image.cluster_id)
         link = self._peers.link(controller_id, PURPOSE)
-        return asked.answer(await link.ask(asked.api_key, asked.request, timeout_ms=timeout_ms))
+        return cast("AnswerT", asked.answer(await link.ask(asked.api_key, asked.request, timeout_ms=timeout_ms)))
 
-    async def _wait_until_seen(self, answer: Any, command: Any, until: float) -> None:
+    async def _wait_until_seen(self, answer: object, command: MetadataCommand[object], until: float) -> None:
         """Until this node's image has the topics that were created, or time is up: then others see them first."""
         if isinstance(command, CreateTopics) and command.validate_only:
             return
@@ -158,7 +163,7 @@ class ControllerLink:
         except TimeoutError:
             self._waiting = [one for one in self._waiting if one[1] is not future]
 
-    def _applied(self, facts: list[Any]) -> None:
+    def _applied(self, facts: list[MetadataFact]) -> None:
         if not self._waiting:
             return
         still: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []

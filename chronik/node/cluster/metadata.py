@@ -16,15 +16,15 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from chronik.core.config.topic import FOREVER_MS, UNLIMITED, TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.machines.metadata.commands import CreateInternalTopic
+from chronik.core.machines.metadata.commands import CreateInternalTopic, MetadataCommand
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.machine import MetadataMachine
-from chronik.core.machines.metadata.records import decode, encode
-from chronik.core.machines.metadata.sessions import ControllerConfig
+from chronik.core.machines.metadata.machine import AnyMetadataCommand, MetadataMachine
+from chronik.core.machines.metadata.records import MetadataRecord, decode, encode
+from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, ControllerConfig, MetadataFact
 from chronik.core.machines.metadata.snapshots import gone_since, records_of
 from chronik.core.ports import Files
 from chronik.core.raft import snapshot_file
@@ -67,7 +67,10 @@ class _Proposed(NamedTuple):
 
     start_offset: int
     end_offset: int
-    facts: list[Any]
+    records: list[MetadataRecord]
+
+
+AnswerT = TypeVar("AnswerT")
 
 
 class Metadata:
@@ -87,7 +90,7 @@ class Metadata:
     ) -> None:
         """Raises Corrupt: the snapshot on disk cannot be read."""
         self.image = image
-        self.on_applied: list[Callable[[list[Any]], None]] = []
+        self.on_applied: list[Callable[[list[MetadataFact]], None]] = []
         self._quorum = quorum
         self._replicas = replicas
         self._waiting = waiting
@@ -96,7 +99,7 @@ class Metadata:
         self._metrics = metrics
         self._controller = controller
         self.snapshot_records = snapshot_records
-        self._host: MachineHost | None = None
+        self._host: MachineHost[AnyMetadataCommand, MetadataFact] | None = None
         self._proposed: deque[_Proposed] = deque()
         self._awaited: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._snapshotting: asyncio.Task[None] | None = None
@@ -124,7 +127,7 @@ class Metadata:
         """Each controller has one of its own."""
         return self._quorum.epoch
 
-    def ask_here(self, command: Any) -> asyncio.Future[Any]:
+    def ask_here(self, command: MetadataCommand[AnswerT]) -> asyncio.Future[AnswerT]:
         """What the controller decides, when that is safe and in the image. Raises Refused: NOT_CONTROLLER here, or at
         the end when it is lost."""
         if self._host is None or not self._quorum.is_leader:
@@ -134,8 +137,10 @@ class Metadata:
         assert isinstance(machine, MetadataMachine)  # made below
         machine.image.version = self._quorum.log.end_offset
         if isinstance(command, CreateInternalTopic):
-            command = replace(command, voter_count=len(self._quorum.raft.voters.ids))
-        return self._host.ask(command)
+            asked: object = replace(command, voter_count=len(self._quorum.raft.voters.ids))
+        else:
+            asked = command
+        return cast("asyncio.Future[AnswerT]", self._host.ask(cast("AnyMetadataCommand", asked)))
 
     def _take_office(self) -> None:
         copy = self.image.copy()
@@ -146,9 +151,9 @@ class Metadata:
         log.info("this node is the controller: epoch %d, metadata up to offset %d", self._quorum.epoch, copy.version)
         self._host.begin()
 
-    def _decided(self, facts: list[Any]) -> None:
+    def _decided(self, facts: list[MetadataFact]) -> None:
         """The machine has written these, and goes on from there."""
-        durable = [fact for fact in facts if fact.durable]
+        durable = [fact for fact in facts if not isinstance(fact, BrokerSeen | BalanceLookedAt)]
         if durable:
             end_offset = self._quorum.log.end_offset
             self._proposed.append(_Proposed(end_offset - len(durable), end_offset, durable))
@@ -166,13 +171,13 @@ class Metadata:
 
     def committed(self, end_offset: int) -> None:
         """Everything below is safe: take it in, then tell."""
-        facts: list[Any] = []
+        facts: list[MetadataFact] = []
         image = self.image
         try:
             while image.version < end_offset:
                 if self._proposed and self._proposed[0].start_offset == image.version:
                     proposed = self._proposed.popleft()
-                    self._apply(proposed.facts, facts, proposed.end_offset)
+                    self._apply(proposed.records, facts, proposed.end_offset)
                 else:
                     until = min(end_offset, self._proposed[0].start_offset) if self._proposed else end_offset
                     self._read_log(until, facts)
@@ -184,13 +189,13 @@ class Metadata:
                 self._take_office()
         self._snapshot_if_due()
 
-    def _apply(self, records: list[Any], facts: list[Any], end_offset: int) -> None:
+    def _apply(self, records: list[MetadataRecord], facts: list[MetadataFact], end_offset: int) -> None:
         for record in records:
             self.image.apply(record)
         facts += records
         self.image.version = end_offset
 
-    def _read_log(self, end_offset: int, facts: list[Any]) -> None:
+    def _read_log(self, end_offset: int, facts: list[MetadataFact]) -> None:
         try:
             for header, batch in self._quorum.log.batches(self.image.version, end_offset):
                 values = () if header.is_control else (record.value for record in walk(batch))
@@ -200,7 +205,7 @@ class Metadata:
             self._replicas.read_failed(self._quorum.replica, problem)
             raise
 
-    def _tell(self, facts: list[Any]) -> None:
+    def _tell(self, facts: list[MetadataFact]) -> None:
         if facts:
             for told in self.on_applied:
                 try:
@@ -283,7 +288,7 @@ class Metadata:
         self.image.refill(records, point.end_offset)
         self._tell([*gone_since(before, self.image), *records])
 
-    def _read(self, point: LogPoint) -> list[Any]:
+    def _read(self, point: LogPoint) -> list[MetadataRecord]:
         known = [decode(value) for value in snapshot_file.decode(self._quorum.log.read_snapshot(point)).values]
         return [fact for fact in known if fact is not None]
 

@@ -6,10 +6,10 @@ A machine's facts say what holds now, not what held before; that is remembered h
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from chronik.core.machines.groups.classic_group import ClassicGroup
-from chronik.core.machines.groups.commands import ConsumerBeat, Join, Leave
+from chronik.core.machines.groups.commands import AnyGroupCommand, ConsumerBeat, Join, Leave
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.facts import (
     ClassicGroupChanged,
@@ -17,6 +17,7 @@ from chronik.core.machines.groups.facts import (
     ClassicGroupSaved,
     CurrentSet,
     GroupEpochSet,
+    GroupFact,
     SubscriberSet,
     TargetEpochSet,
 )
@@ -78,7 +79,7 @@ class GroupChanges:
             self._known.pop(group_id, None)
             self._epoch_since_ms.pop(group_id, None)
 
-    def asked(self, command: Any) -> None:
+    def asked(self, command: AnyGroupCommand) -> None:
         """This is about to be asked; `answered` when it has been."""
         steps = None if self._trace is None else self._trace.steps
         if steps is None:
@@ -102,7 +103,7 @@ class GroupChanges:
     def answered(self) -> None:
         self._reason = EXPIRED
 
-    def applied(self, machine: GroupsMachine, facts: list[Any]) -> None:
+    def applied(self, machine: GroupsMachine, facts: list[GroupFact]) -> None:
         """These facts hold now."""
         is_traced = self._trace is not None and self._trace.steps is not None
         changed: dict[str, None] = {}

@@ -13,26 +13,25 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Protocol, TypeAlias, cast
 
-from chronik.api.context import Caller
+from chronik.api.call import Peer
 from chronik.core.ports import FileSlice, Outgoing
-from chronik.core.replica.batch_order import BatchOrder
 from chronik.core.types import Buffer
 from chronik.node.net.connection_quotas import ConnectionQuotas
+from chronik.node.net.node_identity import may_identify
 from chronik.node.net.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import SHARED_BYTES, Inbox
-from chronik.wire.versions import API_VERSIONS
 
 log = logging.getLogger(__name__)
 
 UNFINISHED_BYTES = 1024  # a request that brings less than this in its time does not go on
-_NODES_FIRST_REQUEST = API_VERSIONS.to_bytes(2, "big")
 FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back for company
 # Bytes of answers in memory that a client does not take, or that wait for an answer before them: with more than this no
 # further request of its is begun, and what is read from files for it is let go and read again when it leaves.
 HELD_BYTES = 1024 * 1024
 HELD_ALL_BYTES = 64 * 1024 * 1024  # the same for all clients together; from then on they get smaller pieces
 SMALL_PIECE_BYTES = 16 * 1024
+PLAINTEXT = "PLAINTEXT"  # the name of the one listener there is
 
 
 class Slot:
@@ -54,20 +53,6 @@ class Slot:
         self.buffers = buffers
         self.is_filled = True
         self._connection.slot_filled(self)
-
-
-class Peer:
-    """Who is at the other end."""
-
-    __slots__ = ("caller", "connection_id", "host", "is_node", "node_id", "order")
-
-    def __init__(self, connection_id: int, host: str) -> None:
-        self.connection_id = connection_id
-        self.host = host
-        self.is_node = False  # another node of this cluster has said that it is one
-        self.node_id = -1  # which one it said it is
-        self.order = BatchOrder()  # of the idempotent batches that it sends
-        self.caller: Caller | None = None  # as who it asked last; None again when anything of the above changes
 
 
 class Starter(Protocol):
@@ -111,9 +96,9 @@ class Connections:
         self.idle_total = 0  # closed because nothing came or went
         self.unfinished_total = 0  # closed because a request did not become whole
 
-    def accept(self) -> Connection:
+    def accept(self, listener: str = PLAINTEXT) -> Connection:
         self.accepted_total += 1
-        return Connection(self, self.accepted_total)
+        return Connection(self, self.accepted_total, listener)
 
     def is_slow(self, connection_id: int) -> bool:
         """Whether an answer to this connection will not leave soon, so that it should not be held in memory."""
@@ -179,9 +164,9 @@ class Connection(asyncio.BufferedProtocol):
         "used_at",
     )
 
-    def __init__(self, everyone: Connections, connection_id: int) -> None:
+    def __init__(self, everyone: Connections, connection_id: int, listener: str) -> None:
         self._all = everyone
-        self._peer = Peer(connection_id, "")
+        self._peer = Peer(connection_id, "", listener)
         self._inbox = Inbox(everyone.frame_bytes_max, scratch=everyone.scratch)
         self._line: deque[Slot] = deque()
         self._backlog: deque[memoryview] = deque()  # requests that were read and may not begin yet
@@ -271,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         backlog = self._backlog
         if self._transport is None or self._transport.is_closing():
             return False
-        if len(backlog) > 1 or (backlog and backlog[0][:2] != _NODES_FIRST_REQUEST):
+        if not may_identify(backlog):
             self._all.quotas.refuse(self)
             return False
         return True

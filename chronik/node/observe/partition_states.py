@@ -18,7 +18,7 @@ from chronik.core.records.schema import INT32, STRING, array_of
 from chronik.core.replica.in_sync import UNKNOWN, FollowerProgress
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators.group_changes import plain
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
 
 _PARTITIONS = array_of(INT32)
@@ -96,7 +96,7 @@ def group_seen(
     return GroupSeen(now_us, node_id, group.group_id, what.type, what.state, generation, state_ms, members, offsets)
 
 
-def groups_seen(coordinators: Coordinators, image: MetadataImage, node_id: int, now_us: int) -> list[GroupSeen]:
+def groups_seen(groups: GroupCoordinator, image: MetadataImage, node_id: int, now_us: int) -> list[GroupSeen]:
     """Every group that this node coordinates and has read from its log."""
 
     def topic_name(topic_id: bytes) -> str | None:
@@ -104,8 +104,8 @@ def groups_seen(coordinators: Coordinators, image: MetadataImage, node_id: int, 
         return topic.name if topic is not None else None
 
     return [
-        group_seen(group, machine, topic_name, node_id, now_us, coordinators.state_ms(group))
-        for machine in coordinators.machines()
+        group_seen(group, machine, topic_name, node_id, now_us, groups.state_ms(group))
+        for machine in groups.machines()
         for group in machine.groups.values()
     ]
 

@@ -15,7 +15,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import ConfigRecord, RegisterBrokerRecord, RemoveTopicRecord
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.observe.trace_store import TraceStore
 from chronik.node.replication.replicas import Replicas
 from chronik.trace.metrics import Metrics
@@ -41,7 +41,7 @@ class Tracing:
         store: TraceStore,
         image: MetadataImage,
         replicas: Replicas,
-        coordinators: Coordinators,
+        groups: GroupCoordinator,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -49,7 +49,7 @@ class Tracing:
         self._store = store
         self._image = image
         self._replicas = replicas
-        self._coordinators = coordinators
+        self._groups = groups
         self._clock = clock
         self._metrics = metrics
         self._is_started = False
@@ -94,7 +94,7 @@ class Tracing:
             for replica in self._replicas.held():
                 replica.told_watermark = replica.high_watermark  # where its story begins, if it is a new one
             recorder.switch(is_all=is_all, exceptions=exceptions)
-            self._coordinators.trace_from_now()
+            self._groups.trace_from_now()
             log.info("traced: %s", described(is_all, exceptions))
         if is_on and self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run(), name="tracing")
@@ -140,7 +140,7 @@ class Tracing:
             told[replica] = (mark, now_ms)
             steps.add(partition_seen(replica, node_id, clock.now_us(), now_ms, is_traced=True))
         self._told = told
-        self._tell_groups(groups_seen(self._coordinators, self._image, node_id, clock.now_us()))
+        self._tell_groups(groups_seen(self._groups, self._image, node_id, clock.now_us()))
 
     def _tell_groups(self, groups: list[GroupSeen]) -> None:
         steps, now_ms = self._recorder.steps, self._clock.monotonic_ms()

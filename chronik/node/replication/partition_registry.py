@@ -66,6 +66,7 @@ class PartitionRegistry:
         self._directories = Directories(files, checkpoints)
         self.long_work = LongWork(files)
         self._held: dict[tuple[str, int], Replica] = {}
+        self._held_in_order: tuple[Replica, ...] | None = None  # by their names; None when that has changed
         self._failed: dict[tuple[str, int], str] = {}  # could not even be opened, and why
         self._failed_ids: dict[tuple[str, int], bytes] = {}  # of the topic that each of them belongs to
         self._put_off: set[tuple[str, int]] = set()  # of those, what only a shortage kept from being opened
@@ -171,6 +172,7 @@ class PartitionRegistry:
             high_watermark=checkpoints.watermarks.get(name, 0),
         )
         self._held[topic, partition] = replica
+        self._held_in_order = None
         if placed is None:
             replica.lead_alone()
         else:
@@ -238,8 +240,9 @@ class PartitionRegistry:
             self._directories.remove_deleted(self._image, self._node_id)
 
     def held(self) -> Iterator[Replica]:
-        for _, replica in sorted(self._held.items()):
-            yield replica
+        if self._held_in_order is None:
+            self._held_in_order = tuple(replica for _, replica in sorted(self._held.items()))
+        return iter(self._held_in_order)
 
     def log_directory(self) -> str:
         return self._data_dir
@@ -480,6 +483,7 @@ class PartitionRegistry:
 
     def _let_go(self, replica: Replica, code: Code) -> None:
         self._held.pop((replica.topic, replica.partition), None)
+        self._held_in_order = None
         replica.take_offline("it is not on this node any more")
         self.waiting.lost(replica, code)
         replica.log.abandon()

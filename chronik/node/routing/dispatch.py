@@ -4,9 +4,8 @@ What a handler raises decides the answer: Refused becomes an error code in the r
 answered UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end
 the connection.
 
-What does not belong on this node is given to `forwarding`. Other nodes say in their first request who they are: theirs
-is answered here or refused, never sent on. What a connection says later in the name of a node must be in that node's
-name. Whether it was the node that said so, only authentication can tell.
+What does not belong on this node is given to `forwarding`. Requests of other nodes (`net.node_identity`) are answered
+here or refused, never sent on. What a connection says later in the name of a node must be in that node's name.
 """
 
 from __future__ import annotations
@@ -17,30 +16,21 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
-from chronik.api.context import Caller, HeldUp, RequestContext
+from chronik.api.call import AnswerSlot, Call, Peer
+from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, OVERLAPS, module_of
 from chronik.core.errors import Code, Refused
-from chronik.node.net.connection import Peer, Slot
+from chronik.node.net.node_identity import node_identity
+from chronik.node.routing.asked import Relayed
 from chronik.node.routing.forwarding import CONTROLLER_BOUND, Forwarding
-from chronik.node.routing.one_address import Relayed
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import EVERY_API, INSPECT, NODE_SOFTWARE, PRODUCE, node_id_of
+from chronik.wire.versions import EVERY_API, INSPECT, PRODUCE
 
 log = logging.getLogger(__name__)
-
-
-def caller_of(header: RequestHeader, peer: Peer) -> Caller:
-    """Mostly the one of the request before: then nothing is made, and who compares callers sees that it is the same."""
-    caller = peer.caller
-    if caller is None or caller.version != header.version or caller.client_id != header.client_id:
-        caller = peer.caller = Caller(
-            header.client_id, peer.host, header.version, peer.connection_id, peer.is_node, peer.node_id, peer.order
-        )
-    return caller
 
 
 class Dispatch:
@@ -55,43 +45,50 @@ class Dispatch:
         # another can be asked, so they are hung up on; a node that is alone is ready in a moment, so they wait.
         self.serves_clients = True
         self.lets_clients_wait = False
-        self._early: list[tuple[memoryview, Peer, Slot]] = []
+        self._early: list[tuple[memoryview, Peer, AnswerSlot]] = []
 
-    def start(self, frame: memoryview, peer: Peer, answer: Slot) -> bool:
+    def start(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:
         header = read_header(frame)
-        api = APIS.get(header.api_key)
+        api_key = header.api_key
+        api = APIS.get(api_key)
         if api is None or not api.lowest <= header.version <= api.highest:
-            is_inspect = header.api_key == INSPECT and header.version == 0
-            return self._look(frame, header, peer, answer) if is_inspect else self._unknown(header, answer)
-        if not (self.serves_clients or peer.is_node or header.api_key == API_VERSIONS):
+            return self._start_unlisted(frame, header, peer, answer)
+        if not (self.serves_clients or peer.is_node or api_key == API_VERSIONS):
             if self.lets_clients_wait:
                 self._early.append((frame, peer, answer))
                 return False
             answer(None)
             return True
-        self._metrics.requests[header.api_key] += 1
-        caller = caller_of(header, peer)
+        self._metrics.requests[api_key] += 1
+        call = Call(frame, header, peer, answer)
+        del frame  # the call has it, and may release it
         forwarding = self._forwarding
         try:
-            module = module_of(header.api_key)
-            if forwarding is not None and header.api_key in forwarding.taken:
-                if self._forward(forwarding, module, frame, header, caller, answer):
+            module = module_of(api_key)
+            if forwarding is not None and api_key in forwarding.taken:
+                if self._forward(forwarding, module, call):
                     return False
-            elif header.api_key in DIRECT:
-                begun = module.start(frame, header, caller, self._context, answer)
+            elif api_key in DIRECT:
+                begun = module.start(call, self._context)
                 if begun is not None and self._is_held_up(begun, answer):
                     return False
             else:
-                request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
-                if header.api_key == API_VERSIONS and request.client_software_name == NODE_SOFTWARE:
-                    peer.is_node, peer.node_id, peer.caller = True, node_id_of(header.client_id), None
-                self._handle(module, request, header, caller, answer)
+                request = decode_request(api_key, header.version, call.frame, header.body, module.REQUEST)
+                if api_key == API_VERSIONS:
+                    self._identify(call, request.client_software_name)
+                self._handle(module, request, call)
         except Malformed:
             raise
         except Exception:
-            self._fault(header, caller)
+            self._fault(call)
             answer(None)  # parts of it may have been appended: only hanging up is true
-        return header.api_key in OVERLAPS
+        return api_key in OVERLAPS
+
+    @staticmethod
+    def _identify(call: Call, client_software_name: str) -> None:
+        node_id = node_identity(call.peer, client_software_name, call.header.client_id)
+        if node_id is not None:
+            call.identify_as_node(node_id)
 
     def serve_clients(self) -> None:
         """From now on; first those who came early."""
@@ -104,14 +101,12 @@ class Dispatch:
                 log.warning("closing the connection of %s: %s", peer.host, problem)
                 answer(None)
 
-    def _look(self, frame: memoryview, header: RequestHeader, peer: Peer, answer: Slot) -> bool:
-        """It is answered at any time: while a node starts it is most worth having."""
-        self._metrics.requests[INSPECT] += 1
-        caller = caller_of(header, peer)
-        module_of(INSPECT).start(frame, header, caller, self._context, answer)
-        return False
-
-    def _unknown(self, header: RequestHeader, answer: Slot) -> bool:
+    def _start_unlisted(self, frame: memoryview, header: RequestHeader, peer: Peer, answer: AnswerSlot) -> bool:
+        if header.api_key == INSPECT and header.version == 0:
+            # It is answered at any time: while a node starts it is most worth having.
+            self._metrics.requests[INSPECT] += 1
+            module_of(INSPECT).start(Call(frame, header, peer, answer), self._context)
+            return False
         if header.api_key != API_VERSIONS:
             raise Malformed(f"request {header.api_key} version {header.version} is not spoken here")
         self._metrics.refused(API_VERSIONS, Code.UNSUPPORTED_VERSION)
@@ -119,102 +114,85 @@ class Dispatch:
         answer((encode_response(API_VERSIONS, 0, header.correlation_id, response),))
         return True
 
-    def _forward(
-        self,
-        forwarding: Forwarding,
-        module: ModuleType,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        answer: Slot,
-    ) -> bool:
+    def _forward(self, forwarding: Forwarding, module: ModuleType, call: Call) -> bool:
         """Answer what may belong elsewhere. True when the next request has to wait for that."""
+        header, is_node = call.header, call.caller.is_node
         if header.api_key in DIRECT:
-            start = module.start if caller.is_node or header.api_key == PRODUCE else forwarding.fetch
-            begun = start(frame, header, caller, self._context, answer)
-            return begun is not None and self._is_held_up(begun, answer)
-        request = decode_request(header.api_key, header.version, frame, header.body, module.REQUEST)
-        if not caller.is_node:
-            handling = forwarding.handle(module, request, frame, header, caller, self._context)
-            self.watch(self._wait_for_response(module, request, header, caller, answer, handling))
+            start = module.start if is_node or header.api_key == PRODUCE else forwarding.fetch
+            begun = start(call, self._context)
+            return begun is not None and self._is_held_up(begun, call.answer)
+        request = decode_request(header.api_key, header.version, call.frame, header.body, module.REQUEST)
+        if not is_node:
+            handling = forwarding.handle(module, request, call, self._context)
+            self.watch(self._wait_for_response(module, request, call, handling))
         elif header.api_key in CONTROLLER_BOUND and not forwarding.is_controller:
-            refusal = Refused(Code.NOT_CONTROLLER)
-            self._answer_problem(module, request, header, caller, answer, refusal)
+            self._answer_problem(module, request, call, Refused(Code.NOT_CONTROLLER))
         else:
-            self._handle(module, request, header, caller, answer)
+            self._handle(module, request, call)
         return False
 
-    def _is_held_up(self, begun: Callable[[], None] | HeldUp, answer: Slot) -> bool:
+    def _is_held_up(self, begun: Callable[[], None] | HeldUp, answer: AnswerSlot) -> bool:
         """Whether the next request has to wait for the answer to what has begun."""
         answer.on_abandoned = begun.on_abandoned if isinstance(begun, HeldUp) else begun
         return isinstance(begun, HeldUp)
 
-    def _handle(self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot) -> None:
+    def _handle(self, module: ModuleType, request: Any, call: Call) -> None:
         try:
-            response = module.handle(request, caller, self._context)
+            response = module.handle(request, call.caller, self._context)
         except Exception as problem:
-            self._answer_problem(module, request, header, caller, answer, problem)
+            self._answer_problem(module, request, call, problem)
             return
         if asyncio.iscoroutine(response):
-            self.watch(self._wait_for_response(module, request, header, caller, answer, response))
+            self.watch(self._wait_for_response(module, request, call, response))
         else:
-            self._answer(module, request, header, caller, answer, response)
+            self._answer(module, request, call, response)
 
     async def _wait_for_response(
-        self,
-        module: ModuleType,
-        request: Any,
-        header: RequestHeader,
-        caller: Caller,
-        answer: Slot,
-        handling: Coroutine[Any, Any, Any],
+        self, module: ModuleType, request: Any, call: Call, handling: Coroutine[Any, Any, Any]
     ) -> None:
         try:
             response = await handling
         except Exception as problem:
-            self._answer_problem(module, request, header, caller, answer, problem)
+            self._answer_problem(module, request, call, problem)
             return
-        self._answer(module, request, header, caller, answer, response)
+        self._answer(module, request, call, response)
 
-    def _answer(
-        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, response: Any
-    ) -> None:
+    def _answer(self, module: ModuleType, request: Any, call: Call, response: Any) -> None:
         if isinstance(response, Relayed):
-            answer(response.buffers)
+            call.answer(response.buffers)
             return
+        header = call.header
         try:
             frame = encode_response(header.api_key, header.version, header.correlation_id, response)
         except Exception as problem:
-            self._answer_problem(module, request, header, caller, answer, problem)
+            self._answer_problem(module, request, call, problem)
             return
-        answer((frame,))
+        call.answer((frame,))
 
-    def _answer_problem(
-        self, module: ModuleType, request: Any, header: RequestHeader, caller: Caller, answer: Slot, problem: Exception
-    ) -> None:
+    def _answer_problem(self, module: ModuleType, request: Any, call: Call, problem: Exception) -> None:
+        header, caller = call.header, call.caller
         code, message = Code.UNKNOWN_SERVER_ERROR, None
         if isinstance(problem, Refused):
             code, message = problem.code, problem.message
             self._metrics.refused(header.api_key, code)
             trace_refused_request(self._context, EVERY_API[header.api_key].name, caller, code, message, request)
         else:
-            self._fault(header, caller, problem)
+            self._fault(call, problem)
         try:
             response = module.refuse(request, code, message)
-            answer((encode_response(header.api_key, header.version, header.correlation_id, response),))
+            call.answer((encode_response(header.api_key, header.version, header.correlation_id, response),))
         except Exception as second:
-            self._fault(header, caller, second)
-            answer(None)
+            self._fault(call, second)
+            call.answer(None)
 
-    def _fault(self, header: RequestHeader, caller: Caller, problem: Exception | None = None) -> None:
+    def _fault(self, call: Call, problem: Exception | None = None) -> None:
         self._metrics.faults += 1
-        name = EVERY_API[header.api_key].name
         log.error(
             "fault in %s v%d of client %r at %s",
-            name,
-            header.version,
-            caller.client_id,
-            caller.client_host,
+            EVERY_API[call.header.api_key].name,
+            call.header.version,
+            call.caller.client_id,
+            call.caller.client_host,
             exc_info=problem or True,
         )
 

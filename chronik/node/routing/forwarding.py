@@ -17,32 +17,33 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import fields, is_dataclass
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple, Protocol
 
-from chronik.api.context import Caller, PendingProduce, RemotePartition, RequestContext
-from chronik.api.table import Destination, at
+from chronik.api.call import Call
+from chronik.api.context import PendingProduce, RemotePartition, RequestContext
+from chronik.api.table import Destination, at, module_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.records.batch import read_header, read_producer_id
 from chronik.core.replica.batch_order import Leadership
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.net.peers import NotSent, Peers, Unreachable
 from chronik.node.routing.acks0_sequencer import Acks0Sequencer, Returned
-from chronik.node.routing.local_handler import here
+from chronik.node.routing.asked import Asked, Relayed
 from chronik.node.routing.logger_requests import alter_loggers, names_loggers
-from chronik.node.routing.one_address import OneAddress, Relayed
+from chronik.node.routing.one_address import OneAddress
 from chronik.node.routing.routes import Route, Routes
 from chronik.node.runtime.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.wire import forwarded_produce as wire
 from chronik.wire.codec import decode_response
-from chronik.wire.framing import RequestHeader
 from chronik.wire.produce import PartitionAnswer
+from chronik.wire.versions import FETCH
 
 log = logging.getLogger(__name__)
 
@@ -99,7 +100,7 @@ class Forwarding:
         self,
         node_id: int,
         cluster: ClusterMetadata,
-        coordinators: Coordinators,
+        groups: GroupCoordinator,
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
@@ -117,7 +118,7 @@ class Forwarding:
         ] = {}  # what was refused with acks=0 and goes again in a moment
         self._continued: Route | None = None  # while a batch is tried again: its client may have hung up meanwhile
         self._news: asyncio.Task[None] | None = None  # finds out what the controller knows
-        self._one_address = OneAddress(node_id, cluster.image, coordinators)
+        self._one_address = OneAddress(node_id, cluster.image, groups)
         self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
 
     # --- what the house tells
@@ -146,7 +147,7 @@ class Forwarding:
     def connection_closed(self, connection_id: int) -> None:
         self._routes.connection_closed(connection_id)
         for ticket, parked in list(self._parked.items()):
-            if parked.produce.caller.connection_id == connection_id:
+            if parked.produce.call.caller.connection_id == connection_id:
                 self._unpark(ticket)
 
     @property
@@ -158,7 +159,7 @@ class Forwarding:
     def produce(self, produce: PendingProduce, parts: list[RemotePartition]) -> None:
         """Send each partition's batch to its leader. Every part is settled once, or tried again."""
         by_leader: dict[int, list[RemotePartition]] = {}
-        route = self._continued or self._routes.of(produce.caller.connection_id)
+        route = self._continued or self._routes.of(produce.call.caller.connection_id)
         for part in parts:
             placed = self._placed(part)
             turns = route.turns(part.topic, part.partition) if produce.request.acks == 0 else None
@@ -180,7 +181,7 @@ class Forwarding:
             self._send(produce, leader, theirs, route)
 
     def _send(self, produce: PendingProduce, leader: int, parts: list[RemotePartition], route: Route) -> None:
-        request, header = produce.request, produce.header
+        request, header = produce.request, produce.call.header
         topics: dict[str | bytes, list[RemotePartition]] = {}
         for part in parts:
             topics.setdefault(part.topic, []).append(part)
@@ -302,7 +303,7 @@ class Forwarding:
 
     @staticmethod
     def _told(produce: PendingProduce, frame: memoryview) -> list[PartitionAnswer]:
-        topics = wire.parse(frame, produce.header.version).topics
+        topics = wire.parse(frame, produce.call.header.version).topics
         return [told for _, answers in topics for told in answers]
 
     @staticmethod
@@ -395,45 +396,28 @@ class Forwarding:
 
     # --- everything else
 
-    def handle(
-        self,
-        module: ModuleType,
-        request: Any,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        context: RequestContext,
-    ) -> Coroutine[Any, Any, Any]:
+    def handle(self, module: ModuleType, request: Any, call: Call, context: RequestContext) -> Coroutine[Any, Any, Any]:
         """The response of the module, or a `Relayed` one. Raises Refused."""
-        route = self._routes.of(caller.connection_id)  # now: later, the connection may be gone
-        if names_loggers(header, request):
-            by_controller = lambda rest, sent: self._by_controller(module, rest, sent, header, caller, context, route)  # noqa: E731
-            return alter_loggers(module, request, header, caller, context, by_controller)
-        if header.api_key in CONTROLLER_BOUND:
-            return self._by_controller(module, request, frame, header, caller, context, route)
-        return self._one_address.handle(module, request, frame, header, caller, context, route)
+        route = self._routes.of(call.caller.connection_id)  # now: later, the connection may be gone
+        asked = Asked(module, call, context, route)
+        if names_loggers(call.header, request):
+            return alter_loggers(asked, request, self._by_controller)
+        if call.header.api_key in CONTROLLER_BOUND:
+            return self._by_controller(asked, request, call.frame)
+        return self._one_address.handle(asked, request)
 
-    def fetch(
-        self, frame: memoryview, header: RequestHeader, caller: Caller, context: RequestContext, answer: Any
-    ) -> Any:
-        return self._one_address.fetch(frame, header, caller, context, answer, self._routes.of(caller.connection_id))
+    def fetch(self, call: Call, context: RequestContext) -> Callable[[], None] | None:
+        """As api.fetch's `start`."""
+        route = self._routes.of(call.caller.connection_id)
+        return self._one_address.fetch(Asked(module_of(FETCH), call, context, route))
 
-    def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> Awaitable[memoryview]:
+    def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
         if self._peers.address_of(node_id) is None:
             raise Refused(Code.BROKER_NOT_AVAILABLE, f"node {node_id} is not known here")
-        return _reached(self._routes.of(caller.connection_id).ask(node_id, (frame,), ASK_MS))
+        return _reached(self._routes.of(call.caller.connection_id).ask(node_id, (call.frame,), ASK_MS))
 
-    async def _by_controller(
-        self,
-        module: ModuleType,
-        request: Any,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        context: RequestContext,
-        route: Route,
-    ) -> Any:
+    async def _by_controller(self, asked: Asked, request: Any, frame: memoryview) -> Any:
         """To the present controller, or the next one. A controller that is lost half-way is asked again elsewhere, as
         Kafka does: a client may then be told that its topic exists already."""
         loop = asyncio.get_running_loop()
@@ -441,12 +425,14 @@ class Forwarding:
         while True:
             try:
                 if self._cluster.is_controller:
-                    return await here(module, request, caller, context)
+                    return await asked.here(request)
                 controller_id = self._cluster.controller_id
                 if controller_id is not None and controller_id != self._node_id:
                     left_ms = max(1, int((until - loop.time()) * 1000))
-                    answer = await route.ask(controller_id, (frame,), left_ms)
-                    if not _says(decode_response(header.api_key, header.version, answer), Code.NOT_CONTROLLER):
+                    answer = await asked.route.ask(controller_id, (frame,), left_ms)
+                    if not _says(
+                        decode_response(asked.header.api_key, asked.header.version, answer), Code.NOT_CONTROLLER
+                    ):
                         # So that the client sees here what it has changed there.
                         await self._cluster.wait_until_caught_up(CATCH_UP_MS)
                         return Relayed(answer)
@@ -455,7 +441,7 @@ class Forwarding:
             except Refused as refusal:
                 if refusal.code is not Code.NOT_CONTROLLER:
                     raise
-            if route.is_closed or loop.time() >= until:
+            if asked.route.is_closed or loop.time() >= until:
                 raise Refused(Code.NOT_CONTROLLER, "there is no controller at the moment")
             await asyncio.sleep(CONTROLLER_RETRY_MS / 1000)
 
@@ -475,7 +461,7 @@ def _is_out(image: MetadataImage, node_id: int) -> bool:
 
 def _goes_in_order(produce: PendingProduce, part: RemotePartition, placed: Partition | None) -> bool:
     """Whether it may go to this leader; then it is on its way (core/replica/batch_order)."""
-    order = produce.caller.order
+    order = produce.call.caller.order
     if order is None or read_producer_id(part.records) < 0:
         return True
     header = read_header(part.records)
@@ -488,7 +474,7 @@ def _goes_in_order(produce: PendingProduce, part: RemotePartition, placed: Parti
 
 def _waits(produce: PendingProduce, part: RemotePartition) -> None:
     """Nobody has it: what comes behind it must not go anywhere before it does."""
-    order = produce.caller.order
+    order = produce.call.caller.order
     if order is not None and produce.request.acks != 0 and read_producer_id(part.records) >= 0:
         order.goes(part.topic, part.partition, read_header(part.records), None)
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from types import ModuleType
 from typing import Any
 
-from chronik.api.context import Caller, RequestContext
 from chronik.core.machines.metadata.commands import ResourceType
-from chronik.node.routing.local_handler import here
-from chronik.node.routing.one_address import Relayed
+from chronik.node.routing.asked import Asked, Relayed
 from chronik.wire.codec import decode_response, encode_request
 from chronik.wire.framing import SIZE_BYTES, RequestHeader
 
@@ -22,25 +19,21 @@ def names_loggers(header: RequestHeader, request: Any) -> bool:
 
 
 async def alter_loggers(
-    module: ModuleType,
-    request: Any,
-    header: RequestHeader,
-    caller: Caller,
-    context: RequestContext,
-    by_controller: Callable[[Any, memoryview], Awaitable[Any]],
+    asked: Asked, request: Any, by_controller: Callable[[Asked, Any, memoryview], Awaitable[Any]]
 ) -> Any:
     """The response to the whole of it. `by_controller` takes a request, also as a frame, and gives the response or a
     `Relayed` one. Raises Refused."""
+    header = asked.header
     loggers = tuple(one for one in request.resources if _is_logger(one))
     others = tuple(one for one in request.resources if not _is_logger(one))
     if not others:
-        return await here(module, request, caller, context)
+        return await asked.here(request)
     rest = replace(request, resources=others)
     frame = encode_request(header.api_key, header.version, 0, header.client_id, rest)
-    answer = await by_controller(rest, memoryview(frame)[SIZE_BYTES:])
+    answer = await by_controller(asked, rest, memoryview(frame)[SIZE_BYTES:])
     if isinstance(answer, Relayed):
-        answer = decode_response(header.api_key, header.version, answer.frame, module.RESPONSE)
-    own = await here(module, replace(request, resources=loggers), caller, context)
+        answer = decode_response(header.api_key, header.version, answer.frame, asked.module.RESPONSE)
+    own = await asked.here(replace(request, resources=loggers))
     of_loggers, of_others = iter(own.responses), iter(answer.responses)
     return replace(
         answer,

@@ -15,26 +15,24 @@ import struct
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from kio.index import load_request_schema, load_response_schema
 
-from chronik.api.context import Caller, RequestContext
-from chronik.api.table import PLACES, Destination, module_of
+from chronik.api.call import Call
+from chronik.api.table import PLACES, Destination
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.ports import Outgoing
-from chronik.node.coordinators.group_coordinators import Coordinators
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.net.peers import Unreachable
-from chronik.node.routing.local_handler import here
-from chronik.node.routing.routes import Route
+from chronik.node.routing.asked import Asked, Relayed
 from chronik.wire import fetch as wire_fetch
 from chronik.wire.codec import decode_request, decode_response, encode_request, encode_response
 from chronik.wire.fetch import FetchAnswer
 from chronik.wire.framing import SIZE_BYTES, RequestHeader, read_header
-from chronik.wire.versions import APIS, FETCH
+from chronik.wire.versions import FETCH
 
 SLACK_MS = 10_000
 ANSWER_MS = 60_000  # for what does not say itself how long it may take
@@ -70,41 +68,13 @@ _UNREACHED = {
 }
 
 
-class Relayed(NamedTuple):
-    """Another node's whole answer, without its size, with the client's correlation id."""
-
-    frame: memoryview
-
-    @property
-    def buffers(self) -> Sequence[Outgoing]:
-        return len(self.frame).to_bytes(SIZE_BYTES, "big"), self.frame
-
-
-class _Asked(NamedTuple):
-    """A request on its way."""
-
-    module: ModuleType
-    header: RequestHeader
-    caller: Caller
-    context: RequestContext
-    route: Route
-
-    @property
-    def name(self) -> str:
-        return APIS[self.header.api_key].name
-
-    @property
-    def timeout_ms(self) -> int:
-        return NO_TIMEOUT if self.name in _WAITS_FOR_OTHERS else ANSWER_MS
-
-
 class OneAddress:
     """Finds out where a request belongs, and brings it there."""
 
-    def __init__(self, node_id: int, image: MetadataImage, coordinators: Coordinators) -> None:
+    def __init__(self, node_id: int, image: MetadataImage, groups: GroupCoordinator) -> None:
         self._node_id = node_id
         self._image = image
-        self._coordinators = coordinators
+        self._groups = groups
 
     @property
     def is_in_use(self) -> bool:
@@ -112,18 +82,8 @@ class OneAddress:
         addresses = [(broker.host, broker.port) for broker in self._image.live_brokers()]
         return len(set(addresses)) < len(addresses)
 
-    async def handle(
-        self,
-        module: ModuleType,
-        request: Any,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        context: RequestContext,
-        route: Route,
-    ) -> Any:
-        asked = _Asked(module, header, caller, context, route)
-        if PLACES[header.api_key] is Destination.ALL:
+    async def handle(self, asked: Asked, request: Any) -> Any:
+        if PLACES[asked.header.api_key] is Destination.ALL:
             return await self._of_all(asked, request)
         if asked.name == "delete_groups":  # which answers once for a group that is named twice
             request = replace(request, groups_names=tuple(dict.fromkeys(request.groups_names)))
@@ -132,15 +92,15 @@ class OneAddress:
         if len(targets) > 1:
             return await self._of_several(asked, request, nodes, targets)
         if not targets or targets[0] == self._node_id:
-            return await here(module, request, caller, context)
+            return await asked.here(request)
         try:
-            return Relayed(await route.ask(targets[0], (frame,), asked.timeout_ms))
+            return Relayed(await asked.route.ask(targets[0], (asked.call.frame,), _timeout_ms(asked)))
         except Unreachable as problem:
-            raise Refused(_UNREACHED[PLACES[header.api_key]], str(problem)) from problem
+            raise Refused(_UNREACHED[PLACES[asked.header.api_key]], str(problem)) from problem
 
     # --- where it belongs
 
-    def _nodes(self, asked: _Asked, request: Any) -> list[int]:
+    def _nodes(self, asked: Asked, request: Any) -> list[int]:
         """For each thing the request names, in its order, the node it belongs to."""
         place = PLACES[asked.header.api_key]
         if place is Destination.LEADER:
@@ -165,7 +125,7 @@ class OneAddress:
         return known.partitions[number].leader
 
     def _coordinator(self, group_id: str) -> int:
-        broker = self._coordinators.coordinator_now(group_id)
+        broker = self._groups.coordinator_now(group_id)
         return self._node_id if broker is None else broker.id
 
     def _broker(self, resource: Any) -> int:
@@ -180,7 +140,7 @@ class OneAddress:
 
     # --- cut up and put together
 
-    async def _of_several(self, asked: _Asked, request: Any, nodes: list[int], targets: list[int]) -> Any:
+    async def _of_several(self, asked: Asked, request: Any, nodes: list[int], targets: list[int]) -> Any:
         is_list = _is_list(asked)
         parts = [
             (_some_of_list if is_list else _some_of_topics)(asked.name, request, nodes, target) for target in targets
@@ -190,21 +150,21 @@ class OneAddress:
             return _whole_list(asked.name, nodes, targets, answers)
         return _whole_topics(asked.name, request, nodes, targets, answers)
 
-    async def _part(self, asked: _Asked, target: int, request: Any) -> Any:
+    async def _part(self, asked: Asked, target: int, request: Any) -> Any:
         """A part's response; what cannot be had is refused in it, and the others have theirs all the same."""
         module, header = asked.module, asked.header
         try:
             if target == self._node_id:
-                return await here(module, request, asked.caller, asked.context)
+                return await asked.here(request)
             frame = encode_request(header.api_key, header.version, 0, header.client_id, request)
-            answer = await asked.route.ask(target, (frame[SIZE_BYTES:],), asked.timeout_ms)
+            answer = await asked.route.ask(target, (frame[SIZE_BYTES:],), _timeout_ms(asked))
             return decode_response(header.api_key, header.version, answer, module.RESPONSE)
         except Unreachable as problem:
             return module.refuse(request, _UNREACHED[PLACES[header.api_key]], str(problem))
         except Refused as refusal:
             return module.refuse(request, refusal.code, refusal.message)
 
-    async def _of_all(self, asked: _Asked, request: Any) -> Any:
+    async def _of_all(self, asked: Asked, request: Any) -> Any:
         """What every live node has. One that fails is told: a list that lacks some looks as if they were gone."""
         targets = [broker.id for broker in self._image.live_brokers()]
         answers = await asyncio.gather(*(self._part(asked, target, request) for target in targets))
@@ -215,37 +175,28 @@ class OneAddress:
 
     # --- fetch
 
-    def fetch(
-        self,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        context: RequestContext,
-        answer: Callable[[Sequence[Outgoing] | None], None],
-        route: Route,
-    ) -> Callable[[], None] | None:
+    def fetch(self, asked: Asked) -> Callable[[], None] | None:
         """As api.fetch's `start`."""
-        request = wire_fetch.parse(frame, header.body, header.version)
+        call, header = asked.call, asked.header
+        request = wire_fetch.parse(call.frame, header.body, header.version)
         if request.replica_id >= 0:  # nodes reach each other by themselves: it is a client that says so
-            refused: Callable[[], None] | None = module_of(FETCH).start(frame, header, caller, context, answer)
-            return refused
+            return _start_here(asked, call)
         if request.session_id != NO_SESSION and request.session_epoch != NO_SESSION_EPOCH:
             code = Code.FETCH_SESSION_ID_NOT_FOUND  # made by a node that had an address of its own
-            answer(wire_fetch.encode(header.version, header.correlation_id, code, NO_SESSION, []))
+            call.answer(wire_fetch.encode(header.version, header.correlation_id, code, NO_SESSION, []))
             return None
-        _leave_session(frame, header)
+        _leave_session(call.frame, header)
         nodes = [self._leader(part.topic, part.partition) for part in request.partitions]
         targets = list(dict.fromkeys(nodes))
         if not targets or targets == [self._node_id]:
-            done: Callable[[], None] | None = module_of(FETCH).start(frame, header, caller, context, answer)
-            return done
+            return _start_here(asked, call)
         if len(targets) == 1:
             asking: Awaitable[Sequence[Outgoing]] = self._relayed_fetch(
-                route.ask(targets[0], (frame,), request.max_wait_ms + SLACK_MS)
+                asked.route.ask(targets[0], (call.frame,), request.max_wait_ms + SLACK_MS)
             )
         else:
-            asking = self._shared_fetch(frame, header, caller, context, route, nodes, targets)
-        context.start(self._answer_fetch(asking, request, header, answer))
+            asking = self._shared_fetch(asked, nodes, targets)
+        asked.context.start(self._answer_fetch(asking, request, call))
         return None
 
     @staticmethod
@@ -254,40 +205,29 @@ class OneAddress:
 
     @staticmethod
     async def _answer_fetch(
-        asking: Awaitable[Sequence[Outgoing]],
-        request: wire_fetch.FetchRequest,
-        header: RequestHeader,
-        answer: Callable[[Sequence[Outgoing] | None], None],
+        asking: Awaitable[Sequence[Outgoing]], request: wire_fetch.FetchRequest, call: Call
     ) -> None:
         try:
-            answer(await asking)
+            call.answer(await asking)
         except Unreachable:
             code = Code.NOT_LEADER_OR_FOLLOWER
             refused = [FetchAnswer(one.topic, one.partition, code, -1, -1, -1) for one in request.partitions]
-            answer(wire_fetch.encode(header.version, header.correlation_id, 0, NO_SESSION, refused))
+            call.answer(wire_fetch.encode(call.header.version, call.header.correlation_id, 0, NO_SESSION, refused))
         except Exception:
-            answer(None)
+            call.answer(None)
             raise
 
-    async def _shared_fetch(
-        self,
-        frame: memoryview,
-        header: RequestHeader,
-        caller: Caller,
-        context: RequestContext,
-        route: Route,
-        nodes: list[int],
-        targets: list[int],
-    ) -> Sequence[Outgoing]:
+    async def _shared_fetch(self, asked: Asked, nodes: list[int], targets: list[int]) -> Sequence[Outgoing]:
         """Clients ask each leader by itself, so this happens only while their metadata are old: it may copy."""
+        header = asked.header
         version = header.version
-        request = decode_request(FETCH, version, frame, header.body, load_request_schema(FETCH, version))
+        request = decode_request(FETCH, version, asked.call.frame, header.body, load_request_schema(FETCH, version))
         parts = []
         for target in targets:
             some = _some_of_topics("fetch", request, nodes, target)
             some = replace(some, max_wait=min(request.max_wait, SHARED_WAIT))
             sent = encode_request(FETCH, version, header.correlation_id, header.client_id, some)
-            parts.append(self._fetched(target, memoryview(bytearray(sent))[SIZE_BYTES:], caller, context, route))
+            parts.append(self._fetched(asked, target, memoryview(bytearray(sent))[SIZE_BYTES:]))
         kind = load_response_schema(FETCH, version)
         answers = [decode_response(FETCH, version, one, kind) for one in await asyncio.gather(*parts)]
         topics: dict[Any, Any] = {}
@@ -298,18 +238,39 @@ class OneAddress:
         whole = replace(answers[0], responses=tuple(topics.values()))
         return (encode_response(FETCH, version, header.correlation_id, whole),)
 
-    async def _fetched(
-        self, target: int, frame: memoryview, caller: Caller, context: RequestContext, route: Route
-    ) -> memoryview:
+    async def _fetched(self, asked: Asked, target: int, frame: memoryview) -> memoryview:
         """A part's whole answer, without its size."""
         if target != self._node_id:
-            return await route.ask(target, (frame,), SLACK_MS)
-        local: asyncio.Future[Sequence[Outgoing] | None] = asyncio.get_running_loop().create_future()
-        module_of(FETCH).start(frame, read_header(frame), caller, context, local.set_result)
-        buffers = await local
+            return await asked.route.ask(target, (frame,), SLACK_MS)
+        local = _LocalAnswer()
+        _start_here(asked, Call(frame, read_header(frame), asked.call.peer, local))
+        buffers = await local.wait_for_buffers()
         if buffers is None:
             raise Unreachable("a fault on this node")  # which has been told and counted where it was
         return memoryview(b"".join(bytes(piece) for piece in buffers))[SIZE_BYTES:]
+
+
+class _LocalAnswer:
+    """Where this node's own part of a fetch goes."""
+
+    def __init__(self) -> None:
+        self.on_abandoned: Callable[[], None] | None = None
+        self._buffers: asyncio.Future[Sequence[Outgoing] | None] = asyncio.get_running_loop().create_future()
+
+    def __call__(self, buffers: Sequence[Outgoing] | None) -> None:
+        self._buffers.set_result(buffers)
+
+    async def wait_for_buffers(self) -> Sequence[Outgoing] | None:
+        return await self._buffers
+
+
+def _start_here(asked: Asked, call: Call) -> Callable[[], None] | None:
+    on_abandoned: Callable[[], None] | None = asked.module.start(call, asked.context)
+    return on_abandoned
+
+
+def _timeout_ms(asked: Asked) -> int:
+    return NO_TIMEOUT if asked.name in _WAITS_FOR_OTHERS else ANSWER_MS
 
 
 def _leave_session(frame: memoryview, header: RequestHeader) -> None:
@@ -319,7 +280,7 @@ def _leave_session(frame: memoryview, header: RequestHeader) -> None:
         _SESSION.pack_into(frame, header.body + replica_id_bytes + _LIMITS_BYTES, NO_SESSION, NO_SESSION_EPOCH)
 
 
-def _is_list(asked: _Asked) -> bool:
+def _is_list(asked: Asked) -> bool:
     return asked.name in _LISTS and asked.header.version >= _MANY_GROUPS_FROM.get(asked.name, 0)
 
 

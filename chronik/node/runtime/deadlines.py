@@ -17,15 +17,10 @@ COMPACT_FROM = 1024  # below this, cancelled entries are not worth sweeping out
 class Deadline:
     """Something to do at a time, unless it is cancelled first."""
 
-    __slots__ = ("action", "at", "order")
+    __slots__ = ("action",)
 
-    def __init__(self, at: float, order: int, action: Callable[[], None]) -> None:
-        self.at = at
-        self.order = order
+    def __init__(self, action: Callable[[], None]) -> None:
         self.action: Callable[[], None] | None = action
-
-    def __lt__(self, other: Deadline) -> bool:
-        return (self.at, self.order) < (other.at, other.order)
 
 
 class Deadlines:
@@ -34,17 +29,17 @@ class Deadlines:
     def __init__(self, loop: asyncio.AbstractEventLoop, metrics: Metrics) -> None:
         self._loop = loop
         self._metrics = metrics
-        self._heap: list[Deadline] = []
+        self._heap: list[tuple[float, int, Deadline]] = []  # by time, and those of one time as they were made
         self._made = 0
         self._cancelled = 0
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
 
     def after_ms(self, delay_ms: int, action: Callable[[], None]) -> Deadline:
-        deadline = Deadline(self._loop.time() + max(0, delay_ms) / 1000, self._made, action)
+        deadline, at = Deadline(action), self._loop.time() + max(0, delay_ms) / 1000
         self._made += 1
-        heapq.heappush(self._heap, deadline)
-        if self._timer is None or deadline.at < self._timer_at:
+        heapq.heappush(self._heap, (at, self._made, deadline))
+        if self._timer is None or at < self._timer_at:
             self._set_timer()
         return deadline
 
@@ -54,22 +49,22 @@ class Deadlines:
         deadline.action = None
         self._cancelled += 1  # or, if it is due in this very turn, one too many: compacting a little early is no harm
         if self._cancelled > COMPACT_FROM and self._cancelled * 2 > len(self._heap):
-            self._heap = [entry for entry in self._heap if entry.action is not None]
+            self._heap = [entry for entry in self._heap if entry[2].action is not None]
             heapq.heapify(self._heap)
             self._cancelled = 0
 
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer_at = self._heap[0].at
+        self._timer_at = self._heap[0][0]
         self._timer = self._loop.call_at(self._timer_at, self._fire)
 
     def _fire(self) -> None:
         self._timer = None
         now = self._loop.time()
         due: list[Deadline] = []
-        while self._heap and (self._heap[0].action is None or self._heap[0].at <= now):
-            deadline = heapq.heappop(self._heap)
+        while self._heap and (self._heap[0][2].action is None or self._heap[0][0] <= now):
+            deadline = heapq.heappop(self._heap)[2]
             if deadline.action is None:
                 self._cancelled -= 1
             else:

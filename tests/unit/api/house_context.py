@@ -17,6 +17,7 @@ from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.metadata.commands import AllocateProducerIds
 from chronik.core.replica.throttle import leader_throttle
 from chronik.wire.framing import RequestHeader
+from tests.unit.api.calls import call_of
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
 from tests.unit.wire.messages import read, response_type, write
@@ -99,7 +100,7 @@ class HouseContext:
         asked = Asked(api_key, version)
         header = RequestHeader(api_key, version, 9, "test", 0)
         caller = Caller("test", "10.0.0.7", version, 1)
-        asked.leave = module.start(memoryview(bytearray(body)), header, caller, self.context, asked)
+        asked.leave = module.start(call_of(bytearray(body), header, caller, asked), self.context)
         return asked
 
     async def settle(self) -> None:

@@ -61,7 +61,11 @@ def test_no_client_is_told_of_requests_that_are_not_kafkas(name: str, version: i
 
 
 def test_another_node_is_told_of_them() -> None:
-    assert {entry.api_key for entry in asked(3, NODE_SOFTWARE).api_keys} == set(EVERY_API)
+    request = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version="1.0")
+
+    response = ask(api_versions, request, fake_context(), 3, node_id=2)
+
+    assert {entry.api_key for entry in response.api_keys} == set(EVERY_API)
 
 
 @pytest.mark.parametrize("version", range(6))

@@ -11,7 +11,8 @@ from chronik.api import consumer_group_describe, consumer_group_heartbeat, topic
 from chronik.api.durations import duration
 from chronik.api.topic_shapes import TopicShapes
 from chronik.core.errors import Code
-from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.answers import TopicIdPartitions
+from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.metadata.features import SAFE_DOWNGRADE, FeatureUpdate, UpdateFeatures
 from tests.unit.api.fake_context import ask, fake_context, groups_of, metadata_of
 from tests.unit.api.grouped_context import grouped_context

@@ -17,6 +17,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader
+from tests.unit.api.calls import call_of
 from tests.unit.api.fetching import MAX_BYTES, code_of, get, partitions_of, put, records_of
 from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
 from tests.unit.wire.hot_requests import fetch_request
@@ -154,7 +155,7 @@ async def test_each_request_begins_with_another_partition_so_that_none_is_starve
         answers: list[Any] = []
         header = RequestHeader(1, 11, correlation_id, "", 0)
         body = memoryview(fetch_request(11, request))
-        fetch.start(body, header, Caller("", "", 11, 1), context.context, answers.append)
+        fetch.start(call_of(body, header, Caller("", "", 11, 1), answers.append), context.context)
         asked = Asked(1, 11)
         frame = b"".join(map(bytes, answers[0]))
         asked((frame[:4] + (9).to_bytes(4, "big") + frame[8:],))

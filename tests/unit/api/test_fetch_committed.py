@@ -60,10 +60,10 @@ async def test_a_fetch_that_waits_is_answered_when_the_transaction_ends(context:
     put(context, 1)
     await context.settle()
     asked = get(context, (0, 0), max_wait_ms=10_000, isolation_level=READ_COMMITTED)
-    assert asked.state == WAITING
+    assert asked.raw is WAITING
 
     context.house.replicas.append_marker(replica, Marker(True, 0), 7, 0, 0)
     await context.settle()
 
-    assert asked.state != WAITING
+    assert asked.raw is not WAITING
     assert partitions_of(asked)[0].last_stable_offset == 3

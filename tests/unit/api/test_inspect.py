@@ -14,10 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.api import inspect
+from chronik.api.call import Call
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import INSPECT
+from tests.unit.api.calls import call_of
 from tests.unit.api.fake_context import fake_context
 
 CORRELATION_ID = 4711
@@ -42,7 +44,7 @@ class Onlooker:
             raise self.problem
         return b'{"node":1}'
 
-    async def ask_node(self, node_id: int, frame: memoryview, caller: Caller) -> memoryview:
+    async def ask_node(self, node_id: int, call: Call) -> memoryview:
         """Another node, as forwarding reaches it."""
         self.sent_to.append(node_id)
         if self.problem is not None:
@@ -61,7 +63,7 @@ class Onlooker:
         answers: list[bytes] = []
         caller = Caller("test", "127.0.0.1", 0, 1, is_node)
         keep = lambda buffers: answers.append(b"".join(map(bytes, buffers)))  # noqa: E731
-        inspect.start(memoryview(body), HEADER, caller, context or self.context, keep)
+        inspect.start(call_of(body, HEADER, caller, keep), context or self.context)
         (frame,) = answers
         size, correlation_id, length = struct.unpack_from(">iii", frame)
         assert (size, correlation_id, length) == (len(frame) - 4, CORRELATION_ID, len(frame) - 12)

@@ -20,6 +20,7 @@ from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import NOT_TOLD
 from chronik.wire.framing import read_header
+from tests.unit.api.calls import call_of
 from tests.unit.api.fake_context import CLUSTER_ID, caller
 from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 from tests.unit.core.fakes import MemoryFiles
@@ -36,7 +37,7 @@ class FakeWaiting:
 
     @property
     def is_idle(self) -> bool:
-        return all(deadline.action is None for deadline in self._deadlines._heap)
+        return all(deadline.action is None for _, _, deadline in self._deadlines._heap)
 
 
 class World:
@@ -68,9 +69,8 @@ class World:
         frame = memoryview(quorum_fetch.frame_of(ASKED, cluster_id, max_wait_ms, high_watermark))
         header = read_header(frame)
         request = wire.parse(frame, header.body, header.version)
-        return quorum_fetch.begin(
-            request, header, caller(header.version, ASKED.sender), self.context, self.answers.append
-        )
+        call = call_of(frame, header, caller(header.version, ASKED.sender), self.answers.append)
+        return quorum_fetch.begin(call, request, self.context)
 
     def wake(self) -> None:
         for reader in list(self.quorum.readers):

@@ -15,6 +15,7 @@ from chronik.core.raft.messages import LogPoint
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.framing import read_header
+from tests.unit.api.calls import call_of
 from tests.unit.api.fake_context import CLUSTER_ID, ask, caller
 from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 
@@ -56,7 +57,8 @@ def fetched(quorum: FakeQuorum, sender: int, cluster_id: str, node_id: int) -> C
     header = read_header(frame)
     request = wire.parse(frame, header.body, header.version)
     answers: list[Any] = []
-    quorum_fetch.begin(request, header, caller(header.version, node_id), quorum_context(quorum), answers.append)
+    call = call_of(frame, header, caller(header.version, node_id), answers.append)
+    quorum_fetch.begin(call, request, quorum_context(quorum))
     ((*pieces,),) = answers
     return follower_fetch.parse(memoryview(b"".join(bytes(piece) for piece in pieces)[4:])).error
 

@@ -9,10 +9,11 @@ import pathlib
 import pytest
 
 import chronik.api
-from chronik.api.table import DIRECT, OVERLAPS, PLACES, Destination, at, module_of
+from chronik.api.table import _ROWS, DIRECT, OVERLAPS, PLACES, ROWS, Destination, at, module_of
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code
 from chronik.wire.lift import convert
-from chronik.wire.versions import APIS, ApiVersion
+from chronik.wire.versions import APIS, EVERY_API, ApiVersion
 from tests.unit.wire.messages import filled, request_type
 
 EACH = pytest.mark.parametrize("api", APIS.values(), ids=lambda api: api.name)
@@ -30,7 +31,7 @@ def test_every_module_has_what_dispatch_needs(api: ApiVersion) -> None:
     module = module_of(api.key)
 
     if api.key in DIRECT:
-        assert list(inspect.signature(module.start).parameters) == ["frame", "header", "caller", "context", "answer"]
+        assert list(inspect.signature(module.start).parameters) == ["call", "context"]
         return
     assert list(inspect.signature(module.handle).parameters) == ["request", "caller", "context"]
     assert len(inspect.signature(module.refuse).parameters) == 3
@@ -70,6 +71,42 @@ def test_the_requests_behind_which_the_next_may_start_are_those_that_wait_for_ot
 
     assert {"produce", "fetch", "join_group", "sync_group", "heartbeat", "offset_commit"} <= names
     assert names.isdisjoint({"create_topics", "delete_topics", "metadata", "api_versions", "init_producer_id"})
+
+
+# The requests that need no permission: by them a client finds out what it may ask, and where.
+UNGUARDED = {"api_versions", "describe_cluster"}
+
+
+@pytest.mark.parametrize("api", EVERY_API.values(), ids=lambda api: api.name)
+def test_every_request_has_its_operation_and_resource(api: ApiVersion) -> None:
+    needs = ROWS[api.key].needs
+
+    assert bool(needs) is (api.name not in UNGUARDED)
+    assert len(set(needs)) == len(needs)
+    assert all(access.operation >= AclOperation.READ for access in needs)
+    assert all(access.resource_type >= AclResourceType.TOPIC for access in needs)
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"),
+    [
+        ("produce", (AclOperation.WRITE, AclResourceType.TOPIC)),
+        ("fetch", (AclOperation.READ, AclResourceType.TOPIC)),
+        ("join_group", (AclOperation.READ, AclResourceType.GROUP)),
+        ("create_topics", (AclOperation.CREATE, AclResourceType.CLUSTER)),
+        ("describe_configs", (AclOperation.DESCRIBE_CONFIGS, AclResourceType.TOPIC)),
+        ("alter_partition", (AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)),
+    ],
+)
+def test_what_is_usually_needed_stands_first(name: str, needs: tuple[AclOperation, AclResourceType]) -> None:
+    (api,) = (api for api in APIS.values() if api.name == name)
+
+    assert ROWS[api.key].needs[0] == needs
+
+
+def test_the_table_has_no_line_too_many() -> None:
+    assert len(ROWS) == len(EVERY_API)
+    assert set(_ROWS) == {api.name for api in EVERY_API.values()}
 
 
 @EACH

@@ -101,7 +101,7 @@ class FakeNode:
         self.waiting = SimpleNamespace(counts=lambda: self.waiting_now)
         self.sessions = FetchSessions(10)
         self.machines = [GroupsMachine(0, GroupConfig())]
-        self.coordinators = SimpleNamespace(machines=lambda: self.machines, state_ms=lambda group: 0)
+        self.groups = SimpleNamespace(machines=lambda: self.machines, state_ms=lambda group: 0)
         self.image = MetadataImage(CLUSTER_ID, self.config)
         self.metadata = SimpleNamespace(is_controller=False, controller_id=None)
         self.clock = FakeClock()

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import pytest
+from chronik.node.coordinators.runtime import partition_of
 from confluent_kafka import KafkaError
 
 from chronik.client.admin import ClusterAdmin, Partition, PartitionState, TopicState
@@ -15,7 +16,6 @@ from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.inspect.find_record import At, SearchResult, holders, look_through, reached_end, to_read, until_read
 from chronik.inspect.gather_record import committed_by
-from chronik.node.coordinators.group_coordinators import partition_of
 from chronik.trace.events import GroupSeen, OffsetSeen, PartitionSeen
 from chronik.trace.inspections import (
     CopySeen,

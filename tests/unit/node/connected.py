@@ -7,7 +7,8 @@ import struct
 from collections.abc import Callable
 from typing import Any, cast
 
-from chronik.node.net.connection import Connection, Connections, Peer, Slot
+from chronik.api.call import Peer
+from chronik.node.net.connection import Connection, Connections, Slot
 from chronik.wire.errors import Malformed
 from tests.unit.node.fakes import FakeTransport
 

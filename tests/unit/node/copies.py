@@ -38,6 +38,7 @@ from chronik.wire import follower_fetch as follower_wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import RequestHeader, read_header
 from chronik.wire.versions import FETCH
+from tests.unit.api.calls import call_of
 from tests.unit.api.house_context import Asked
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
@@ -91,7 +92,7 @@ class Link:
             asyncio.get_running_loop().call_later(0.001, self._give, answer, content)
 
         caller = Caller("test", "10.0.0.7", header.version, 1, True, self._source)
-        fetch.start(memoryview(frame), header, caller, node.context, answered)
+        fetch.start(call_of(frame, header, caller, answered), node.context)
 
     def _give(self, answer: asyncio.Future[memoryview], content: bytes) -> None:
         if (self._target, self._source) in self._network.cut:
@@ -329,7 +330,7 @@ def follower_asks(
     answers: list[Any] = []
     header = read_header(frame)
     caller = Caller("test", "10.0.0.7", header.version, 1, True, follower_id)
-    fetch.start(memoryview(frame), header, caller, node.context, answers.append)
+    fetch.start(call_of(frame, header, caller, answers.append), node.context)
     ((*buffers,),) = answers
     return follower_wire.parse(memoryview(b"".join(bytes(piece) for piece in buffers)[4:]))
 
@@ -341,8 +342,8 @@ def consumer_fetch(context: RequestContext, *, version: int, rack: str) -> Any:
     request = FetchRequest(-1, 0, 1, 10**7, 0, 0, -1, asked, [], rack_id=rack)
     answer = Asked(FETCH, version)
     header = RequestHeader(FETCH, version, 9, "test", 0)
-    body = memoryview(bytearray(fetch_request(version, request)))
-    fetch.start(body, header, Caller("test", "10.0.0.7", version, 1), context, answer)
+    body = bytearray(fetch_request(version, request))
+    fetch.start(call_of(body, header, Caller("test", "10.0.0.7", version, 1), answer), context)
     ((partition,),) = (topic.partitions for topic in answer.response.responses)
     return partition
 

@@ -145,7 +145,7 @@ def in_world(test: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[],
         finally:
             loop.close()
         assert problems == []
-        assert [entry for entry in world.deadlines._heap if entry.action is not None] == []
+        assert [entry for entry in world.deadlines._heap if entry[2].action is not None] == []
 
     wrapped.__name__ = test.__name__
     wrapped.__doc__ = test.__doc__

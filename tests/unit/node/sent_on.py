@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import struct
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code
-from chronik.node.net.connection import Peer, Slot
+from chronik.node.net.connection import Slot
 from chronik.wire import produce as wire
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
 from tests.unit.core.log.logs import batch_of

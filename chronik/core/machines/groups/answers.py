@@ -6,8 +6,14 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chronik.core.errors import Code
-from chronik.core.machines.groups.commands import TopicIdPartitions
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
+
+
+class TopicIdPartitions(NamedTuple):
+    """Partitions of one topic, by id."""
+
+    topic_id: bytes
+    partitions: tuple[int, ...]
 
 
 class JoinedMember(NamedTuple):

@@ -19,7 +19,7 @@ from chronik.core.machines.groups.classic_group import (
     counted,
 )
 from chronik.core.machines.groups.config import GroupConfig
-from chronik.core.machines.groups.facts import ClassicGroupChanged, ClassicGroupSaved, TimerCleared, TimerSet
+from chronik.core.machines.groups.facts import ClassicGroupChanged, ClassicGroupSaved, GroupFact, TimerCleared, TimerSet
 from chronik.core.machines.groups.offsets import stamp_ms
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
@@ -41,11 +41,11 @@ class ClassicStep:
         self.now_ms = now_ms
         self.stamp_ms = stamp_ms(now_ms, wall_ms)
         self._recorded = group
-        self._facts: list[Any] = []
+        self._facts: list[GroupFact] = []
         self._timers: dict[TimerKey, int | None] = {}
         self._replies: list[Reply] = []
 
-    def decision(self) -> Decision:
+    def decision(self) -> Decision[GroupFact]:
         facts = list(self._facts)
         if self.group is not self._recorded:
             facts.append(ClassicGroupChanged(self.group))
@@ -55,7 +55,7 @@ class ClassicStep:
 
     # Small moves
 
-    def reply(self, ticket: int, answer: Any) -> None:
+    def reply(self, ticket: int, answer: object) -> None:
         self._replies.append(Reply(ticket, answer))
 
     def put(self, member: ClassicMember) -> None:

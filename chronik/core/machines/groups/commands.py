@@ -1,4 +1,4 @@
-"""What a groups machine can be asked. Each command says in its docstring what it is answered with (see answers.py).
+"""What a groups machine can be asked. Each command's type says what it is answered with (see answers.py).
 
 A command is complete in itself: what chance or the metadata would have to say about it is handed in.
 """
@@ -7,9 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
+from chronik.core.machines.groups.answers import (
+    ConsumerBeatSeen,
+    DescribedClassic,
+    DescribedConsumer,
+    GroupDeleted,
+    GroupsCleaned,
+    HeartbeatSeen,
+    Joined,
+    Left,
+    MemberIdRequired,
+    OffsetsCommitted,
+    OffsetsDeleted,
+    OffsetsFetched,
+    Synced,
+    TopicIdPartitions,
+)
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
+from chronik.core.machines.machine import AnswerT_co, Command
+
+
+class GroupCommand(Command[AnswerT_co]):
+    """One of those below; they are all in `AnyGroupCommand`."""
+
+    __slots__ = ()
 
 
 class TopicShape(NamedTuple):
@@ -20,8 +43,8 @@ class TopicShape(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
-    """A member wants to join by the classic protocol. -> Joined (once the rebalance allows) | MemberIdRequired"""
+class Join(GroupCommand[Joined | MemberIdRequired]):
+    """A member wants to join by the classic protocol. Joined once the rebalance allows."""
 
     group_id: str
     member_id: str  # '' when it has none yet
@@ -40,8 +63,8 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
-class Sync:
-    """A member asks for its assignment; the leader brings everyone's. -> Synced"""
+class Sync(GroupCommand[Synced]):
+    """A member asks for its assignment; the leader brings everyone's."""
 
     group_id: str
     member_id: str
@@ -53,8 +76,8 @@ class Sync:
 
 
 @dataclass(frozen=True, slots=True)
-class Beat:
-    """A member that speaks the classic protocol is alive. -> HeartbeatSeen"""
+class Beat(GroupCommand[HeartbeatSeen]):
+    """A member that speaks the classic protocol is alive."""
 
     group_id: str
     member_id: str
@@ -70,23 +93,16 @@ class Leaver(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
-    """Members that speak the classic protocol leave. -> Left"""
+class Leave(GroupCommand[Left]):
+    """Members that speak the classic protocol leave."""
 
     group_id: str
     members: tuple[Leaver, ...]
 
 
-class TopicIdPartitions(NamedTuple):
-    """Partitions of one topic, by id."""
-
-    topic_id: bytes
-    partitions: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
-class ConsumerBeat:
-    """The one request of KIP-848: join (epoch 0), stay, leave (-1, or -2 to come back). -> ConsumerBeatSeen
+class ConsumerBeat(GroupCommand[ConsumerBeatSeen]):
+    """The one request of KIP-848: join (epoch 0), stay, leave (-1, or -2 to come back).
 
     A field that is None (or a negative timeout) has not changed since the last heartbeat.
     """
@@ -117,8 +133,8 @@ class OffsetToCommit(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class CommitOffsets:
-    """Offsets to keep. -> OffsetsCommitted"""
+class CommitOffsets(GroupCommand[OffsetsCommitted]):
+    """Offsets to keep."""
 
     group_id: str
     member_id: str
@@ -130,8 +146,8 @@ class CommitOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class FetchOffsets:
-    """Committed offsets of these partitions, or of all when None. -> OffsetsFetched"""
+class FetchOffsets(GroupCommand[OffsetsFetched]):
+    """Committed offsets of these partitions, or of all when None."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...] | None
@@ -140,36 +156,52 @@ class FetchOffsets:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteOffsets:
-    """Forget committed offsets. -> OffsetsDeleted"""
+class DeleteOffsets(GroupCommand[OffsetsDeleted]):
+    """Forget committed offsets."""
 
     group_id: str
     partitions: tuple[tuple[str, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteGroup:
-    """Forget an empty group and all its offsets. -> GroupDeleted"""
+class DeleteGroup(GroupCommand[GroupDeleted]):
+    """Forget an empty group and all its offsets."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class TopicsDeleted:
-    """Topics are gone, and with them all offsets committed for them: names and ids. -> GroupsCleaned"""
+class TopicsDeleted(GroupCommand[GroupsCleaned]):
+    """Topics are gone, and with them all offsets committed for them: names and ids."""
 
     topics: frozenset[tuple[str, bytes]]
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeGroup:
-    """Any group, in the words of the classic protocol. -> DescribedClassic"""
+class DescribeGroup(GroupCommand[DescribedClassic]):
+    """Any group, in the words of the classic protocol."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
-class DescribeConsumerGroup:
-    """A KIP-848 group. -> DescribedConsumer"""
+class DescribeConsumerGroup(GroupCommand[DescribedConsumer]):
+    """A KIP-848 group."""
 
     group_id: str
+
+
+AnyGroupCommand: TypeAlias = (
+    Join
+    | Sync
+    | Beat
+    | Leave
+    | ConsumerBeat
+    | CommitOffsets
+    | FetchOffsets
+    | DeleteOffsets
+    | DeleteGroup
+    | TopicsDeleted
+    | DescribeGroup
+    | DescribeConsumerGroup
+)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups import migration
@@ -23,7 +22,7 @@ from chronik.core.machines.groups.consumer_group import (
     flat,
 )
 from chronik.core.machines.groups.consumer_step import ConsumerStep
-from chronik.core.machines.groups.facts import ClassicGroupForgotten, CurrentSet, TimerCleared, TimerSet
+from chronik.core.machines.groups.facts import ClassicGroupForgotten, CurrentSet, GroupFact, TimerCleared, TimerSet
 from chronik.core.machines.groups.subscriptions import check_regex
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
@@ -36,9 +35,9 @@ def beat(
     config: GroupConfig,
     now_ms: int,
     wall_ms: int | None = None,
-) -> Decision:
+) -> Decision[GroupFact]:
     _check_request(command, config)
-    decision = Decision()
+    decision = Decision[GroupFact]()
     if group is None or (isinstance(group, ClassicGroup) and group.is_empty):
         if command.member_epoch != 0:
             raise Refused(Code.GROUP_ID_NOT_FOUND, f"Consumer group {command.group_id} not found.")
@@ -56,7 +55,7 @@ def beat(
 
 def _upgrade(
     command: ConsumerBeat, group: ClassicGroup, config: GroupConfig, now_ms: int
-) -> tuple[ConsumerGroup, Decision]:
+) -> tuple[ConsumerGroup, Decision[GroupFact]]:
     """The first member of the consumer protocol joins a classic group that has members."""
     migration.check_upgrade(group, config)
     if command.member_epoch != 0:
@@ -98,7 +97,7 @@ class _Heartbeat:
     """One heartbeat being worked out."""
 
     def __init__(
-        self, command: ConsumerBeat, group: ConsumerGroup, config: GroupConfig, now_ms: int, facts: list[Any]
+        self, command: ConsumerBeat, group: ConsumerGroup, config: GroupConfig, now_ms: int, facts: list[GroupFact]
     ) -> None:
         self.command = command
         self.group = group
@@ -195,7 +194,7 @@ def _check_static(command: ConsumerBeat, holder: str | None) -> None:
 
 def _leave(
     ticket: int, command: ConsumerBeat, group: ConsumerGroup, config: GroupConfig, now_ms: int, wall_ms: int | None
-) -> Decision:
+) -> Decision[GroupFact]:
     if command.instance_id is not None:
         _check_static(command, group.static_member(command.instance_id))
     elif command.member_id not in group.subscribers:
@@ -204,7 +203,7 @@ def _leave(
     if command.member_epoch == LEAVE_AND_RETURN_EPOCH:
         # Its place and its partitions are kept for as long as its session lasts.
         away = replace(group.current(command.member_id), epoch=LEAVE_AND_RETURN_EPOCH, revoking=NONE)
-        facts = [
+        facts: list[GroupFact] = [
             CurrentSet(group.group_id, command.member_id, away),
             TimerCleared(TimerKey(TimerKind.REVOKE, group.group_id, command.member_id)),
         ]
@@ -216,7 +215,7 @@ def _leave(
 
 def expire(
     group: ConsumerGroup, keys: list[TimerKey], config: GroupConfig, now_ms: int, wall_ms: int | None = None
-) -> Decision:
+) -> Decision[GroupFact]:
     """Members that were silent too long, or took too long to give partitions up or to rejoin, are out."""
     gone = list(dict.fromkeys(key.member_id for key in keys if key.member_id in group.subscribers))
     decision = migration.remove(group, gone, config, now_ms, wall_ms) if gone else Decision()
@@ -224,8 +223,8 @@ def expire(
     return decision
 
 
-def start_after_replay(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> list[Any]:
-    facts: list[Any] = []
+def start_after_replay(group: ConsumerGroup, config: GroupConfig, now_ms: int) -> list[GroupFact]:
+    facts: list[GroupFact] = []
     for member_id, subscriber in group.subscribers.items():
         key = TimerKey(TimerKind.SESSION, group.group_id, member_id)
         classic = subscriber.classic

@@ -6,8 +6,6 @@ by being told to rejoin. Its JoinGroup says what it uses, and is answered at onc
 
 from __future__ import annotations
 
-from typing import Any
-
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.groups import classic_join, migration
 from chronik.core.machines.groups.answers import HeartbeatSeen, Joined, Left, MemberIdRequired, Synced
@@ -28,7 +26,7 @@ from chronik.core.machines.groups.consumer_protocol import (
     write_assignment,
 )
 from chronik.core.machines.groups.consumer_step import ConsumerStep
-from chronik.core.machines.groups.facts import TimerCleared, TimerSet
+from chronik.core.machines.groups.facts import GroupFact, TimerCleared, TimerSet
 from chronik.core.machines.groups.timers import TimerKey, TimerKind, Timers
 from chronik.core.machines.machine import Decision, Reply
 
@@ -41,7 +39,7 @@ def decide(
     config: GroupConfig,
     now_ms: int,
     wall_ms: int | None,
-) -> Decision:
+) -> Decision[GroupFact]:
     match command:
         case Join():
             return _join(ticket, command, group, config, now_ms, wall_ms)
@@ -55,7 +53,7 @@ def decide(
 
 def _join(
     ticket: int, command: Join, group: ConsumerGroup, config: GroupConfig, now_ms: int, wall_ms: int | None
-) -> Decision:
+) -> Decision[GroupFact]:
     classic_join.check_session_timeout(command, config)
     holder = None if command.instance_id is None else group.static_member(command.instance_id)
     is_known = command.member_id in group.subscribers or holder is not None
@@ -97,7 +95,7 @@ def _downgrade(
     config: GroupConfig,
     now_ms: int,
     wall_ms: int | None,
-) -> Decision:
+) -> Decision[GroupFact]:
     """The last member of the consumer protocol was static, and is back with the classic one: it joins a classic group.
     (Kafka lets it find its old assignment without a rebalance, though others may not have given up what is in it.)"""
     classic, facts = migration.downgrade(group, [replaced], config, now_ms, wall_ms)
@@ -147,7 +145,7 @@ def _find(group: ConsumerGroup, member_id: str, instance_id: str | None) -> tupl
     return subscriber, subscriber.classic
 
 
-def _sync(ticket: int, command: Sync, group: ConsumerGroup, timers: Timers, now_ms: int) -> Decision:
+def _sync(ticket: int, command: Sync, group: ConsumerGroup, timers: Timers, now_ms: int) -> Decision[GroupFact]:
     subscriber, classic = _find(group, command.member_id, command.instance_id)
     current = group.current(command.member_id)
     if command.generation != current.epoch:
@@ -169,12 +167,12 @@ def _sync(ticket: int, command: Sync, group: ConsumerGroup, timers: Timers, now_
     return Decision(facts, [Reply(ticket, Synced(CONSUMER_PROTOCOL_TYPE, protocol, assignment))])
 
 
-def _heartbeat(ticket: int, command: Beat, group: ConsumerGroup, timers: Timers, now_ms: int) -> Decision:
+def _heartbeat(ticket: int, command: Beat, group: ConsumerGroup, timers: Timers, now_ms: int) -> Decision[GroupFact]:
     subscriber, classic = _find(group, command.member_id, command.instance_id)
     current = group.current(command.member_id)
     if command.generation != current.epoch:
         raise Refused(Code.ILLEGAL_GENERATION)
-    facts: list[Any] = [_session(group, command.member_id, classic, now_ms)]
+    facts: list[GroupFact] = [_session(group, command.member_id, classic, now_ms)]
     if not _must_rejoin(group, command.member_id, current):
         return Decision(facts, [Reply(ticket, HeartbeatSeen())])
     facts += _expect_to_join(group, command.member_id, subscriber, timers, now_ms)
@@ -191,7 +189,7 @@ def _must_rejoin(group: ConsumerGroup, member_id: str, current: Current) -> bool
 
 def _expect_to_join(
     group: ConsumerGroup, member_id: str, subscriber: Subscriber, timers: Timers, now_ms: int
-) -> list[Any]:
+) -> list[GroupFact]:
     """It has been told to rejoin, and has its rebalance timeout to do so, counted from the first time."""
     key = TimerKey(TimerKind.JOIN, group.group_id, member_id)
     return [] if key in timers else [TimerSet(key, now_ms + subscriber.rebalance_timeout_ms)]
@@ -203,7 +201,7 @@ def _session(group: ConsumerGroup, member_id: str, classic: ClassicMetadata, now
 
 def _leave(
     ticket: int, command: Leave, group: ConsumerGroup, config: GroupConfig, now_ms: int, wall_ms: int | None
-) -> Decision:
+) -> Decision[GroupFact]:
     gone: dict[str, None] = {}
     codes: list[Code] = []
     for leaver in command.members:

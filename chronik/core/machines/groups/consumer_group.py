@@ -14,7 +14,8 @@ from itertools import groupby
 from typing import TypeAlias
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.answers import TopicIdPartitions
+from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.groups.consumer_protocol import CONSUMER_PROTOCOL_TYPE
 
 LEAVE_EPOCH = -1

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 from chronik.core.machines.groups.assignors import ASSIGNORS
 from chronik.core.machines.groups.commands import TopicShape
@@ -18,6 +17,7 @@ from chronik.core.machines.groups.consumer_group import ConsumerGroup, Current, 
 from chronik.core.machines.groups.facts import (
     CurrentSet,
     GroupEpochSet,
+    GroupFact,
     GroupTopicsSet,
     SubscriberSet,
     TargetEpochSet,
@@ -30,10 +30,10 @@ from chronik.core.machines.groups.subscriptions import applicants, subscribed_to
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 
 
-def removal(group: ConsumerGroup, member_id: str) -> list[Any]:
+def removal(group: ConsumerGroup, member_id: str) -> list[GroupFact]:
     """The facts that take a member out of its group."""
     group_id = group.group_id
-    facts: list[Any] = [
+    facts: list[GroupFact] = [
         CurrentSet(group_id, member_id, None),
         TargetSet(group_id, member_id, None),
         SubscriberSet(group_id, member_id, None),
@@ -54,7 +54,7 @@ class ConsumerStep:
         topics: Mapping[str, TopicShape],
         config: GroupConfig,
         now_ms: int,
-        facts: list[Any],
+        facts: list[GroupFact],
     ) -> None:
         self.group = group
         self.member_id = member_id

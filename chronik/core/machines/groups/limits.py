@@ -6,10 +6,8 @@ The flexible encodings of the wire have no such bound, so a longer one has to be
 
 from __future__ import annotations
 
-from typing import Any
-
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.commands import CommitOffsets, ConsumerBeat, Join
+from chronik.core.machines.groups.commands import AnyGroupCommand, CommitOffsets, ConsumerBeat, Join
 
 # At four bytes a character at most, within the 32,767 bytes of a record's string, and room for what we add to it.
 NAME_CHARS_MAX = 8_000
@@ -19,7 +17,7 @@ PROTOCOLS_MAX = 100
 SUBSCRIPTION_BYTES_MAX = 1024 * 1024
 
 
-def check_lengths(command: Any) -> None:
+def check_lengths(command: AnyGroupCommand) -> None:
     """Refuses what would not fit into a record."""
     match command:
         case Join():

@@ -7,7 +7,7 @@ log and back. A machine that was replayed wants `expire` at once: its members ge
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, assert_never
+from typing import assert_never
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups import (
@@ -22,6 +22,7 @@ from chronik.core.machines.groups.answers import ListedGroup
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.classic_step import ClassicStep
 from chronik.core.machines.groups.commands import (
+    AnyGroupCommand,
     Beat,
     CommitOffsets,
     ConsumerBeat,
@@ -86,7 +87,9 @@ class GroupsMachine:
 
     # Deciding
 
-    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
+    def decide(
+        self, ticket: int, command: AnyGroupCommand, now_ms: int, wall_ms: int | None = None
+    ) -> Decision[GroupFact]:
         check_lengths(command)
         may_begin = isinstance(command, Join | ConsumerBeat | CommitOffsets) and command.group_id not in self.groups
         if may_begin and len(self.groups) >= self.config.groups_max:
@@ -112,13 +115,13 @@ class GroupsMachine:
             case DescribeConsumerGroup(group_id):
                 default = self.config.consumer_assignors[0]
                 return Decision([], [Reply(ticket, describe_consumer(group_id, self.groups.get(group_id), default))])
-        raise TypeError(f"not a command for groups: {command!r}")
+        assert_never(command)
 
     def _decide_classic(
         self, ticket: int, command: Join | Sync | Beat | Leave, now_ms: int, wall_ms: int | None
-    ) -> Decision:
+    ) -> Decision[GroupFact]:
         group = self.groups.get(command.group_id)
-        before: list[Any] = []
+        before: list[GroupFact] = []
         if isinstance(group, ConsumerGroup):
             if not group.is_empty:
                 return consumer_classic.decide(
@@ -148,7 +151,7 @@ class GroupsMachine:
         decision.facts[:0] = before
         return decision
 
-    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision:
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision[GroupFact]:
         """For one group at a time, and for the machine itself: what belongs to many would be a batch of any size."""
         due = self.timers.due(now_ms)
         if not due:
@@ -159,7 +162,7 @@ class GroupsMachine:
             return self._expire_offsets(now_ms, wall_ms)
         return self._expire_group(due, now_ms, wall_ms)
 
-    def _expire_group(self, keys: list[TimerKey], now_ms: int, wall_ms: int | None) -> Decision:
+    def _expire_group(self, keys: list[TimerKey], now_ms: int, wall_ms: int | None) -> Decision[GroupFact]:
         group = self.groups.get(keys[0].group_id)
         if isinstance(group, ClassicGroup):
             step = ClassicStep(group, self.config, now_ms, wall_ms)
@@ -171,16 +174,16 @@ class GroupsMachine:
             return consumer_beat.expire(group, keys, self._config_of(group.group_id), now_ms, wall_ms)
         return Decision([TimerCleared(key) for key in keys])
 
-    def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision:
+    def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision[GroupFact]:
         """Each offset by itself: there may be more than a batch holds. The timer comes last, so that it is due until
         all of them are gone."""
         facts = offset_desk.expire_offsets(self.groups, self.offsets, self.config, now_ms, wall_ms)
         facts.append(TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms))
         return Decision(facts, is_atomic=False)
 
-    def _start_after_replay(self, now_ms: int, wall_ms: int | None) -> Decision:
+    def _start_after_replay(self, now_ms: int, wall_ms: int | None) -> Decision[GroupFact]:
         retention = TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms)
-        decision = Decision([TimerCleared(_LOADED), retention])
+        decision = Decision[GroupFact]([TimerCleared(_LOADED), retention])
         for group in self.groups.values():
             if isinstance(group, ClassicGroup):
                 step = ClassicStep(group, self.config, now_ms, wall_ms)
@@ -191,7 +194,7 @@ class GroupsMachine:
         return decision
 
     @staticmethod
-    def _extend(decision: Decision, more: Decision) -> None:
+    def _extend(decision: Decision[GroupFact], more: Decision[GroupFact]) -> None:
         decision.facts += more.facts
         decision.replies += more.replies
 
@@ -251,7 +254,7 @@ class GroupsMachine:
             self.groups[group_id] = ClassicGroup(group_id)
 
     @staticmethod
-    def _takes_back(fact: Any) -> bool:
+    def _takes_back(fact: GroupFact) -> bool:
         """A tombstone for a group that is not there: after compaction it may be all that is left of it."""
         match fact:
             case (

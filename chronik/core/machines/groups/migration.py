@@ -11,7 +11,6 @@ has two owners on the way. One decision takes the old group's records back and w
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
@@ -40,6 +39,7 @@ from chronik.core.machines.groups.facts import (
     ClassicGroupForgotten,
     CurrentSet,
     GroupEpochSet,
+    GroupFact,
     GroupTopicsSet,
     SubscriberSet,
     TargetEpochSet,
@@ -71,10 +71,12 @@ def _not_upgraded(group: ClassicGroup, why: str) -> Refused:
     return Refused(Code.GROUP_ID_NOT_FOUND, message)
 
 
-def upgrade(group: ClassicGroup, topics: Mapping[str, TopicShape], now_ms: int) -> tuple[ConsumerGroup, Decision]:
+def upgrade(
+    group: ClassicGroup, topics: Mapping[str, TopicShape], now_ms: int
+) -> tuple[ConsumerGroup, Decision[GroupFact]]:
     """The classic group as a consumer group of the same members, at the epoch that was its generation. A member that
     waits for a rebalance to end joins again: the rebalance goes on in the new group."""
-    decision = Decision([ClassicGroupForgotten(group.group_id)])
+    decision = Decision[GroupFact]([ClassicGroupForgotten(group.group_id)])
     upgraded = ConsumerGroup(group.group_id)
     upgraded.epoch = upgraded.target_epoch = group.generation
     for member in group.members.values():
@@ -125,9 +127,9 @@ def identified(partitions: Collection[NamedPartition], topics: Mapping[str, Topi
     return frozenset((topics[topic].topic_id, number) for topic, number in partitions if topic in topics)
 
 
-def _facts_of(group: ConsumerGroup) -> list[Any]:
+def _facts_of(group: ConsumerGroup) -> list[GroupFact]:
     id = group.group_id
-    facts: list[Any] = [SubscriberSet(id, member_id, one) for member_id, one in group.subscribers.items()]
+    facts: list[GroupFact] = [SubscriberSet(id, member_id, one) for member_id, one in group.subscribers.items()]
     facts.append(GroupEpochSet(id, group.epoch))
     facts += [TargetSet(id, member_id, one) for member_id, one in group.targets.items()]
     facts.append(TargetEpochSet(id, group.target_epoch))
@@ -140,7 +142,7 @@ def _facts_of(group: ConsumerGroup) -> list[Any]:
 
 def remove(
     group: ConsumerGroup, member_ids: Collection[str], config: GroupConfig, now_ms: int, wall_ms: int | None
-) -> Decision:
+) -> Decision[GroupFact]:
     """Members are gone for good. If all that are left speak the classic protocol, they are a classic group again;
     otherwise the next heartbeat of any of them finds a new epoch and makes a new target."""
     if can_downgrade(group, member_ids, config) and len(group.subscribers) > len(member_ids):
@@ -168,7 +170,7 @@ def can_downgrade(group: ConsumerGroup, without: Collection[str], config: GroupC
 
 def downgrade(
     group: ConsumerGroup, without: Collection[str], config: GroupConfig, now_ms: int, wall_ms: int | None
-) -> tuple[ClassicStep, list[Any]]:
+) -> tuple[ClassicStep, list[GroupFact]]:
     """The rest of a consumer group as a classic group, which has to rebalance; and the facts that take the consumer
     group back. Its generation is the group's epoch: a member that has not come that far joins again as well."""
     names = {shape.topic_id: name for name, shape in group.topics.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import (
@@ -30,6 +30,7 @@ from chronik.core.machines.groups.facts import (
     ClassicGroupForgotten,
     CurrentSet,
     GroupEpochSet,
+    GroupFact,
     GroupTopicsSet,
     OffsetSet,
     SubscriberSet,
@@ -47,10 +48,10 @@ Groups: TypeAlias = Mapping[str, Group]
 
 def commit(
     ticket: int, command: CommitOffsets, groups: Groups, config: GroupConfig, now_ms: int, wall_ms: int | None = None
-) -> Decision:
+) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     _check_commit(command, group)
-    facts: list[Any] = []
+    facts: list[GroupFact] = []
     codes: list[Code] = []
     for offset in command.offsets:
         metadata = offset.metadata or ""
@@ -88,7 +89,7 @@ def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, commit_
     return CommittedOffset(offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id)
 
 
-def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision:
+def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     if isinstance(group, ConsumerGroup) and (command.member_id is not None or command.member_epoch >= 0):
         group.check_epoch(command.member_id or "", command.member_epoch)
@@ -107,13 +108,15 @@ def _fetched(offsets: CommittedOffsets, group_id: str, topic: str, partition: in
     return FetchedOffset(topic, partition, *noted)
 
 
-def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision:
+def delete_offsets(
+    ticket: int, command: DeleteOffsets, groups: Groups, offsets: CommittedOffsets
+) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
     if isinstance(group, ClassicGroup) and not group.is_empty and group.protocol_type != CONSUMER_PROTOCOL_TYPE:
         raise Refused(Code.NON_EMPTY_GROUP)  # we cannot know what members of another kind use
-    facts: list[Any] = []
+    facts: list[GroupFact] = []
     codes: list[Code] = []
     for topic, partition in command.partitions:
         if group.is_subscribed_to(topic):
@@ -125,7 +128,7 @@ def delete_offsets(ticket: int, command: DeleteOffsets, groups: Groups, offsets:
     return Decision(facts, [Reply(ticket, OffsetsDeleted(tuple(codes)))])
 
 
-def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: CommittedOffsets) -> Decision:
+def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: CommittedOffsets) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
@@ -135,17 +138,17 @@ def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: Com
     return Decision(facts, [Reply(ticket, GroupDeleted())], is_atomic=False)  # there may be more than a batch holds
 
 
-def _forget_offsets(group_id: str, offsets: CommittedOffsets) -> Iterator[Any]:
+def _forget_offsets(group_id: str, offsets: CommittedOffsets) -> Iterator[GroupFact]:
     for topic, of_topic in offsets.of(group_id).items():
         for partition in of_topic:
             yield OffsetSet(group_id, topic, partition, None)
 
 
-def forget_group(group: Group) -> list[Any]:
+def forget_group(group: Group) -> list[GroupFact]:
     """The facts that take an empty group back. Its offsets stay: they may pass to a group of the other kind."""
     if isinstance(group, ClassicGroup):
         return [ClassicGroupForgotten(group.group_id)]
-    facts: list[Any] = []
+    facts: list[GroupFact] = []
     for member_id in sorted({*group.subscribers, *group.targets, *group.currents}):
         facts += [
             CurrentSet(group.group_id, member_id, None),
@@ -160,17 +163,17 @@ def forget_group(group: Group) -> list[Any]:
     ]
 
 
-def topics_deleted(ticket: int, command: TopicsDeleted, offsets: CommittedOffsets) -> Decision:
+def topics_deleted(ticket: int, command: TopicsDeleted, offsets: CommittedOffsets) -> Decision[GroupFact]:
     facts = [OffsetSet(group_id, topic, p, None) for group_id, topic, p in offsets.of_topics(command.topics)]
     return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))], is_atomic=False)
 
 
 def expire_offsets(
     groups: Groups, offsets: CommittedOffsets, config: GroupConfig, now_ms: int, wall_ms: int | None = None
-) -> list[Any]:
+) -> list[GroupFact]:
     """Forget offsets that outlived their retention, and then empty groups without any."""
     at_ms = measuring_ms(now_ms, wall_ms)
-    facts: list[Any] = []
+    facts: list[GroupFact] = []
     for group_id, group in groups.items():
         left = 0
         for topic, of_topic in offsets.of(group_id).items():

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from chronik.core.errors import Corrupt
+from chronik.core.machines.groups.answers import TopicIdPartitions
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
-from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.groups.consumer_group import (
     ClassicMetadata,
     Current,
     MemberState,
+    Partitions,
     Subscriber,
     by_topic,
     flat,
@@ -26,6 +28,7 @@ from chronik.core.machines.groups.facts import (
     ClassicGroupSaved,
     CurrentSet,
     GroupEpochSet,
+    GroupFact,
     GroupTopicsSet,
     OffsetSet,
     SubscriberSet,
@@ -68,6 +71,8 @@ from chronik.core.machines.groups.offsets import NO_EXPIRY, NO_TOPIC_ID, Committ
 from chronik.core.machines.machine import LogRecord
 from chronik.core.records.schema import Schema
 
+RecordT = TypeVar("RecordT")
+
 _INT16 = struct.Struct(">h")
 
 OFFSET_COMMIT_TYPES = (0, 1)
@@ -75,11 +80,11 @@ CLASSIC_GROUP_TYPE = 2
 EPOCH_TYPE, TOPICS_TYPE, SUBSCRIBER_TYPE, TARGET_EPOCH_TYPE, TARGET_TYPE, CURRENT_TYPE = 3, 4, 5, 6, 7, 8
 
 
-def _pack(number: int, schema: Schema[Any], record: Any) -> bytes:
+def _pack(number: int, schema: Schema[RecordT], record: RecordT) -> bytes:
     return _INT16.pack(number) + schema.encode(record)
 
 
-def encode(fact: Any) -> LogRecord:
+def encode(fact: GroupFact) -> LogRecord:
     """A durable fact as it stands in the log."""
     match fact:
         case OffsetSet(group_id, topic, partition, committed):
@@ -114,7 +119,7 @@ def encode(fact: Any) -> LogRecord:
     raise TypeError(f"not a durable fact: {fact!r}")
 
 
-def decode(record: LogRecord) -> Any | None:
+def decode(record: LogRecord) -> GroupFact | None:
     """The fact in a record; None when its key is of a kind we do not know."""
     if record.key is None:
         raise Corrupt("group record", "no key")
@@ -132,7 +137,7 @@ def decode(record: LogRecord) -> Any | None:
     return None
 
 
-def _decode_group(kind: int, group_id: str, value: bytes | None) -> Any:
+def _decode_group(kind: int, group_id: str, value: bytes | None) -> GroupFact:
     if kind == CLASSIC_GROUP_TYPE:
         if value is None:
             return ClassicGroupForgotten(group_id)
@@ -150,7 +155,7 @@ def _decode_group(kind: int, group_id: str, value: bytes | None) -> Any:
     )
 
 
-def _decode_member(kind: int, group_id: str, member_id: str, value: bytes | None) -> Any:
+def _decode_member(kind: int, group_id: str, member_id: str, value: bytes | None) -> GroupFact:
     if kind == SUBSCRIBER_TYPE:
         return SubscriberSet(group_id, member_id, _read(value, _subscriber_of))
     if kind == TARGET_TYPE:
@@ -158,7 +163,7 @@ def _decode_member(kind: int, group_id: str, member_id: str, value: bytes | None
     return CurrentSet(group_id, member_id, _read(value, _current_of))
 
 
-def _read(value: bytes | None, decoder: Callable[[bytes], Any]) -> Any:
+def _read(value: bytes | None, decoder: Callable[[bytes], RecordT]) -> RecordT | None:
     return None if value is None else decoder(value)
 
 
@@ -247,11 +252,11 @@ def _group_of(group_id: str, value: GroupMetadataValue) -> ClassicGroup:
     )
 
 
-def _topics(partitions: Any) -> tuple[TopicPartitionsValue, ...]:
+def _topics(partitions: Partitions) -> tuple[TopicPartitionsValue, ...]:
     return tuple(TopicPartitionsValue(topic.topic_id, topic.partitions) for topic in by_topic(partitions))
 
 
-def _flat(topics: tuple[TopicPartitionsValue, ...]) -> Any:
+def _flat(topics: tuple[TopicPartitionsValue, ...]) -> Partitions:
     return flat(TopicIdPartitions(topic.topic_id, topic.partitions) for topic in topics)
 
 

@@ -8,7 +8,6 @@ and clients do not hear of it until it has followed the metadata up to its own r
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
@@ -32,14 +31,20 @@ from chronik.core.machines.metadata.records import (
     RegisterBrokerRecord,
     UnregisterBrokerRecord,
 )
-from chronik.core.machines.metadata.sessions import NOTHING_SEEN, BrokerSeen, BrokerSessions, ControllerConfig
+from chronik.core.machines.metadata.sessions import (
+    NOTHING_SEEN,
+    BrokerSeen,
+    BrokerSessions,
+    ControllerConfig,
+    MetadataFact,
+)
 
 PLAINTEXT = 0
 
 
 def register_broker(
     image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, command: RegisterBroker, now_ms: int
-) -> tuple[list[Any], int]:
+) -> tuple[list[MetadataFact], int]:
     """The records of a registration, and the broker epoch. Raises Refused while another incarnation is alive."""
     existing = image.brokers.get(command.broker_id)
     is_amended = existing is not None and existing.incarnation_id == command.incarnation_id
@@ -57,7 +62,7 @@ def register_broker(
         # The same process again, as after an answer that was lost: nothing begins anew.
         epoch, is_fenced, is_shutting_down = existing.epoch, existing.is_fenced, existing.is_shutting_down
         seen = replace(sessions.of(existing) or seen, broker_epoch=epoch, seen_ms=now_ms)
-    facts: list[Any] = [*first_features(image)]
+    facts: list[MetadataFact] = [*first_features(image)]
     facts.append(_registered(command, epoch, is_fenced, is_shutting_down))
     is_active = not (is_fenced or is_shutting_down)
     if command.has_lost_its_log and not is_amended:
@@ -117,14 +122,14 @@ def checked_epoch(image: MetadataImage, broker_id: int, broker_epoch: int) -> Br
 
 def heartbeat(
     image: MetadataImage, sessions: BrokerSessions, command: BrokerHeartbeat, now_ms: int
-) -> tuple[list[Any], HeartbeatAnswer]:
+) -> tuple[list[MetadataFact], HeartbeatAnswer]:
     """What follows from a word of a broker: it may join, go, or just stay. Raises Refused."""
     broker = checked_epoch(image, command.broker_id, command.broker_epoch)
     seen = sessions.of(broker)
     is_caught_up = command.seen_version > broker.epoch
     shut_down_version = None
     is_fenced, should_shut_down = broker.is_fenced, False
-    facts: list[Any] = []
+    facts: list[MetadataFact] = []
     if broker.is_fenced:
         should_shut_down = command.wants_shut_down
         if not (command.wants_shut_down or command.wants_fence or broker.is_shutting_down) and is_caught_up:
@@ -151,18 +156,18 @@ def heartbeat(
     return facts, HeartbeatAnswer(is_caught_up, is_fenced, should_shut_down)
 
 
-def fenced(image: MetadataImage, broker: Broker) -> list[Any]:
+def fenced(image: MetadataImage, broker: Broker) -> list[MetadataFact]:
     """A broker may serve nobody any longer: others lead, then it is fenced."""
     return [*left_by(image, broker.id), BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=FENCE)]
 
 
-def unfenced(image: MetadataImage, broker: Broker) -> list[Any]:
+def unfenced(image: MetadataImage, broker: Broker) -> list[MetadataFact]:
     """A broker may serve: it is unfenced, then leads what waited for it."""
     record = BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=UNFENCE)
     return [record, *joined_by(image, broker.id)]
 
 
-def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[list[Any], None]:
+def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[list[MetadataFact], None]:
     """A broker that will not come back is no longer eligible for anything. One that is alive registers again, with all
     it has: what nobody else has waits for it. Raises Refused."""
     broker = image.brokers.get(command.broker_id)
@@ -175,7 +180,7 @@ def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[
 
 def sessions_expired(
     image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, now_ms: int
-) -> list[Any]:
+) -> list[MetadataFact]:
     """One broker that was silent for too long is fenced; one at a time, so that each sees what the last one left."""
     begun = [BrokerSeen(broker.id, broker.epoch, now_ms) for broker in sessions.unheard(image, config.own_id)]
     if begun:
@@ -188,7 +193,7 @@ def sessions_expired(
 
 def broker_gone(
     image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, command: BrokerGone, now_ms: int
-) -> tuple[list[Any], int]:
+) -> tuple[list[MetadataFact], int]:
     """A broker that refuses connections is fenced before its session is over, unless it was heard of lately. One that
     this controller never heard of has nothing to say for itself."""
     broker = image.brokers.get(command.broker_id)

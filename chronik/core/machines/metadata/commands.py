@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from chronik.core.errors import Code
+from chronik.core.machines.machine import AnswerT_co, Command
 
 USE_DEFAULT = -1
 ANY_BROKER_EPOCH = -1
@@ -34,6 +35,12 @@ class ConfigOperation(IntEnum):
     SUBTRACT = 3
 
 
+class MetadataCommand(Command[AnswerT_co]):
+    """One of those here, in `controller_commands` and in `features`; `machine.AnyMetadataCommand` has them all."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeOutcome:
     """How it went with one thing asked for."""
@@ -46,7 +53,7 @@ DONE = ChangeOutcome()
 
 
 @dataclass(frozen=True, slots=True)
-class RegisterBroker:
+class RegisterBroker(MetadataCommand[int]):
     """A node is there, under this address. Answer: its broker epoch.
 
     In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
@@ -81,7 +88,7 @@ class NewTopic:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateTopics:
+class CreateTopics(MetadataCommand[tuple["CreatedTopic", ...]]):
     """Answer: a tuple of CreatedTopic."""
 
     topics: tuple[NewTopic, ...]
@@ -89,8 +96,8 @@ class CreateTopics:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateInternalTopic:
-    """A topic of our own (`__consumer_offsets`) is needed. Answer: its Topic, also when it was there already.
+class CreateInternalTopic(MetadataCommand["CreatedTopic"]):
+    """A topic of our own (`__consumer_offsets`) is needed. Answer: a CreatedTopic, also when it was there already.
     `voter_count` is said by the controller's own node: nodes that are on their way have not registered yet.
     """
 
@@ -120,7 +127,7 @@ class TopicToDelete:
 
 
 @dataclass(frozen=True, slots=True)
-class DeleteTopics:
+class DeleteTopics(MetadataCommand[tuple["DeletedTopic", ...]]):
     """Answer: a tuple of DeletedTopic."""
 
     topics: tuple[TopicToDelete, ...]
@@ -145,7 +152,7 @@ class MorePartitions:
 
 
 @dataclass(frozen=True, slots=True)
-class CreatePartitions:
+class CreatePartitions(MetadataCommand[tuple[ChangeOutcome, ...]]):
     """Answer: a tuple of Outcome."""
 
     topics: tuple[MorePartitions, ...]
@@ -162,7 +169,7 @@ class ConfigChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterConfigs:
+class AlterConfigs(MetadataCommand[tuple[ChangeOutcome, ...]]):
     """`replace_all`: keys that are not named go back to their default. Answer: a tuple of Outcome."""
 
     changes: tuple[ConfigChange, ...]
@@ -171,7 +178,7 @@ class AlterConfigs:
 
 
 @dataclass(frozen=True, slots=True)
-class AllocateProducerIds:
+class AllocateProducerIds(MetadataCommand["ProducerIdBlock"]):
     """A node has run out of producer ids. Answer: a ProducerIdBlock."""
 
     broker_id: int

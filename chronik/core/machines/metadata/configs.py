@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from chronik.core.config.definitions import LIST, BadConfig, Setting, unknown_key
 from chronik.core.config.group import GROUP_SETTINGS, GroupSettings
@@ -27,7 +26,7 @@ from chronik.core.machines.metadata.elections import allowed_elections
 from chronik.core.machines.metadata.image import ALL_BROKERS, MetadataImage
 from chronik.core.machines.metadata.leaders import without_eligible
 from chronik.core.machines.metadata.names import problem_with
-from chronik.core.machines.metadata.records import ConfigRecord, PartitionChangeRecord
+from chronik.core.machines.metadata.records import ConfigRecord, MetadataRecord, PartitionChangeRecord
 
 GROUP_ID_LENGTH_MAX = 32_767
 GROUPS_WITH_SETTINGS_MAX = 100_000
@@ -38,10 +37,12 @@ MIN_IN_SYNC = "min.insync.replicas"
 UNCLEAN = "unclean.leader.election.enable"
 
 
-def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
+def alter_configs(
+    image: MetadataImage, command: AlterConfigs
+) -> tuple[list[MetadataRecord], tuple[ChangeOutcome, ...]]:
     """Records for the resources whose change is right, and how it went with each."""
     times_named = Counter((change.resource_type, change.resource_name) for change in command.changes)
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: list[ChangeOutcome] = []
     for change in command.changes:
         try:
@@ -58,7 +59,7 @@ def alter_configs(image: MetadataImage, command: AlterConfigs) -> tuple[list[Any
     return [*records, *_gaps_now(image, records), *_elected_now(image, records)], tuple(results)
 
 
-def one_minimum(image: MetadataImage) -> list[Any]:
+def one_minimum(image: MetadataImage) -> list[MetadataRecord]:
     """Where there are several brokers, one `min.insync.replicas` must hold for all of them: what the controller has in
     its file, until it is altered. Who may lead (the controller says) and what is safe (a leader says) hang on it, and
     with two numbers an acknowledged record could be lost. Kafka does the same for eligible leaders (KIP-966)."""
@@ -100,7 +101,7 @@ def _is_compacted_by_default(image: MetadataImage) -> bool:
     return "compact" in image.node_config.log_cleanup_policy or any("compact" in value for value in altered)
 
 
-def _gaps_now(image: MetadataImage, records: list[Any]) -> list[ConfigRecord]:
+def _gaps_now(image: MetadataImage, records: list[MetadataRecord]) -> list[ConfigRecord]:
     """The marks that another default asks for, and those that the old one asked for."""
     if not any(isinstance(record, ConfigRecord) and record.name == DEFAULT_POLICY for record in records):
         return []
@@ -110,16 +111,16 @@ def _gaps_now(image: MetadataImage, records: list[Any]) -> list[ConfigRecord]:
     return [*gaps_due(image), *gaps_due(ahead)]
 
 
-def _eligible_anew(image: MetadataImage, records: list[Any]) -> Iterator[PartitionChangeRecord]:
+def _eligible_anew(image: MetadataImage, records: list[MetadataRecord]) -> Iterator[PartitionChangeRecord]:
     """Who is an eligible leader hangs on min.insync.replicas (KIP-966): with another number it begins anew."""
-    altered = [record for record in records if record.name == MIN_IN_SYNC]
+    altered = [record for record in records if isinstance(record, ConfigRecord) and record.name == MIN_IN_SYNC]
     is_for_all = any(record.resource_type == ResourceType.BROKER for record in altered)
     names = sorted(image.topics) if is_for_all else [record.resource_name for record in altered]
     for name in names:
         yield from without_eligible(image.topics[name])
 
 
-def _elected_now(image: MetadataImage, records: list[Any]) -> list[PartitionChangeRecord]:
+def _elected_now(image: MetadataImage, records: list[MetadataRecord]) -> list[PartitionChangeRecord]:
     """Where unclean elections are allowed from now on, partitions that nobody leads need not wait any longer. (Kafka
     looks for them every five minutes.) Decided by an image that has the new settings, as this one will."""
     is_altered = any(isinstance(record, ConfigRecord) and record.name == UNCLEAN for record in records)

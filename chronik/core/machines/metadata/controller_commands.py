@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chronik.core.machines.metadata.commands import ChangeOutcome
+from chronik.core.machines.metadata.commands import ChangeOutcome, MetadataCommand
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerHeartbeat:
+class BrokerHeartbeat(MetadataCommand["HeartbeatAnswer"]):
     """A broker is alive. `seen_version` is the version of its own image: how far it has followed the metadata.
     Answer: a HeartbeatAnswer."""
 
@@ -29,7 +29,7 @@ class HeartbeatAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class BrokerGone:
+class BrokerGone(MetadataCommand[int]):
     """The process of a broker was seen dead: it refuses connections. Answer: 0 when it is out (or was already), else in
     how many milliseconds the same would be believed, if it is not heard of until then."""
 
@@ -37,7 +37,7 @@ class BrokerGone:
 
 
 @dataclass(frozen=True, slots=True)
-class UnregisterBroker:
+class UnregisterBroker(MetadataCommand[None]):
     """A broker will not come back. Answer: None."""
 
     broker_id: int
@@ -56,7 +56,7 @@ class InSyncChange:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterPartitions:
+class AlterPartitions(MetadataCommand[tuple["AlteredPartition", ...]]):
     """Answer: a tuple of AlteredPartition, in the order asked."""
 
     broker_id: int
@@ -77,7 +77,7 @@ class AlteredPartition:
 
 
 @dataclass(frozen=True, slots=True)
-class ElectLeaders:
+class ElectLeaders(MetadataCommand[tuple["ElectedLeader", ...]]):
     """Preferred leaders, or unclean ones, for these (topic, partition) pairs; None for all partitions.
     Answer: a tuple of ElectedLeader."""
 
@@ -102,7 +102,7 @@ class Reassignment:
 
 
 @dataclass(frozen=True, slots=True)
-class AlterReassignments:
+class AlterReassignments(MetadataCommand[tuple[ChangeOutcome, ...]]):
     """Answer: a tuple of Outcome."""
 
     reassignments: tuple[Reassignment, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DONE, ChangeOutcome
@@ -11,16 +10,16 @@ from chronik.core.machines.metadata.controller_commands import ElectedLeader, El
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.leaders import ElectionKind, PartitionChange
 from chronik.core.machines.metadata.records import LEADER_UNCHANGED, PartitionChangeRecord
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSessions, ControllerConfig
+from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSessions, ControllerConfig, MetadataFact
 
 # So many leaders move at once; the others follow with the next call. Kafka has the same limit.
 ELECTIONS_PER_BALANCE_MAX = 1_000
 
 
-def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[Any], tuple[ElectedLeader, ...]]:
+def elect_leaders(image: MetadataImage, command: ElectLeaders) -> tuple[list[MetadataFact], tuple[ElectedLeader, ...]]:
     """Records for every partition that has another leader, and how it went with each that was asked for.
     When all were asked for, those that needed no election are left out."""
-    records: list[Any] = []
+    records: list[MetadataFact] = []
     results: list[ElectedLeader] = []
     seen: dict[tuple[str, int], None] = {}
     for name, number in _everything(image) if command.partitions is None else command.partitions:
@@ -73,7 +72,9 @@ def allowed_elections(image: MetadataImage) -> list[PartitionChangeRecord]:
     return records
 
 
-def balance_due(image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, now_ms: int) -> list[Any]:
+def balance_due(
+    image: MetadataImage, sessions: BrokerSessions, config: ControllerConfig, now_ms: int
+) -> list[MetadataFact]:
     """Every so often, partitions are given back to the first of their replicas, where it is alive and in sync."""
     if not config.auto_leader_rebalance_enable or image.holdings.is_balanced:
         return []
@@ -81,7 +82,7 @@ def balance_due(image: MetadataImage, sessions: BrokerSessions, config: Controll
         return [BalanceLookedAt(now_ms)]
     if now_ms < sessions.balanced_ms + config.leader_imbalance_check_interval_ms:
         return []
-    records: list[Any] = []
+    records: list[MetadataFact] = []
     for topic_id in image.holdings.unbalanced_topics():
         topic = image.topic_by_id(topic_id)
         for number, partition in enumerate(topic.partitions if topic is not None else ()):

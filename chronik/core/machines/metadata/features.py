@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.commands import MetadataCommand
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.records import (
     ELIGIBLE_LEADERS,
@@ -64,7 +65,7 @@ class FeatureUpdate:
 
 
 @dataclass(frozen=True, slots=True)
-class UpdateFeatures:
+class UpdateFeatures(MetadataCommand[None]):
     """All of them, or none. Answer: None. Refused with the reason of the first that cannot be."""
 
     updates: tuple[FeatureUpdate, ...]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
-from typing import Any
 
 from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
@@ -23,6 +22,7 @@ from chronik.core.machines.metadata.records import (
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     ProducerIdsRecord,
@@ -192,7 +192,7 @@ class MetadataImage:
         other._broker_configs_changed()
         return other
 
-    def refill(self, records: Iterable[Any], version: int) -> None:
+    def refill(self, records: Iterable[MetadataRecord], version: int) -> None:
         """Begin anew with what a snapshot says: this node fell behind. The image stays the same object."""
         self.brokers, self.topics, self.features = {}, {}, {}
         self.next_producer_id = 0
@@ -204,13 +204,13 @@ class MetadataImage:
             self._apply(record)
         self.version = version
 
-    def apply(self, record: Any) -> None:
+    def apply(self, record: MetadataRecord) -> None:
         """The only thing that changes an image."""
         self._apply(record)
         self.version += 1
 
     @singledispatchmethod
-    def _apply(self, record: Any) -> None:
+    def _apply(self, record: MetadataRecord) -> None:
         raise TypeError(f"no metadata record: {record!r}")
 
     @_apply.register

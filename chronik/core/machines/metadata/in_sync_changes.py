@@ -10,8 +10,6 @@ both, and is told of failed disks in other ways.)
 
 from __future__ import annotations
 
-from typing import Any
-
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.brokers import checked_epoch
 from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, DONE, ChangeOutcome
@@ -23,12 +21,15 @@ from chronik.core.machines.metadata.controller_commands import (
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.leaders import PartitionChange
 from chronik.core.machines.metadata.partition import Partition, changed
+from chronik.core.machines.metadata.records import MetadataRecord
 
 
-def alter_partitions(image: MetadataImage, command: AlterPartitions) -> tuple[list[Any], tuple[AlteredPartition, ...]]:
+def alter_partitions(
+    image: MetadataImage, command: AlterPartitions
+) -> tuple[list[MetadataRecord], tuple[AlteredPartition, ...]]:
     """Records for every set that changes, and the partition after it. Raises Refused for a stale broker epoch."""
     checked_epoch(image, command.broker_id, command.broker_epoch)
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: list[AlteredPartition] = []
     altered: dict[tuple[bytes, int], Partition] = {}  # a partition named twice sees its first change
     for wanted in command.changes:

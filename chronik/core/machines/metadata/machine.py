@@ -7,7 +7,8 @@ nobody expects a report, so that time changes nothing there.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import TypeAlias, assert_never
 
 from chronik.core.machines.machine import Decision, LogRecord, Reply
 from chronik.core.machines.metadata.brokers import (
@@ -44,14 +45,38 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.in_sync_changes import alter_partitions
 from chronik.core.machines.metadata.reassignments import alter_reassignments
 from chronik.core.machines.metadata.records import (
+    MetadataRecord,
     ProducerIdsRecord,
     decode,
     encode,
 )
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, BrokerSessions, ControllerConfig
+from chronik.core.machines.metadata.sessions import (
+    BalanceLookedAt,
+    BrokerSeen,
+    BrokerSessions,
+    ControllerConfig,
+    MetadataFact,
+)
 from chronik.core.machines.metadata.topics import create_internal_topic, create_partitions, create_topics, delete_topics
 
 PRODUCER_ID_BLOCK_SIZE = 1000
+
+AnyMetadataCommand: TypeAlias = (
+    CreateTopics
+    | CreateInternalTopic
+    | DeleteTopics
+    | CreatePartitions
+    | AlterConfigs
+    | UpdateFeatures
+    | AllocateProducerIds
+    | RegisterBroker
+    | BrokerHeartbeat
+    | BrokerGone
+    | UnregisterBroker
+    | AlterPartitions
+    | ElectLeaders
+    | AlterReassignments
+)
 
 
 class MetadataMachine:
@@ -62,13 +87,15 @@ class MetadataMachine:
         self.controller = controller or ControllerConfig.of(image.node_config)
         self.sessions = BrokerSessions()
 
-    def decide(self, ticket: int, command: Any, now_ms: int, wall_ms: int | None = None) -> Decision:
+    def decide(
+        self, ticket: int, command: AnyMetadataCommand, now_ms: int, wall_ms: int | None = None
+    ) -> Decision[MetadataFact]:
         """What follows from a command. Raises Refused where a command is about one thing and the answer is no.
         No record has a time, so the wall clock does not matter."""
         facts, answer = self._decided(command, now_ms)
-        return Decision(facts, [Reply(ticket, answer)])
+        return Decision([*facts], [Reply(ticket, answer)])
 
-    def _decided(self, command: Any, now_ms: int) -> tuple[list[Any], Any]:
+    def _decided(self, command: AnyMetadataCommand, now_ms: int) -> tuple[Sequence[MetadataFact], object]:
         match command:
             case CreateTopics():
                 return create_topics(self.image, command)
@@ -98,9 +125,9 @@ class MetadataMachine:
                 return elect_leaders(self.image, command)
             case AlterReassignments():
                 return alter_reassignments(self.image, command)
-        raise TypeError(f"no metadata command: {command!r}")
+        assert_never(command)
 
-    def _allocate_producer_ids(self, command: AllocateProducerIds) -> tuple[list[Any], ProducerIdBlock]:
+    def _allocate_producer_ids(self, command: AllocateProducerIds) -> tuple[list[MetadataRecord], ProducerIdBlock]:
         broker = self.image.brokers.get(command.broker_id)
         if command.broker_epoch != ANY_BROKER_EPOCH:
             broker = checked_epoch(self.image, command.broker_id, command.broker_epoch)
@@ -108,7 +135,7 @@ class MetadataMachine:
         epoch = -1 if broker is None else broker.epoch
         return [ProducerIdsRecord(command.broker_id, epoch, block.end_id)], block
 
-    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision:
+    def expire(self, now_ms: int, wall_ms: int | None = None) -> Decision[MetadataFact]:
         """Brokers that fell silent are fenced, one a call; leaders go back to the preferred replicas."""
         facts = sessions_expired(self.image, self.sessions, self.controller, now_ms)
         return Decision(facts or balance_due(self.image, self.sessions, self.controller, now_ms))
@@ -116,13 +143,14 @@ class MetadataMachine:
     def next_deadline_ms(self) -> int | None:
         return self.sessions.next_deadline_ms(self.image, self.controller)
 
-    def apply(self, fact: Any) -> None:
+    def apply(self, fact: MetadataFact) -> None:
         if isinstance(fact, BrokerSeen | BalanceLookedAt):
             self.sessions.apply(fact)
         else:
             self.image.apply(fact)
 
-    def encode(self, fact: Any) -> LogRecord:
+    def encode(self, fact: MetadataFact) -> LogRecord:
+        assert not isinstance(fact, BrokerSeen | BalanceLookedAt)  # they are not durable
         return LogRecord(key=None, value=encode(fact))
 
     def replay(self, record: LogRecord) -> None:

@@ -4,7 +4,6 @@ old ones go. That last step is taken by whatever change makes it true, in leader
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.assignments import check_assignment
@@ -13,14 +12,14 @@ from chronik.core.machines.metadata.controller_commands import AlterReassignment
 from chronik.core.machines.metadata.image import MetadataImage, Topic
 from chronik.core.machines.metadata.leaders import ElectionKind, PartitionChange
 from chronik.core.machines.metadata.partition import Replicas
-from chronik.core.machines.metadata.records import PartitionChangeRecord
+from chronik.core.machines.metadata.records import MetadataRecord, PartitionChangeRecord
 
 
 def alter_reassignments(
     image: MetadataImage, command: AlterReassignments
-) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
+) -> tuple[list[MetadataRecord], tuple[ChangeOutcome, ...]]:
     """Records for every move that begins or is taken back, and how it went with each."""
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: list[ChangeOutcome] = []
     seen: dict[tuple[str, int], None] = {}
     for wanted in command.reassignments:

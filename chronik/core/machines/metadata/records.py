@@ -9,7 +9,7 @@ needs a newer one, that of Kafka 3.7.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 from chronik.core.errors import Corrupt
 from chronik.core.records.schema import (
@@ -175,8 +175,21 @@ class ProducerIdsRecord:
     next_producer_id: int = field_of(INT64)
 
 
+MetadataRecord: TypeAlias = (
+    RegisterBrokerRecord
+    | UnregisterBrokerRecord
+    | TopicRecord
+    | PartitionRecord
+    | ConfigRecord
+    | PartitionChangeRecord
+    | RemoveTopicRecord
+    | FeatureLevelRecord
+    | ProducerIdsRecord
+    | BrokerRegistrationChangeRecord
+)
+
 # Key and version of each record, as Kafka numbers them.
-_WRITTEN: dict[type, tuple[int, int]] = {
+_WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     RegisterBrokerRecord: (0, 1),
     UnregisterBrokerRecord: (1, 0),
     TopicRecord: (2, 0),
@@ -189,13 +202,17 @@ _WRITTEN: dict[type, tuple[int, int]] = {
     BrokerRegistrationChangeRecord: (17, 1),
 }
 # Versions that differ from the written one in nothing but tags, which are read when they are there.
-_ALSO_READ: dict[type, tuple[int, ...]] = {PartitionChangeRecord: (1, 2), BrokerRegistrationChangeRecord: (0, 2)}
+_ALSO_READ: dict[type[MetadataRecord], tuple[int, ...]] = {
+    PartitionChangeRecord: (1, 2),
+    BrokerRegistrationChangeRecord: (0, 2),
+}
 _WITH_ELIGIBLE_LEADERS = 2
-_SCHEMAS: dict[type, Schema[Any]] = {record: Schema(record, flexible=True) for record in _WRITTEN}
+# Any: each schema is of its own record, which a dict from types to schemas cannot say.
+_SCHEMAS: dict[type[MetadataRecord], Schema[Any]] = {record: Schema(record, flexible=True) for record in _WRITTEN}
 _BY_KEY = {key: record for record, (key, _) in _WRITTEN.items()}
 
 
-def encode(record: Any) -> bytes:
+def encode(record: MetadataRecord) -> bytes:
     """A record as it stands in the log."""
     key, version = _WRITTEN[type(record)]
     if isinstance(record, PartitionChangeRecord) and record.eligible_leader_replicas is not None:
@@ -207,7 +224,7 @@ def encode(record: Any) -> bytes:
     return bytes(out)
 
 
-def decode(value: Buffer) -> Any | None:
+def decode(value: Buffer) -> MetadataRecord | None:
     """The record in a value of the log; None for a kind of record we do not know. Raises Corrupt."""
     position = 0
     numbers: list[int] = []
@@ -225,4 +242,5 @@ def decode(value: Buffer) -> Any | None:
         return None
     if version != _WRITTEN[record][1] and version not in _ALSO_READ.get(record, ()):
         raise Corrupt("metadata record", f"{record.__name__} of version {version}, which we do not write")
-    return _SCHEMAS[record].decode(value, position)
+    found: MetadataRecord = _SCHEMAS[record].decode(value, position)
+    return found

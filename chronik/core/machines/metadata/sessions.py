@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.machines.metadata.image import Broker, MetadataImage
+from chronik.core.machines.metadata.records import MetadataRecord
 
 NOTHING_SEEN = -1
 
@@ -65,6 +66,10 @@ class BalanceLookedAt:
 
     durable: ClassVar[bool] = False
     looked_ms: int
+
+
+# What can become true in the metadata machine: records of its log, and what is known of brokers' sessions.
+MetadataFact: TypeAlias = MetadataRecord | BrokerSeen | BalanceLookedAt
 
 
 class BrokerSessions:

@@ -7,7 +7,6 @@ the snapshot ends at. A setting that this version does not know is not in the im
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from chronik.core.machines.metadata.features import supported_features
 from chronik.core.machines.metadata.image import Broker, MetadataImage, Partition
@@ -17,6 +16,7 @@ from chronik.core.machines.metadata.records import (
     BrokerEndpoint,
     ConfigRecord,
     FeatureLevelRecord,
+    MetadataRecord,
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
@@ -29,7 +29,7 @@ PLAINTEXT = 0
 NOBODY = -1
 
 
-def records_of(image: MetadataImage) -> Iterator[Any]:
+def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     """Applied in this order to an empty image, they give this one again."""
     for name, level in image.features.items():
         yield FeatureLevelRecord(name, level)
@@ -46,7 +46,7 @@ def records_of(image: MetadataImage) -> Iterator[Any]:
         yield ProducerIdsRecord(NOBODY, NOBODY, image.next_producer_id)
 
 
-def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[Any]:
+def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
     """The records that take away what `old` has and `new` has not: with those of `new`, all that changed in between."""
     for topic in old.topics.values():
         if new.topic_by_id(topic.id) is None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.topic import TopicConfig
@@ -41,6 +40,7 @@ from chronik.core.machines.metadata.partition import Replicas
 from chronik.core.machines.metadata.placement import place
 from chronik.core.machines.metadata.records import (
     ConfigRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RemoveTopicRecord,
@@ -58,10 +58,10 @@ TRACE_SEGMENT_MS = 3_600_000
 TRACE_RECORD_BYTES_MAX = 16 * 1024**2
 
 
-def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any], tuple[CreatedTopic, ...]]:
+def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[MetadataRecord], tuple[CreatedTopic, ...]]:
     """Records for every topic that can be created, and what became of each one asked for."""
     times_named = Counter(wanted.name for wanted in command.topics)
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: dict[str, CreatedTopic] = {}
     creation = _Creation(image)
     for wanted in command.topics:
@@ -79,11 +79,13 @@ def create_topics(image: MetadataImage, command: CreateTopics) -> tuple[list[Any
     return ([] if command.validate_only else records), tuple(results.values())
 
 
-def create_internal_topic(image: MetadataImage, command: CreateInternalTopic) -> tuple[list[Any], CreatedTopic]:
+def create_internal_topic(
+    image: MetadataImage, command: CreateInternalTopic
+) -> tuple[list[MetadataRecord], CreatedTopic]:
     """As `create_topics`, with the settings that topic has to have; done already is as good. Raises Refused."""
     existing = image.topic(command.name)
     if existing is not None:
-        records: list[Any] = []
+        records: list[MetadataRecord] = []
         count = len(existing.partitions)
         if command.name == TRACE_TOPIC:
             added = _for_each_node(image, existing)
@@ -171,14 +173,14 @@ class _Creation:
         self._collisions: dict[str, str] = {}
         self._partitions_added = 0
 
-    def create(self, wanted: NewTopic) -> tuple[list[Any], CreatedTopic]:
+    def create(self, wanted: NewTopic) -> tuple[list[MetadataRecord], CreatedTopic]:
         """The records of one topic. Raises Refused."""
         self._check_name(wanted.name)
         overrides = self._checked_overrides(wanted)
         replicas = self._by_hand(wanted) if wanted.assignments else self._placed(wanted)
         self._partitions_added += len(replicas)
         self._collisions[wanted.name.replace(".", "_")] = wanted.name
-        records: list[Any] = [TopicRecord(wanted.name, wanted.topic_id)]
+        records: list[MetadataRecord] = [TopicRecord(wanted.name, wanted.topic_id)]
         records += [ConfigRecord(ResourceType.TOPIC, wanted.name, key, value) for key, value in overrides]
         records += _partition_records(self._image, wanted.topic_id, 0, replicas)
         factor = len(replicas[0])
@@ -249,10 +251,10 @@ class _Creation:
             raise Refused(Code.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
 
 
-def delete_topics(image: MetadataImage, command: DeleteTopics) -> tuple[list[Any], tuple[DeletedTopic, ...]]:
+def delete_topics(image: MetadataImage, command: DeleteTopics) -> tuple[list[MetadataRecord], tuple[DeletedTopic, ...]]:
     """Records for every topic that goes. Our own topics stay: groups would be lost with them (Kafka lets them go)."""
     times_named = Counter(_meant(image, wanted) for wanted in command.topics)
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: dict[TopicToDelete, DeletedTopic] = {}
     for wanted in command.topics:
         try:
@@ -293,10 +295,12 @@ def _topic_to_delete(image: MetadataImage, wanted: TopicToDelete, times_named: i
     return topic
 
 
-def create_partitions(image: MetadataImage, command: CreatePartitions) -> tuple[list[Any], tuple[ChangeOutcome, ...]]:
+def create_partitions(
+    image: MetadataImage, command: CreatePartitions
+) -> tuple[list[MetadataRecord], tuple[ChangeOutcome, ...]]:
     """Records for the partitions that come to be, and how it went with each topic."""
     times_named = Counter(wanted.name for wanted in command.topics)
-    records: list[Any] = []
+    records: list[MetadataRecord] = []
     results: list[ChangeOutcome] = []
     for wanted in command.topics:
         try:

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from chronik.node.net.connection import Connections, Peer, Slot
+from chronik.api.call import Peer
+from chronik.node.net.connection import Connections, Slot
 from chronik.node.net.connection_quotas import PROBATION_MAX, UNLIMITED, ConnectionLimits, ConnectionQuotas
 from tests.unit.node.connected import Client, Requests
 

@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from chronik.node.net.connection import Connection, Connections, Peer, Slot
+from chronik.api.call import Peer
+from chronik.node.net.connection import Connection, Connections, Slot
 from chronik.node.net.request_memory import PATIENT, REQUEST_OVERHEAD_BYTES, Pace
 from chronik.wire.framing import LARGE_BYTES, SHARED_BYTES
 from tests.unit.node.fakes import FakeTransport

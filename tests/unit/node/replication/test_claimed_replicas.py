@@ -13,6 +13,7 @@ from chronik.wire import follower_fetch as wire
 from chronik.wire.fetch import FetchPartition, FetchRequest
 from chronik.wire.framing import read_header
 from chronik.wire.versions import node_id_of, node_name
+from tests.unit.api.calls import call_of
 from tests.unit.node.copies import TOPIC_ID, Copies, CopyNode, pass_time, with_copies
 
 SOUND = FetchPartition(TOPIC_ID, 0, 0, 10**6, 0, -1, 0)
@@ -27,7 +28,7 @@ def asks(
     header = read_header(frame)
     answers: list[Any] = []
     caller = Caller("test", "10.0.0.7", header.version, 1, node_id >= 0, node_id)
-    fetch.start(memoryview(frame), header, caller, node.context, answers.append)
+    fetch.start(call_of(frame, header, caller, answers.append), node.context)
     ((*pieces,),) = answers
     return wire.parse(memoryview(b"".join(bytes(piece) for piece in pieces)[4:]))
 

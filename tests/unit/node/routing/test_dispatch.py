@@ -14,9 +14,10 @@ import pytest
 from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code, Refused
-from chronik.node.net.connection import Peer, Slot
-from chronik.node.routing.dispatch import Dispatch, caller_of
+from chronik.node.net.connection import Slot
+from chronik.node.routing.dispatch import Dispatch
 from chronik.trace.metrics import Metrics
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader
@@ -344,21 +345,21 @@ def test_who_asks_again_is_the_same_caller_until_anything_of_it_changes() -> Non
     peer = Peer(1, "10.0.0.7")
     header = RequestHeader(PRODUCE, 9, CORRELATION_ID, "app", 0)
 
-    first = caller_of(header, peer)
+    first = peer.caller_for(header)
 
     assert (first.client_id, first.client_host, first.version, first.connection_id) == ("app", "10.0.0.7", 9, 1)
-    assert caller_of(header._replace(correlation_id=7), peer) is first
-    assert caller_of(header._replace(client_id="other"), peer).client_id == "other"
-    assert caller_of(header._replace(version=10), peer).version == 10
-    assert caller_of(header, Peer(2, "10.0.0.8")).connection_id == 2
+    assert peer.caller_for(header._replace(correlation_id=7)) is first
+    assert peer.caller_for(header._replace(client_id="other")).client_id == "other"
+    assert peer.caller_for(header._replace(version=10)).version == 10
+    assert Peer(2, "10.0.0.8").caller_for(header).connection_id == 2
 
 
 def test_a_caller_that_says_it_is_a_node_is_one_from_then_on() -> None:
     context, peer = RequestContext(), Peer(1, "10.0.0.7")
-    before = caller_of(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0), peer)
+    before = peer.caller_for(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0))
     body = dataclasses.replace(filled(request_type(API_VERSIONS, 4), "full"), client_software_name=NODE_SOFTWARE)
 
     context.dispatch.start(memoryview(frame_of(API_VERSIONS, 4, write(body))), peer, context.answers.slot())
 
-    after = caller_of(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0), peer)
+    after = peer.caller_for(RequestHeader(API_VERSIONS, 4, CORRELATION_ID, "test", 0))
     assert (before.is_node, after.is_node) == (False, True)

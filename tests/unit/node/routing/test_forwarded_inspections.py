@@ -6,7 +6,8 @@ import json
 import struct
 from typing import Any
 
-from chronik.node.net.connection import Peer, Slot
+from chronik.api.call import Peer
+from chronik.node.net.connection import Slot
 from chronik.node.net.peers import Unreachable
 from chronik.wire.versions import INSPECT
 from tests.unit.node.town import CORRELATION_ID, THIRD, Town, in_town

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code
-from chronik.node.net.connection import Peer, Slot
+from chronik.node.net.connection import Slot
 from chronik.node.net.peers import NotSent, Unreachable
 from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
 from chronik.wire import produce as wire

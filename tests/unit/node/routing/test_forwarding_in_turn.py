@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code
-from chronik.node.net.connection import Peer
 from chronik.node.net.peers import NotSent
 from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS
 from tests.unit.node.sent_on import orders, partitions_in, passed, send, take

@@ -20,8 +20,8 @@ from kio.schema.incremental_alter_configs.v1.response import (
     IncrementalAlterConfigsResponse,
 )
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code
-from chronik.node.net.connection import Peer
 from chronik.node.net.peers import Unreachable
 from chronik.node.routing.forwarding import CONTROLLER_WAIT_MS
 from chronik.wire.errors import Malformed

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from chronik.api.call import Peer
 from chronik.api.table import module_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedClassic
-from chronik.node.net.connection import Peer, Slot
+from chronik.node.net.connection import Slot
 from chronik.node.net.peers import Unreachable
 from chronik.node.routing.forwarding import CONTROLLER_BOUND
 from chronik.wire.versions import APIS, FETCH

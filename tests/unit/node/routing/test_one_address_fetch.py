@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from chronik.api.call import Peer
 from chronik.core.errors import Code
-from chronik.node.net.connection import Peer, Slot
+from chronik.node.net.connection import Slot
 from chronik.node.net.peers import Unreachable
 from chronik.wire import fetch as wire_fetch
 from chronik.wire.fetch import FetchAnswer, FetchPartition, FetchRequest

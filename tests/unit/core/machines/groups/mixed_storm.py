@@ -8,8 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from chronik.core.errors import Code
-from chronik.core.machines.groups.answers import ConsumerBeatSeen, Joined, JoinedMember, MemberIdRequired, Synced
-from chronik.core.machines.groups.commands import TopicIdPartitions
+from chronik.core.machines.groups.answers import (
+    ConsumerBeatSeen,
+    Joined,
+    JoinedMember,
+    MemberIdRequired,
+    Synced,
+    TopicIdPartitions,
+)
 from chronik.core.machines.groups.consumer_protocol import (
     NamedPartition,
     read_assignment,

@@ -6,9 +6,9 @@ import copy
 from typing import Any
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.answers import ConsumerBeatSeen, Joined, MemberIdRequired, Synced
+from chronik.core.machines.groups.answers import ConsumerBeatSeen, Joined, MemberIdRequired, Synced, TopicIdPartitions
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState, counted
-from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.machine import LogRecord

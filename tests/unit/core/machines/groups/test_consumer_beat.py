@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from chronik.core.errors import Code
-from chronik.core.machines.groups.answers import ConsumerBeatSeen
-from chronik.core.machines.groups.commands import TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.answers import ConsumerBeatSeen, TopicIdPartitions
+from chronik.core.machines.groups.commands import TopicShape
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import MemberState, by_topic
 from tests.unit.core.machines.groups.host import TOPICS, Host, beat, consumer_beat, join, topic_id

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chronik.core.machines.groups.commands import TopicIdPartitions
+from chronik.core.machines.groups.answers import TopicIdPartitions
 from chronik.core.machines.groups.consumer_group import (
     ConsumerGroup,
     Current,

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from chronik.core.errors import Code
-from chronik.core.machines.groups.answers import DescribedClassic, DescribedMember, ListedGroup
+from chronik.core.machines.groups.answers import DescribedClassic, DescribedMember, ListedGroup, TopicIdPartitions
 from chronik.core.machines.groups.commands import (
     DescribeConsumerGroup,
     DescribeGroup,
     OffsetToCommit,
-    TopicIdPartitions,
 )
 from tests.unit.core.machines.groups.host import GROUP, Host, commit, consumer_beat, join, topic_id
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from chronik.core.errors import Code
@@ -225,7 +227,7 @@ def test_nothing_expires_before_both_clocks_say_so(kind: str, retention_ms: int)
         host.ask(leave(("m", None)))
     host.ask(commit(ORDERS_0, retention_ms=retention_ms))
 
-    def expired(now_ms: int, wall_ms: int) -> list[object]:
+    def expired(now_ms: int, wall_ms: int) -> Sequence[object]:
         return offset_desk.expire_offsets(host.machine.groups, host.machine.offsets, host.config, now_ms, wall_ms)
 
     later_ms = NOW_MS + 10 * DAY_MS

@@ -18,9 +18,10 @@ from chronik.core.machines.groups.answers import (
     OffsetsCommitted,
     OffsetsFetched,
     Synced,
+    TopicIdPartitions,
 )
 from chronik.core.machines.groups.classic_group import ClassicGroup
-from chronik.core.machines.groups.commands import OffsetToCommit, TopicIdPartitions, TopicShape
+from chronik.core.machines.groups.commands import OffsetToCommit, TopicShape
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import by_topic
 from chronik.core.machines.groups.consumer_protocol import (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import cast
 
 import pytest
 
@@ -12,6 +13,7 @@ from chronik.core.machines.metadata.image import MetadataImage, Partition
 from chronik.core.machines.metadata.records import (
     BrokerEndpoint,
     ConfigRecord,
+    MetadataRecord,
     PartitionChangeRecord,
     PartitionRecord,
     RegisterBrokerRecord,
@@ -90,7 +92,7 @@ def test_a_setting_of_a_newer_version_is_passed_over() -> None:
 
 def test_what_is_no_record_cannot_be_applied() -> None:
     with pytest.raises(TypeError):
-        MetadataImage("c", NodeConfig()).apply("a string")
+        MetadataImage("c", NodeConfig()).apply(cast("MetadataRecord", "a string"))
 
 
 def test_ten_thousand_partitions_take_little_memory() -> None:

@@ -14,7 +14,7 @@ from chronik.core.machines.metadata.commands import (
     TopicToDelete,
 )
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.machine import MetadataMachine
+from chronik.core.machines.metadata.machine import AnyMetadataCommand, MetadataMachine
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.machines.metadata.snapshots import records_of
 from tests.unit.core.machines.metadata.machine_asked import Asked, content, topic_id
@@ -26,7 +26,7 @@ def asked_with(*names: str) -> Asked:
     return asked
 
 
-def decide_on_copy(image: MetadataImage, command: object) -> MetadataImage:
+def decide_on_copy(image: MetadataImage, command: AnyMetadataCommand) -> MetadataImage:
     """What a controller does whose records are not committed yet."""
     machine = MetadataMachine(image.copy())
     for fact in machine.decide(1, command, 0).facts:

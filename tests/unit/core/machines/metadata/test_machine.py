@@ -188,5 +188,5 @@ def test_time_alone_changes_nothing() -> None:
 
 
 def test_what_is_no_command_is_a_bug() -> None:
-    with pytest.raises(TypeError):
+    with pytest.raises(AssertionError):
         Asked().ask("a string")

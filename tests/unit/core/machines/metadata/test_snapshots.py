@@ -40,7 +40,8 @@ def refilled(image: MetadataImage) -> MetadataImage:
     other = Asked(brokers=(7,)).image
     other._started_with = image._started_with
     other.cluster_id = image.cluster_id
-    other.refill([decode(encode(record)) for record in records_of(image)], image.version)
+    written = [decode(encode(record)) for record in records_of(image)]
+    other.refill([record for record in written if record is not None], image.version)
     return other
 
 

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+from chronik.node.coordinators.runtime import REPLAYED_AT_ONCE, partition_of
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsets, ConsumerBeat, FetchOffsets, OffsetToCommit
@@ -29,7 +30,7 @@ from chronik.core.machines.metadata.commands import (
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.replica.replica import Replica
-from chronik.node.coordinators.group_coordinators import REPLAYED_AT_ONCE, Coordinators, partition_of
+from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.runtime.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -74,7 +75,7 @@ class Place:
         known = () if offsets_id is None else (CreateInternalTopic(OFFSETS_TOPIC, offsets_id),)
         self.house = House(files, {"orders": 1}, commands=known)
         self.asked_metadata: list[Any] = []
-        self.coordinators = Coordinators(
+        self.coordinators = GroupCoordinator(
             self.house.image,
             self.ask_metadata,
             self.house.replicas,
@@ -85,7 +86,7 @@ class Place:
         )
         for name in self.house.replicas.on_disk():
             self.house.replicas.ensure_open(name)
-        self.coordinators.start_all_on_disk()
+        self.coordinators.runtime.start_all_on_disk()
 
     async def ask_metadata(self, command: Any) -> Any:
         self.asked_metadata.append(command)
@@ -251,14 +252,14 @@ async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place_and_kno
     await asyncio.sleep(0)
     await asyncio.sleep(0)
 
-    place.coordinators.leadership_lost(replica)
+    place.coordinators.runtime.leadership_lost(replica)
 
     problem: object = (await asyncio.gather(waiting, return_exceptions=True))[0]
     assert isinstance(problem, Refused)
     assert problem.code == Code.NOT_COORDINATOR
     assert list(place.coordinators.machines()) == []
 
-    place.coordinators.leadership_gained(replica)
+    place.coordinators.runtime.leadership_gained(replica)
 
     assert place.committed("g") == 2  # it was in the log, and nobody was told that it was not
 
@@ -269,10 +270,10 @@ async def test_a_replica_that_changes_its_role_takes_its_machine_along(place: Pl
     replica = place.log_of("g")
 
     replica.follow(2, 1, 1)
-    place.coordinators.role_changed(replica)
+    place.coordinators.runtime.role_changed(replica)
     assert place.committed("g") is None
     replica.lead(2, 2, (1,), (1,), 0)
-    place.coordinators.role_changed(replica)
+    place.coordinators.runtime.role_changed(replica)
 
     assert place.committed("g") == 1
 
@@ -296,8 +297,8 @@ async def test_a_partition_that_was_moved_to_other_nodes_takes_its_machine_along
 async def test_another_partitions_loss_or_another_topics_is_no_loss(place: Place) -> None:
     await place.commit("g", 1)
 
-    place.coordinators.leadership_lost(place.house.replicas.leader("orders", 0))
-    place.coordinators.leadership_gained(place.house.replicas.leader("orders", 0))
+    place.coordinators.runtime.leadership_lost(place.house.replicas.leader("orders", 0))
+    place.coordinators.runtime.leadership_gained(place.house.replicas.leader("orders", 0))
 
     assert place.committed("g") == 1
     assert len(list(place.coordinators.machines())) == 1
@@ -307,10 +308,10 @@ async def test_another_partitions_loss_or_another_topics_is_no_loss(place: Place
 async def test_a_coordinator_answers_nothing_until_what_it_read_is_safe(place: Place) -> None:
     await place.commit("g", 1)
     replica = place.log_of("g")
-    place.coordinators.leadership_lost(replica)
+    place.coordinators.runtime.leadership_lost(replica)
     safe, replica.high_watermark = replica.high_watermark, 0  # the other in-sync replicas do not have it yet
 
-    place.coordinators.leadership_gained(replica)
+    place.coordinators.runtime.leadership_gained(replica)
 
     assert place.is_loading()
     assert list(place.coordinators.machines()) == []
@@ -329,11 +330,11 @@ async def test_a_coordinator_answers_nothing_until_what_it_read_is_safe(place: P
 async def test_too_few_in_sync_hold_up_commits_but_neither_loading_nor_reading(place: Place) -> None:
     await place.commit("g", 1)
     replica = place.log_of("g")
-    place.coordinators.leadership_lost(replica)
+    place.coordinators.runtime.leadership_lost(replica)
     replica.log.config = dataclasses.replace(replica.log.config, min_insync_replicas=2)
     replica.lead(1, 1, (1, 2), (1,), 0)
 
-    place.coordinators.leadership_gained(replica)
+    place.coordinators.runtime.leadership_gained(replica)
 
     assert not place.is_loading()
     read = await place.coordinators.ask("g", FetchOffsets("g", None, None, -1))
@@ -348,11 +349,11 @@ async def test_a_long_log_is_read_a_part_at_a_time(place: Place) -> None:
     for number in range(0, REPLAYED_AT_ONCE * 2, 500):
         await place.commit_many("g", range(number, number + 500))
     await place.commit("other", 1)
-    place.coordinators.leadership_lost(place.log_of("g"))
-    place.coordinators.leadership_lost(place.log_of("other"))
+    place.coordinators.runtime.leadership_lost(place.log_of("g"))
+    place.coordinators.runtime.leadership_lost(place.log_of("other"))
 
-    place.coordinators.leadership_gained(place.log_of("g"))
-    place.coordinators.leadership_gained(place.log_of("other"))  # in the same turn: it waits for its own
+    place.coordinators.runtime.leadership_gained(place.log_of("g"))
+    place.coordinators.runtime.leadership_gained(place.log_of("other"))  # in the same turn: it waits for its own
 
     assert place.is_loading()
     with pytest.raises(Refused) as caught:
@@ -370,10 +371,10 @@ async def test_a_coordinator_lost_while_it_reads_is_not_read_on(place: Place) ->
     for number in range(0, REPLAYED_AT_ONCE * 2, 500):
         await place.commit_many("g", range(number, number + 500))
     replica = place.log_of("g")
-    place.coordinators.leadership_lost(replica)
-    place.coordinators.leadership_gained(replica)
+    place.coordinators.runtime.leadership_lost(replica)
+    place.coordinators.runtime.leadership_gained(replica)
 
-    place.coordinators.leadership_lost(replica)
+    place.coordinators.runtime.leadership_lost(replica)
     place.house.loop.advance(0)
 
     assert not place.is_loading()

@@ -1,0 +1,169 @@
+"""The group coordinator of this node: the groups of the partitions of `__consumer_offsets` that it leads.
+
+A guest of the coordinator runtime, which owns the machines. This module owns what is particular to groups: their
+settings, the trace of their changes, and offsets of deleted topics. Request handlers call `ask`; the node reports
+deleted topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
+
+from chronik.core.config.group import GroupSettings
+from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.groups.offsets import NO_TOPIC_ID
+from chronik.core.machines.machine import Machine
+from chronik.core.machines.metadata.image import Broker, MetadataImage
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.ports import Chance
+from chronik.core.replica.replica import Replica
+from chronik.node.coordinators.runtime import AskMetadata, CoordinatorRuntime
+from chronik.node.machine_host import MachineHost
+from chronik.node.replication.purgatory import Purgatory
+from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.recorder import Recorder
+
+if TYPE_CHECKING:
+    from chronik.core.machines.groups.classic_group import ClassicGroup
+    from chronik.core.machines.groups.commands import AnyGroupCommand, GroupCommand
+    from chronik.core.machines.groups.consumer_group import ConsumerGroup
+    from chronik.core.machines.groups.facts import GroupFact
+    from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.node.coordinators.group_changes import GroupChanges
+
+    GroupsHost: TypeAlias = MachineHost[AnyGroupCommand, GroupFact]
+
+AnswerT = TypeVar("AnswerT")
+
+
+class GroupCoordinator:
+    """Asks the machine of a group, and makes those of this node's partitions."""
+
+    topic = OFFSETS_TOPIC
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        ask_metadata: AskMetadata,
+        replicas: Replicas,
+        waiting: Purgatory,
+        time: SteadyTime,
+        chance: Chance,
+        config: GroupConfig,
+        trace: Recorder | None = None,
+    ) -> None:
+        self._image = image
+        self._time = time
+        self._config = config
+        self._trace = trace
+        self._changes: GroupChanges | None = None  # comes with the first machine
+        self.append_timeout_ms = config.offsets_commit_timeout_ms
+        self.runtime: CoordinatorRuntime[AnyGroupCommand, GroupFact] = CoordinatorRuntime(
+            self, image, ask_metadata, replicas, waiting, time, chance
+        )
+
+    # --- as a guest of the runtime
+
+    def new_machine(self, replica: Replica) -> GroupsMachine:
+        # Loaded with the first group: a node without groups starts a quarter sooner.
+        from chronik.core.machines.groups.machine import GroupsMachine
+        from chronik.node.coordinators.group_changes import GroupChanges
+
+        if self._changes is None:
+            self._changes = GroupChanges(self._trace, self._time)
+        return GroupsMachine(replica.partition, self._config, self._config_of)
+
+    def _config_of(self, group_id: str) -> GroupConfig:
+        """With the settings that this group has of its own."""
+        overrides = self._image.group_overrides(group_id)
+        if not overrides:
+            return self._config
+        node = self._image.node_config
+        own = GroupSettings.from_overrides(node, overrides).within(node)
+        return replace(
+            self._config,
+            consumer_session_timeout_ms=own.consumer_session_timeout_ms,
+            consumer_heartbeat_interval_ms=own.consumer_heartbeat_interval_ms,
+        )
+
+    def loaded(self, host: GroupsHost) -> None:
+        if self._changes is not None:
+            self._changes.begin([_groups_of(host)])
+        self._forget_deleted_topics(host)
+
+    def lost(self, host: GroupsHost) -> None:
+        if self._changes is not None:
+            self._changes.lost(_groups_of(host))
+
+    def applied(self, machine: Machine[AnyGroupCommand, GroupFact], facts: list[GroupFact]) -> None:
+        if self._changes is not None:
+            self._changes.applied(cast("GroupsMachine", machine), facts)
+
+    # --- what the node reports
+
+    def forget_deleted_topics(self) -> None:
+        """Offsets committed for topics that are gone go as well: a new topic of that name begins anew."""
+        for host in list(self.runtime.hosts()):
+            self._forget_deleted_topics(host)
+
+    def _forget_deleted_topics(self, host: GroupsHost) -> None:
+        gone = frozenset(topic for topic in _groups_of(host).offsets.topics() if self._is_gone(*topic))
+        if gone:
+            from chronik.core.machines.groups.commands import TopicsDeleted
+
+            self.runtime.ask_loaded(host, TopicsDeleted(gone))  # if refused: done at the next deletion or start
+
+    def _is_gone(self, name: str, topic_id: bytes) -> bool:
+        """Also when there is a new one of that name: nothing may have looked in between."""
+        known = self._image.topic(name)
+        return known is None or topic_id not in (NO_TOPIC_ID, known.id)
+
+    def trace_from_now(self) -> None:
+        """Something is traced that was not before."""
+        if self._changes is not None:
+            self._changes.begin(self.machines())
+
+    # --- asking
+
+    async def ask(self, group_id: str, command: GroupCommand[AnswerT]) -> AnswerT:
+        """Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE)."""
+        host = await self.runtime.wait_for_host(group_id)
+        one_of_all = cast(
+            "AnyGroupCommand", command
+        )  # tests/unit/core/machines/groups/test_machine.py holds them equal
+        if self._changes is None or self._trace is None or self._trace.steps is None:
+            return cast("AnswerT", await host.ask(one_of_all))
+        self._changes.asked(one_of_all)
+        try:
+            asked = host.ask(one_of_all)
+        finally:
+            self._changes.answered()
+        return cast("AnswerT", await asked)
+
+    async def coordinator(self, group_id: str) -> tuple[int, str, int]:
+        """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+        return await self.runtime.coordinator(group_id)
+
+    def coordinator_now(self, group_id: str) -> Broker | None:
+        """The node that leads the group's partition, as far as the image says."""
+        return self.runtime.coordinator_now(group_id)
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some groups of this node are not known yet."""
+        return self.runtime.is_loading
+
+    def machines(self) -> Iterator[GroupsMachine]:
+        """Those that have read their logs."""
+        return map(_groups_of, self.runtime.hosts())
+
+    def state_ms(self, group: ClassicGroup | ConsumerGroup) -> int:
+        """How long a group has been in its state (a KIP-848 group: has had its epoch); -1 when that is not known."""
+        return -1 if self._changes is None else self._changes.state_ms(group)
+
+
+def _groups_of(host: GroupsHost) -> GroupsMachine:
+    return cast("GroupsMachine", host.machine)  # `new_machine` makes no other
