@@ -115,10 +115,7 @@ def _append(
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
     try:
         replica = _replica(request, topic, partition, context)
-        if records is None:
-            raise Refused(Code.INVALID_RECORD, "no records")
-        if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
-            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
+        records = _without_transaction(records)
         order = pending.call.caller.order
         if order and not _is_in_order(topic, partition, records, replica, order, context):
             pending.refused(
@@ -162,6 +159,14 @@ def _append(
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+
+
+def _without_transaction(records: memoryview | None) -> memoryview:
+    if records is None:
+        raise Refused(Code.INVALID_RECORD, "no records")
+    if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
+    return records
 
 
 def _is_by_header(refusal: Refused) -> bool:

@@ -44,8 +44,7 @@ def refusal(log: Log, batch: bytearray, guard: object = None) -> Code:
 
 
 def in_transaction(sequence: int = 0, epoch: int = 0) -> bytearray:
-    made = {"producer_id": 1, "producer_epoch": epoch, "sequence": sequence}
-    return batch_of(attributes=TRANSACTIONAL_BIT, **made)
+    return batch_of(producer_id=1, producer_epoch=epoch, sequence=sequence, attributes=TRANSACTIONAL_BIT)
 
 
 # --- what is undecided
