@@ -386,6 +386,19 @@ def test_compaction_drops_what_was_aborted_and_keeps_the_marker_until_its_horizo
     assert again.producers.states()[0].last_sequence == 1
 
 
+def test_what_was_aborted_goes_even_when_nothing_replaces_it_and_replaces_nothing() -> None:
+    log = open_log(MemoryFiles(), COMPACT)
+    put_pairs(log, [(b"key", b"first" * 20)])
+    put_in_transaction(log, 1, value=b"aborted" * 20)
+    end_transaction(log, 1, is_commit=False)
+    for _ in range(8):
+        put_pairs(log, [(b"other", b"v" * 90)])
+
+    compact(log)
+
+    assert [record.value for record in walk(contents(log)) if record.key == b"key"] == [b"first" * 20]
+
+
 def compact_again(log: Log, now_ms: int) -> None:
     for _ in range(8):
         put_pairs(log, [(b"other", b"v" * 90)])
