@@ -21,7 +21,7 @@ from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
     from chronik.api.call import Call
-    from chronik.core.config.node import NodeConfig
+    from chronik.core.config.sections.fetch import FetchConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
@@ -199,8 +199,11 @@ class HeldUp(NamedTuple):
     on_abandoned: Callable[[], None] | None
 
 
-class RemotePartition:
-    """A partition's batch that another node is to take. Where its answer goes is its request's business."""
+NULL_RECORDS = memoryview(b"")  # of a partition for which a produce request has none
+
+
+class PartitionBatch:
+    """One partition's batch of a produce request, and where its answer goes: `answers[index]`."""
 
     __slots__ = ("answers", "index", "partition", "records", "topic", "until")
 
@@ -218,23 +221,25 @@ class RemotePartition:
 class PendingProduce(Protocol):
     """A produce request of which some partitions are led elsewhere."""
 
+    route: object | None  # by which forwarding sends its batches on: its connection's, which may be closed meanwhile
+
     @property
     def call(self) -> Call: ...
 
     @property
     def request(self) -> ProduceRequest: ...
 
-    def settle(self, part: RemotePartition, told: PartitionAnswer) -> None:
+    def settle(self, batch: PartitionBatch, answer: PartitionAnswer) -> None:
         """That is what became of it."""
 
-    def again(self, part: RemotePartition) -> None:
+    def again(self, batch: PartitionBatch) -> None:
         """There is another leader now: it may even be this node."""
 
 
 class ForwardingDesk(Protocol):
     """The way to other nodes (node/routing/forwarding.py)."""
 
-    def produce(self, produce: PendingProduce, parts: list[RemotePartition]) -> None:
+    def produce(self, produce: PendingProduce, batches: list[PartitionBatch]) -> None:
         """Send each partition's batch to its leader; the request is told what became of each."""
 
     def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
@@ -292,7 +297,7 @@ class RequestContext:
 
     node_id: int
     cluster_id: str
-    config: NodeConfig
+    fetch_config: FetchConfig
     clock: Clock
     chance: Chance
     metadata: MetadataDesk

@@ -25,7 +25,7 @@ RESPONSE = DeleteTopicsResponse
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
-    if not context.metadata.image.node_config.delete_topic_enable:
+    if not context.metadata.image.node_config.topics.delete_topic_enable:
         raise Refused(Code.TOPIC_DELETION_DISABLED if caller.version >= 3 else Code.INVALID_REQUEST)
     began_ms = context.clock.monotonic_ms()
     by_name = tuple(TopicToDelete(name=name) for name in request.topic_names)

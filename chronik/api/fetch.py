@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronik.api import follower_fetch, quorum_fetch
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
-from chronik.api.follower_fetch import MISLED, endpoints_of, leader_of
+from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.refusals import trace_refusal
+from chronik.api.topic_ids import topic_name
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
 from chronik.core.log.segment import Slice
@@ -142,7 +143,7 @@ class _Fetch:
         self._session = session
         self._partitions = partitions
         self._context = context
-        self._max_bytes = min(request.max_bytes, context.config.fetch_max_bytes)
+        self._max_bytes = min(request.max_bytes, context.fetch_config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
         self._is_done = False
@@ -213,11 +214,7 @@ class _Fetch:
 
     def _replica(self, asked: SessionPartition) -> Replica:
         topic, partition = asked.key
-        if isinstance(topic, bytes):
-            known = self._context.metadata.image.topic_by_id(topic)
-            if known is None:
-                raise Refused(Code.UNKNOWN_TOPIC_ID)
-            topic = known.name
+        topic = topic_name(self._context.metadata.image, topic)
         replicas = self._context.replicas
         is_patient = self._call.header.version >= FOLLOWERS_FROM
         replica = replicas.readable(topic, partition) if is_patient else replicas.leader(topic, partition)
@@ -280,7 +277,7 @@ class _Fetch:
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
         leaders = [answer.leader for answer in answers if answer.leader is not None]
-        nodes = endpoints_of(self._context, leaders) if leaders else ()
+        nodes = endpoints_of(self._context.metadata.image, leaders) if leaders else ()
         header = self._call.header
         self._call.answer(wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes))
 
@@ -307,7 +304,7 @@ class _Fetch:
         elif self._steps is not None:
             self._steps.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
-            leader = leader_of(self._context, topic, partition) if code in MISLED else None
+            leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
         records: Outgoing = b"" if code else content
         if part.slice is not None and len(records) >= unread_from_bytes:
@@ -349,7 +346,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
         return None if replica is None else replica.offline
     if code in (Code.UNKNOWN_TOPIC_ID, Code.UNKNOWN_TOPIC_OR_PARTITION):
         return "there is no such topic or partition here"
-    leader = leader_of(context, *asked.key)
+    leader = current_leader(context.metadata.image, *asked.key)
     if leader is None:
         return None
     if code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH):
@@ -359,7 +356,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
 
 def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:
     """Which follower a consumer of this rack should read from, as Kafka's RackAwareReplicaSelector has it; -1: here."""
-    if context.config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
+    if context.fetch_config.replica_selector_class not in RACK_AWARE or replica.in_sync is None:
         return -1
     brokers = context.metadata.image.brokers
     own = brokers.get(replica.node_id)

@@ -10,11 +10,13 @@ that is not in sync there are held back while the throttle's rate is exceeded (`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple
 
 from chronik.api.call import Call
 from chronik.api.context import Caller, RequestContext
+from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
+from chronik.api.topic_ids import topic_name
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, Key
 from chronik.core.log.horizon import NOTHING_GONE
@@ -27,12 +29,9 @@ from chronik.core.replica.throttle import room_for_follower
 from chronik.trace.metrics import LEADER
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import EpochEnd, FetchAnswer, FetchPartition, FetchRequest
-from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.versions import FETCH
 
 SESSION_IDS = 2**31 - 1
-# Refusals that come with who leads instead (KIP-951).
-MISLED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 
 
 def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callable[[], None] | None:
@@ -245,12 +244,8 @@ class FollowerSession:
     def _replica(self, key: Key, entry: _Entry) -> Replica:
         """The replica that is fetched from, if it leads here and this is one of its followers. Raises Refused."""
         topic, partition = key
-        if isinstance(topic, bytes):
-            known = self._context.metadata.image.topic_by_id(topic)
-            if known is None:
-                raise Refused(Code.UNKNOWN_TOPIC_ID)
-            topic = known.name
-        replica = self._context.replicas.leader(topic, partition)
+        image = self._context.metadata.image
+        replica = self._context.replicas.leader(topic_name(image, topic), partition)
         if entry.asked.leader_epoch < 0:
             raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows whom it follows")
         replica.check_epoch(entry.asked.leader_epoch)
@@ -285,7 +280,7 @@ class FollowerSession:
     def _plan(self, request: FetchRequest) -> list[_Part]:
         """What an answer would hold now."""
         parts: list[_Part] = []
-        room = min(request.max_bytes, self._context.config.fetch_max_bytes)
+        room = min(request.max_bytes, self._context.fetch_config.fetch_max_bytes)
         is_first = True
         for key in list(self._news):
             entry = self._entries[key]
@@ -371,7 +366,8 @@ class FollowerSession:
 
     def _send(self, parked: _Parked, answers: list[FetchAnswer]) -> None:
         header = parked.call.header
-        nodes = endpoints_of(self._context, [answer.leader for answer in answers if answer.leader is not None])
+        leaders = [answer.leader for answer in answers if answer.leader is not None]
+        nodes = endpoints_of(self._context.metadata.image, leaders)
         parked.call.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
 
     def _part(self, part: _Part, content: Outgoing | Unread | None) -> FetchAnswer:
@@ -385,7 +381,7 @@ class FollowerSession:
             if entry is not None:
                 entry.told, entry.is_out = None, False
             start_offset = -1 if replica is None else replica.log.start_offset
-            leader = leader_of(self._context, topic, partition) if code in MISLED else None
+            leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, start_offset, leader=leader)
         assert replica is not None  # or there would be a code
         told = (replica.high_watermark, replica.log.start_offset)
@@ -399,18 +395,3 @@ class FollowerSession:
         return FetchAnswer(
             *(topic, partition, 0, told[0], told[0], told[1], records), diverging=parting, tombstone_horizon=horizon
         )
-
-
-def leader_of(context: RequestContext, topic: str | bytes, partition: int) -> CurrentLeader | None:
-    """Who leads a partition, as far as this node knows."""
-    image = context.metadata.image
-    known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
-    placed = image.partition(known.name, partition) if known is not None else None
-    return CurrentLeader(placed.leader, placed.leader_epoch) if placed is not None else None
-
-
-def endpoints_of(context: RequestContext, leaders: Sequence[CurrentLeader]) -> list[NodeEndpoint]:
-    """Where clients reach the leaders that an answer names."""
-    brokers = context.metadata.image.brokers
-    ids = dict.fromkeys(leader.leader_id for leader in leaders)
-    return [NodeEndpoint(b.id, b.host, b.port, b.rack) for b in (brokers[i] for i in ids if i in brokers)]

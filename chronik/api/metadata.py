@@ -101,7 +101,7 @@ def _without_repeats(topics: Iterable[Any]) -> list[Any]:
 async def _create_missing(request: Any, context: RequestContext) -> dict[str, Code]:
     """Create the topics that are asked for by name and not there. Returns why some could not be."""
     image = context.metadata.image
-    if not (request.allow_auto_topic_creation and image.node_config.auto_create_topics_enable):
+    if not (request.allow_auto_topic_creation and image.node_config.topics.auto_create_topics_enable):
         return {}
     by_name = [topic.name for topic in request.topics if topic.topic_id is None]
     missing = [name for name in dict.fromkeys(by_name) if image.topic(name) is None and problem_with(name) is None]

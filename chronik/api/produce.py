@@ -29,8 +29,10 @@ from functools import partial
 from typing import TypeAlias
 
 from chronik.api.call import Call
-from chronik.api.context import HeldUp, RemotePartition, RequestContext
+from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestContext
+from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.refusals import trace_refusal
+from chronik.api.topic_ids import topic_name
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
@@ -64,7 +66,6 @@ _LED_ELSEWHERE = (
 )
 # Ids whose block may have been allocated while the metadata here is a moment behind.
 IDS_ON_THEIR_WAY = 100_000
-_LEADER_CHANGED = (Code.NOT_LEADER_OR_FOLLOWER, Code.FENCED_LEADER_EPOCH)
 _BEHIND = "a batch of the same producer that came before it on this connection was not taken"
 _UNANSWERED = PartitionAnswer(-1, Code.UNKNOWN_SERVER_ERROR, -1, -1, -1)
 
@@ -93,7 +94,8 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
         pending.topics.append((topic, answers))
         for index, (partition, records) in enumerate(partitions):
             pending.outstanding += 1
-            _append(request, topic, partition, records, answers, index, pending, context)
+            own = NULL_RECORDS if records is None else records
+            _append(pending, PartitionBatch(topic, partition, own, answers, index))
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
@@ -101,26 +103,17 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
 
 
-def _append(
-    request: ProduceRequest,
-    topic: str | bytes,
-    partition: int,
-    records: memoryview | None,
-    answers: list[PartitionAnswer],
-    index: int,
-    pending: _Pending,
-    context: RequestContext,
-    look: _Look = _Look.WHERE_WANTED,
-) -> None:
+def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
     """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
+    request, context, records = pending.request, pending.context, batch.records
     try:
-        replica = _replica(request, topic, partition, context)
-        records = _without_transaction(records)
+        replica = _replica(request, batch.topic, batch.partition, context)
+        if records is NULL_RECORDS:
+            raise Refused(Code.INVALID_RECORD, "no records")
+        _check_no_transaction(records)
         order = pending.call.caller.order
-        if order and not _is_in_order(topic, partition, records, replica, order, context):
-            pending.refused(
-                answers, index, PartitionAnswer(partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND)
-            )
+        if order and not _is_in_order(batch, replica, order, context):
+            pending.refused(batch, PartitionAnswer(batch.partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND))
             return
         # One byte says of most that they have no id: every batch of every producer comes by here.
         may_have_id = len(records) > PRODUCER_ID_AT and records[PRODUCER_ID_AT] < NEGATIVE_FROM
@@ -130,7 +123,7 @@ def _append(
         if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
             looking = begin(check_records(records, accept(records), config, context.clock.now_ms()))
             if isinstance(looking, Unfinished):
-                pending.look_through(looking, RemotePartition(topic, partition, records, answers, index))
+                pending.look_through(looking, batch)
                 return
         steps, batches = pending.steps, None
         began_ns = watermark_before = 0
@@ -140,33 +133,30 @@ def _append(
         appended = context.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
-            _append(request, topic, partition, records, answers, index, pending, context, _Look.NOW)
+            _append(pending, batch, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
-        if may_go_on and records is not None and not _is_overtaking(topic, partition, records, context):
-            pending.elsewhere.append(RemotePartition(topic, partition, records, answers, index))
+        if may_go_on and records is not NULL_RECORDS and not _is_overtaking(batch, context):
+            pending.elsewhere.append(batch)
             return
-        pending.refused(answers, index, _refusal(partition, refusal))
+        pending.refused(batch, _refusal(batch.partition, refusal))
         return
-    answers[index] = PartitionAnswer(
-        partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
+    batch.answers[batch.index] = PartitionAnswer(
+        batch.partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
     if batches is not None:
         batches.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
-    done = partial(pending.partition_done, answers, index, replica)
     if request.acks == 0:
         pending.one_done()
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
+    done = partial(pending.partition_done, batch, replica)
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 
-def _without_transaction(records: memoryview | None) -> memoryview:
-    if records is None:
-        raise Refused(Code.INVALID_RECORD, "no records")
+def _check_no_transaction(records: memoryview) -> None:
     if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
         raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
-    return records
 
 
 def _is_by_header(refusal: Refused) -> bool:
@@ -181,11 +171,7 @@ def _refusal(partition: int, refusal: Refused) -> PartitionAnswer:
 def _replica(request: ProduceRequest, topic: str | bytes, partition: int, context: RequestContext) -> Replica:
     if request.acks not in _ACKS:
         raise Refused(Code.INVALID_REQUIRED_ACKS)
-    if isinstance(topic, bytes):
-        known = context.metadata.image.topic_by_id(topic)
-        if known is None:
-            raise Refused(Code.UNKNOWN_TOPIC_ID)
-        topic = known.name
+    topic = topic_name(context.metadata.image, topic)
     if is_internal(topic):  # a client that wrote there could make groups of its own invention
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
     replica = context.replicas.leader(topic, partition)
@@ -194,36 +180,28 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, contex
     return replica
 
 
-def _is_overtaking(topic: str | bytes, partition: int, records: memoryview, context: RequestContext) -> bool:
+def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
     """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
     would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
-    known = (
-        context.metadata.image.topic_by_id(topic) if isinstance(topic, bytes) else context.metadata.image.topic(topic)
-    )
-    if known is None or read_producer_id(records) < 0:
+    known = context.metadata.image.topic_by_name_or_id(batch.topic)
+    if known is None or read_producer_id(batch.records) < 0:
         return False
     try:
-        producers = context.replicas.readable(known.name, partition).log.producers
-        producers.check_not_overtaking(accept(records))
+        producers = context.replicas.readable(known.name, batch.partition).log.producers
+        producers.check_not_overtaking(accept(batch.records))
     except Refused as refusal:
         return refusal.code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER
     return False
 
 
-def _is_in_order(
-    topic: str | bytes,
-    partition: int,
-    records: memoryview,
-    replica: Replica,
-    order: BatchOrder,
-    context: RequestContext,
-) -> bool:
+def _is_in_order(batch: PartitionBatch, replica: Replica, order: BatchOrder, context: RequestContext) -> bool:
     """Whether nothing of its producer that came before it on its connection is missing here. A log that knows the
     producer sees that by itself. Told to look for the leader, the producer sends all of it again, in order."""
-    producer_id = read_producer_id(records)
+    producer_id = read_producer_id(batch.records)
     if producer_id < 0:
         return True
-    is_due = order.comes(topic, partition, read_header(records), (context.node_id, replica.leader_epoch))
+    leadership = (context.node_id, replica.leader_epoch)
+    is_due = order.comes(batch.topic, batch.partition, read_header(batch.records), leadership)
     return is_due or replica.log.producers.get(producer_id) is not None
 
 
@@ -252,6 +230,7 @@ class _Pending:
         "outstanding",
         "record_errors_left",
         "request",
+        "route",
         "steps",
         "topics",
     )
@@ -260,11 +239,12 @@ class _Pending:
         self.call = call
         self.request = request
         self.context = context
+        self.route: object | None = None
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
         self.is_held_up = False  # by a batch that takes long to look through
-        self.elsewhere: list[RemotePartition] = []
+        self.elsewhere: list[PartitionBatch] = []
         self.record_errors_left = RECORD_ERRORS_MAX
         self.steps = None if context.trace is None else context.trace.steps
 
@@ -278,76 +258,63 @@ class _Pending:
         assert self.context.forwarding is not None  # or nothing would be meant for elsewhere
         self.context.forwarding.produce(self, parts)
 
-    def settle(self, part: RemotePartition, told: PartitionAnswer) -> None:
+    def settle(self, batch: PartitionBatch, answer: PartitionAnswer) -> None:
         """What another node made of it."""
-        if told.error_code:
-            self.refused(part.answers, part.index, told)
+        if answer.error_code:
+            self.refused(batch, answer)
         else:
-            self._keep_order(part.answers, part.index, Code.NONE)
-            part.answers[part.index] = told
+            self._keep_order(batch, Code.NONE)
+            batch.answers[batch.index] = answer
             self.one_done()
 
-    def _keep_order(
-        self, answers: list[PartitionAnswer], index: int, code: Code, leader_epoch: int | None = None
-    ) -> None:
+    def _keep_order(self, batch: PartitionBatch, code: Code, leader_epoch: int | None = None) -> None:
         """Have what comes behind it on this connection know what became of it; with a leader epoch: of this node's."""
         order = self.call.caller.order
-        if order is None or self.request.acks == 0:
+        if order is None or self.request.acks == 0 or batch.records is NULL_RECORDS:
             return
-        place = next(place for place, (_, its_answers) in enumerate(self.topics) if its_answers is answers)
-        topic, partitions = self.request.topics[place]
-        partition, records = partitions[index]
-        if records is None or read_producer_id(records) < 0:
+        if read_producer_id(batch.records) < 0:
             return
-        header = read_header(records)
+        header = read_header(batch.records)
         if code in DOUBTFUL and leader_epoch is not None:
-            order.goes(topic, partition, header, (self.context.node_id, leader_epoch))
+            order.goes(batch.topic, batch.partition, header, (self.context.node_id, leader_epoch))
         else:
-            order.settled(topic, partition, header, code)
+            order.settled(batch.topic, batch.partition, header, code)
 
-    def again(self, part: RemotePartition, look: _Look = _Look.WHERE_WANTED) -> None:
+    def again(self, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
         """It has another leader, perhaps this node."""
-        request, context = self.request, self.context
         try:
-            _append(
-                *(request, part.topic, part.partition, part.records, part.answers, part.index),
-                *(self, context, look),
-            )
+            _append(self, batch, look)
         except Exception:
             self.abandoned()
             self.call.answer(None)  # parts of it may have been appended: only hanging up is true
             raise
         if self.elsewhere:
-            self.elsewhere[-1].until = part.until
             self.send_on()
 
-    def look_through(self, looking: Unfinished[None], part: RemotePartition) -> None:
+    def look_through(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
         """Append the batch when it has been looked through."""
         self.is_held_up = True
-        self.context.start(self._wait_for_look(looking, part))
+        self.context.start(self._wait_for_look(looking, batch))
 
-    async def _wait_for_look(self, looking: Unfinished[None], part: RemotePartition) -> None:
+    async def _wait_for_look(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
         try:
             await self.context.replicas.long_work.wait_for_rest(looking)
         except Refused as refusal:
-            self.refused(part.answers, part.index, _refusal(part.partition, refusal))
+            self.refused(batch, _refusal(batch.partition, refusal))
         except Exception:
             self.call.answer(None)
             raise
         else:
-            self.again(part, _Look.DONE)
+            self.again(batch, _Look.DONE)
 
-    def refused(
-        self, answers: list[PartitionAnswer], index: int, told: PartitionAnswer, leader_epoch: int | None = None
-    ) -> None:
-        self.context.metrics.refused(PRODUCE, Code(told.error_code))
-        self._keep_order(answers, index, Code(told.error_code), leader_epoch)
+    def refused(self, batch: PartitionBatch, answer: PartitionAnswer, leader_epoch: int | None = None) -> None:
+        code = Code(answer.error_code)
+        self.context.metrics.refused(PRODUCE, code)
+        self._keep_order(batch, code, leader_epoch)
         if self.steps is not None:
-            topic = next(topic for topic, its_answers in self.topics if its_answers is answers)
-            trace_refusal(
-                self.context, "produce", self.call.caller, told.error_code, told.message, topic, told.partition
-            )
-        answers[index] = self._within_limit(told)
+            caller = self.call.caller
+            trace_refusal(self.context, "produce", caller, code, answer.message, batch.topic, answer.partition)
+        batch.answers[batch.index] = self._within_limit(answer)
         self.failed = True
         self.one_done()
 
@@ -359,12 +326,13 @@ class _Pending:
         self.record_errors_left -= len(named)
         return told._replace(record_errors=named)
 
-    def partition_done(self, answers: list[PartitionAnswer], index: int, replica: Replica, code: Code) -> None:
+    def partition_done(self, batch: PartitionBatch, replica: Replica, code: Code) -> None:
         if code:
+            appended = batch.answers[batch.index]
             if self.steps is not None:
-                self.steps.batches.refused(replica, self.call.caller, answers[index].base_offset)
-            told = answers[index]._replace(error_code=code, base_offset=-1, append_time_ms=-1)
-            self.refused(answers, index, told, replica.leader_epoch)
+                self.steps.batches.refused(replica, self.call.caller, appended.base_offset)
+            answer = appended._replace(error_code=code, base_offset=-1, append_time_ms=-1)
+            self.refused(batch, answer, replica.leader_epoch)
         else:
             self.one_done()
 
@@ -388,18 +356,16 @@ class _Pending:
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""
         image = self.context.metadata.image
-        endpoints: dict[int, NodeEndpoint] = {}
+        leaders: list[CurrentLeader] = []
         for topic, answers in self.topics:
-            known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
-            for index, told in enumerate(answers):
-                if known is None or told.error_code not in _LEADER_CHANGED or told.partition >= len(known.partitions):
+            for index, answer in enumerate(answers):
+                if answer.error_code not in LEADER_CHANGED:
                     continue
-                placed = known.partitions[told.partition]
-                leader = CurrentLeader(placed.leader, placed.leader_epoch)
-                if told.leader is not None and told.leader.leader_epoch > leader.leader_epoch:
-                    leader = told.leader  # the node that was asked knows of a later one
-                answers[index] = told._replace(leader=leader)
-                broker = image.brokers.get(leader.leader_id)
-                if broker is not None:
-                    endpoints[broker.id] = NodeEndpoint(broker.id, broker.host, broker.port, broker.rack)
-        return list(endpoints.values())
+                leader = current_leader(image, topic, answer.partition)
+                if leader is None:
+                    continue
+                if answer.leader is not None and answer.leader.leader_epoch > leader.leader_epoch:
+                    leader = answer.leader  # the node that was asked knows of a later one
+                answers[index] = answer._replace(leader=leader)
+                leaders.append(leader)
+        return endpoints_of(image, leaders)

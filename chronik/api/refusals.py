@@ -21,10 +21,10 @@ def trace_refusal(
     if steps is None or not code:
         return
     image = context.metadata.image
+    placed = None if topic is None else image.partition(topic, partition)
     if isinstance(topic, bytes):
         known = image.topic_by_id(topic)
         topic = None if known is None else known.name
-    placed = None if topic is None else image.partition(topic, partition)
     leader, leader_epoch = (-1, -1) if placed is None else (placed.leader, placed.leader_epoch)
     steps.refused(api, caller, code, reason, topic, partition, leader, leader_epoch)
 

@@ -71,7 +71,7 @@ class File(Protocol):
         """Let go of what it holds open; the next use opens it again."""
 
     def retire(self) -> None:
-        """Its path is given up or will hold something else: from now on, reading it is an OSError."""
+        """Its path is given up or will hold something else: from now on, reading it is an OSError, ESTALE."""
 
 
 SENT_UNREAD_BYTES = 32 * 1024  # below this, reading is cheaper than one more system call

@@ -24,11 +24,11 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 def own_names(config: NodeConfig, machine: str) -> frozenset[str]:
     """The names under which this node is known: as configured, as advertised, as its machine is called."""
     hosts = [config.address[0], config.advertised_address[0], machine, "localhost"]
-    if config.http_host_and_port is not None:
-        hosts.append(config.http_host_and_port[0])
+    if config.http.http_host_and_port is not None:
+        hosts.append(config.http.http_host_and_port[0])
     if config.node_id in config.voters:
         hosts.append(config.voters[config.node_id][0])
-    return frozenset(_plain(host) for host in (*hosts, *config.http_allowed_hosts) if host)
+    return frozenset(_plain(host) for host in (*hosts, *config.http.http_allowed_hosts) if host)
 
 
 def is_answered(host: str, names: frozenset[str]) -> bool:

@@ -84,7 +84,7 @@ def _copy(node: Node, topic: str, partition: int) -> tuple[RecordPlace, str | No
     try:
         return RecordPlace.HERE, None, node.replicas.readable(topic, partition)  # opened at the first request for it
     except Refused as refusal:
-        failed = node.replicas.offline().get((topic, partition))
+        failed = node.replicas.partitions.offline().get((topic, partition))
         return (
             (RecordPlace.NO_COPY, None, None)
             if failed is None

@@ -40,7 +40,9 @@ def is_lagging(follower: FollowerSeen) -> bool:
 
 
 def _unopened(node: Node) -> Iterator[Partition]:
-    known = {(replica.topic, replica.partition) for replica in node.replicas.held()} | set(node.replicas.offline())
+    known = {(replica.topic, replica.partition) for replica in node.replicas.held()} | set(
+        node.replicas.partitions.offline()
+    )
     own_id = node.config.node_id
     for topic in node.image.topics.values():
         for number, placed in enumerate(topic.partitions):
@@ -71,7 +73,7 @@ def totals(node: Node, monotonic_ms: int) -> Totals:
     return Totals(
         led,
         followed,
-        len(node.replicas.offline()),
+        len(node.replicas.partitions.offline()),
         under_replicated,
         lagging,
         gap_largest,

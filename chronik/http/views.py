@@ -39,7 +39,7 @@ class Health(NamedTuple):
 
 def health(node: Node) -> Health:
     """Good while everything this node holds can be served, and written to."""
-    offline = sorted(node.replicas.offline().items())
+    offline = sorted(node.replicas.partitions.offline().items())
     body: dict[str, object] = {
         "status": "ok",
         "node_id": node.config.node_id,
@@ -67,7 +67,7 @@ def readiness(node: Node) -> Health:
 
 def reading(node: Node) -> NodeReading:
     """All of the node's numbers, of one moment."""
-    metrics, connections, commits = node.metrics, node.connections, node.replicas.commits
+    metrics, connections, commits = node.metrics, node.connections, node.replicas.sync_rounds
     waiting_producers, waiting_fetches = node.waiting.counts()
     disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
     held = [replica for replica in node.replicas.held() if replica.offline is None]
@@ -123,7 +123,7 @@ def reading(node: Node) -> NodeReading:
         disk_free_bytes=disk_free_bytes,
         served=[partition(replica) for replica in served],
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
-        offline=sorted(node.replicas.offline()),
+        offline=sorted(node.replicas.partitions.offline()),
     )
 
 

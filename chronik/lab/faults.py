@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Any
 
 from chronik.api import fetch, metadata, produce
-from chronik.api.context import Caller, PendingProduce, RemotePartition, RequestContext
+from chronik.api.context import Caller, PartitionBatch, PendingProduce, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.replica.replica import Replica
 from chronik.node.replication import fetchers
+from chronik.node.routing.forwarded_batch import refuse
 from chronik.node.routing.forwarding import Forwarding
 
 AFTER_RECORDS = 300
@@ -85,7 +86,7 @@ def _hangs(waiting: fetch._Fetch) -> bool:
 
 
 def _is_ours(image: MetadataImage, topic: str | bytes) -> bool:
-    known = image.topic_by_id(topic) if isinstance(topic, bytes) else image.topic(topic)
+    known = image.topic_by_name_or_id(topic)
     return known is None or known.is_internal
 
 
@@ -152,9 +153,9 @@ def metadata_lists_one_node() -> None:
     _put(produce._Pending, "_name_leaders", _name_nobody)
 
 
-def _refuse_all(forwarding: Forwarding, under_way: PendingProduce, parts: list[RemotePartition]) -> None:
-    for part in parts:
-        forwarding._refuse(under_way, part, Code.NOT_LEADER_OR_FOLLOWER)
+def _refuse_all(forwarding: Forwarding, pending: PendingProduce, batches: list[PartitionBatch]) -> None:
+    for batch in batches:
+        refuse(pending, batch, Code.NOT_LEADER_OR_FOLLOWER)
 
 
 def _name_nobody(pending: produce._Pending) -> Sequence[Any]:

@@ -86,7 +86,7 @@ class ClusterNode:
 
     def note_launch(self) -> None:
         """Before it is started: what it is started with. Raises OSError, ChronikError."""
-        settings = {**self.config.given, "log.dirs": os.path.abspath(self.config.log_dirs)}
+        settings = {**self.config.given, "log.dirs": os.path.abspath(self.config.server.log_dirs)}
         noted = {"config": str(self.config_path), "settings": settings}
         replace(self.directory / LAUNCHED, json.dumps(noted, indent=2) + "\n")
 
@@ -105,7 +105,7 @@ class ClusterNode:
         noted = self._noted_settings()
         if noted:
             yield noted
-        yield {} if self.problem() else {**self.config.given, "log.dirs": self.config.log_dirs}
+        yield {} if self.problem() else {**self.config.given, "log.dirs": self.config.server.log_dirs}
 
     def _noted_settings(self) -> Mapping[str, str]:
         try:
@@ -130,7 +130,7 @@ class ClusterNode:
 
     @property
     def data_dir(self) -> str:
-        return self.config_in_force.log_dirs
+        return self.config_in_force.server.log_dirs
 
     @property
     def address(self) -> Address:
@@ -144,7 +144,7 @@ class ClusterNode:
 
     @property
     def http(self) -> str | None:
-        where = self.config_in_force.http_host_and_port
+        where = self.config_in_force.http.http_host_and_port
         return None if where is None else f"http://{written(where)}"
 
 

@@ -12,16 +12,14 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from chronik.core.errors import Corrupt, Interrupted
+from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.ports import Clock
 from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
-
-if TYPE_CHECKING:
-    from chronik.node.node import Node
-    from chronik.node.replication.replicas import Replicas
+from chronik.node.replication.replicas import Replicas
+from chronik.trace.metrics import Metrics
 
 log = logging.getLogger(__name__)
 
@@ -33,9 +31,11 @@ SLICE = 200  # replicas looked at before others get their turn
 class Cleaner:
     """One task that compacts."""
 
-    def __init__(self, node: Node, clock: Clock) -> None:
-        self._node = node
+    def __init__(self, image: MetadataImage, replicas: Replicas, clock: Clock, metrics: Metrics) -> None:
+        self._image = image
+        self._replicas = replicas
         self._clock = clock
+        self._metrics = metrics
         self._task: asyncio.Task[None] | None = None
         self._rested_ms = clock.monotonic_ms()  # since when
 
@@ -50,7 +50,7 @@ class Cleaner:
 
     @property
     def _backoff_ms(self) -> int:
-        return max(self._node.image.node_config.log_cleaner_backoff_ms, BACKOFF_MS_MIN)
+        return max(self._image.node_config.upkeep.log_cleaner_backoff_ms, BACKOFF_MS_MIN)
 
     async def _run(self) -> None:
         while True:
@@ -58,13 +58,13 @@ class Cleaner:
             try:
                 await self.once()
             except Exception:
-                self._node.metrics.faults += 1
+                self._metrics.faults += 1
                 log.exception("fault in the log cleaner")
 
     async def once(self) -> None:
         """A round, if one is due and the cleaner is switched on."""
         rested_ms = self._clock.monotonic_ms() - self._rested_ms
-        if rested_ms >= self._backoff_ms and self._node.image.node_config.log_cleaner_enable:
+        if rested_ms >= self._backoff_ms and self._image.node_config.upkeep.log_cleaner_enable:
             await self.clean()
             self._rested_ms = self._clock.monotonic_ms()
 
@@ -72,7 +72,7 @@ class Cleaner:
         """Compact every log that is due, the dirtiest first."""
         for replica in await self._due():
             if replica.offline is None and replica.config.may_be_compacted:
-                await attempt(self._node.replicas, replica, self._compact)
+                await attempt(self._replicas, replica, self._compact)
 
     async def _due(self) -> list[Replica]:
         due: list[tuple[float, Replica]] = []
@@ -82,11 +82,11 @@ class Cleaner:
             if dirtiness > 0:
                 due.append((dirtiness, replica))
 
-        for count, replica in enumerate(list(self._node.replicas.held())):
+        for count, replica in enumerate(list(self._replicas.held())):
             if count % SLICE == 0:
                 await asyncio.sleep(0)
             if replica.offline is None and replica.log.end_offset > 0 and replica.config.may_be_compacted:
-                await attempt(self._node.replicas, replica, look_at)
+                await attempt(self._replicas, replica, look_at)
         due.sort(key=lambda one: -one[0])
         return [replica for _, replica in due]
 
@@ -94,14 +94,14 @@ class Cleaner:
         """In small steps, so that nobody waits for it; a read meanwhile gets the old files or is planned anew."""
         before = replica.log.size_bytes()
         needed_from = replica.tombstones_needed_from(
-            self._clock.monotonic_ms(), self._node.image.node_config.replica_lag_time_max_ms
+            self._clock.monotonic_ms(), self._image.node_config.replication.replica_lag_time_max_ms
         )
         with closing(replica.log.compact(self._clock.now_ms(), replica.last_stable_offset, needed_from)) as steps:
             for step in steps:
                 if step is None or isinstance(step, Work):
-                    await self._node.replicas.long_work.wait_for_step(step)
+                    await self._replicas.long_work.wait_for_step(step)
                 else:
-                    await self._node.replicas.sync_alone(step)
+                    await self._replicas.sync_alone(step)
                 if replica.offline is not None:
                     return
         gone = before - replica.log.size_bytes()
@@ -116,6 +116,6 @@ async def attempt(replicas: Replicas, replica: Replica, work: Callable[[Replica]
     except OSError as problem:
         log.warning("%s-%d: cleaning: %s", replica.topic, replica.partition, problem)
     except Interrupted as problem:
-        replicas.open_anew(replica, problem)
+        replicas.partitions.open_anew(replica, problem)
     except Corrupt as problem:
-        replicas.take_offline(replica, f"cleaning: {problem}")
+        replicas.partitions.take_offline(replica, f"cleaning: {problem}")

@@ -11,6 +11,8 @@ from typing import Any
 from chronik.api.context import Look, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.groups import GroupsConfig
+from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
@@ -21,6 +23,7 @@ from chronik.core.machines.metadata.records import RemoveTopicRecord
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Chance, Clock, Files, Listener, Network
 from chronik.core.raft.quorum_replica import QuorumReplica
+from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import TopicPartition
 from chronik.node.cleaner import Cleaner
@@ -40,9 +43,13 @@ from chronik.node.observe.trace_store import TraceStore
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.fetchers import Fetchers
+from chronik.node.replication.hosted_partitions import HostedPartitions
 from chronik.node.replication.in_sync_upkeep import InSyncUpkeep
+from chronik.node.replication.partition_logs import PartitionLogs
+from chronik.node.replication.partition_registry import PartitionRegistry, ReplicaListeners
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
+from chronik.node.replication.sync_rounds import SyncRounds
 from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
@@ -80,23 +87,13 @@ class Node:
         self._network = network
         self._chance = chance
         self.metrics = Metrics()
-        self.trace = Recorder(config.node_id, clock, config.chronik_trace_ring_events)
+        self.trace = Recorder(config.node_id, clock, config.trace.chronik_trace_ring_events)
         self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
-        self.replicas = Replicas(
-            files,
-            self._checkpoints,
-            self.waiting,
-            clock,
-            self.metrics,
-            node_id=config.node_id,
-            is_synced=config.durability == "sync",
-            data_dir=data_dir,
-            trace=self.trace,
-        )
+        self.replicas = self._host_partitions(clock)
         self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
         self.quorum = self._open_quorum()
         self.metadata = Metadata(
@@ -115,9 +112,71 @@ class Node:
         self._join_cluster(clock)
         self._tracing = self._trace(clock)
         self._prepare_for_clients(clock)
-        self._housekeeping, self._cleaner = Housekeeping(self, self._checkpoints, clock), Cleaner(self, clock)
+        self._housekeeping = Housekeeping(self.image, self.replicas, self.connections, clock, self.metrics)
+        self._cleaner = Cleaner(self.image, self.replicas, clock, self.metrics)
         self._listener: Listener | None = None
         self.is_ready = False
+
+    def _host_partitions(self, clock: Clock) -> Replicas:
+        config, files, purgatory, metrics = self.config, self._files, self.waiting, self.metrics
+        hosted = HostedPartitions()
+        logs = PartitionLogs(
+            files,
+            self._checkpoints,
+            clock,
+            hosted,
+            node_id=config.node_id,
+            is_synced=config.server.durability == "sync",
+            data_dir=self.data_dir,
+        )
+        listeners = ReplicaListeners(
+            role_changed=self._replica_role_changed,
+            went_offline=self._replica_went_offline,
+            removed=self._replica_removed,
+            follower_progressed=lambda replica: self._in_sync_upkeep.look_at(replica),
+            start_moved=lambda replica: self._fetchers.start_moved(replica),
+        )
+        partitions = PartitionRegistry(
+            hosted,
+            logs,
+            purgatory,
+            clock,
+            metrics,
+            node_id=config.node_id,
+            listeners=listeners,
+            trace=self.trace,
+        )
+        sync_rounds = SyncRounds(files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points)
+        return Replicas(
+            partitions,
+            logs,
+            sync_rounds,
+            purgatory,
+            files,
+            clock,
+            metrics,
+            listeners=listeners,
+            trace=self.trace,
+        )
+
+    # What happens to a replica, in the order in which the parts hear of it. A coordinator goes first: it must not
+    # answer from a log that is not this node's to write. Then the log is fetched from its leader, or not any more; and
+    # last the controller is asked for what follows from that.
+
+    def _replica_role_changed(self, replica: Replica) -> None:
+        self.groups.runtime.role_changed(replica)
+        self._fetchers.role_changed(replica)
+        self._in_sync_upkeep.look_whether_served(replica)
+
+    def _replica_went_offline(self, replica: Replica) -> None:
+        self.quorum.replica_offline(replica)
+        self.groups.runtime.leadership_lost(replica)
+        self._fetchers.role_changed(replica)
+        self._in_sync_upkeep.look_whether_served(replica)
+
+    def _replica_removed(self, replica: Replica) -> None:
+        self.groups.runtime.leadership_lost(replica)
+        self._fetchers.role_changed(replica)
 
     def _coordinate_groups(self) -> None:
         self.groups = GroupCoordinator(
@@ -127,10 +186,9 @@ class Node:
             self.waiting,
             self._time,
             self._chance,
-            group_config(self.config),
+            group_config(self.config.groups, self.config.offsets),
             self.trace,
         )
-        self.replicas.on_role.append(self.groups.runtime.role_changed)
 
     def _trace(self, clock: Clock) -> Tracing:
         trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
@@ -143,22 +201,22 @@ class Node:
 
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config
-        self.sessions = FetchSessions(config.max_incremental_fetch_session_cache_slots)
+        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._dispatch = Dispatch(self._context(clock), self.metrics, self.forwarding)
         self._dispatch.serves_clients = False  # until it has started
         self._dispatch.lets_clients_wait = config.is_alone
         self.connections = Connections(
             self._dispatch,
-            frame_bytes_max=config.socket_request_max_bytes,
-            under_way_max=config.queued_max_requests,
+            frame_bytes_max=config.connections.socket_request_max_bytes,
+            under_way_max=config.connections.queued_max_requests,
             send_now=self._network.send_now,
             quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
-            request_bytes_max=_request_bytes_max(config, self._request_bytes_max),
+            request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
         )
 
     def _connection_limits(self) -> ConnectionLimits:
-        config = self.image.node_config
+        config = self.image.node_config.connections
         return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
 
     def _join_cluster(self, clock: Clock) -> None:
@@ -168,7 +226,11 @@ class Node:
             self.controller, self.metadata, config, self.identity, self._files, self._chance, metrics
         )
         self._watch = FailureDetector(
-            self.metadata, self.peers, deadlines, config.node_id, interval_ms=config.broker_heartbeat_interval_ms
+            self.metadata,
+            self.peers,
+            deadlines,
+            config.node_id,
+            interval_ms=config.liveness.broker_heartbeat_interval_ms,
         )
 
         def broker_epoch() -> int:
@@ -180,17 +242,17 @@ class Node:
             deadlines,
             clock,
             metrics,
-            config,
+            config.replication,
             node_id=config.node_id,
             broker_epoch=broker_epoch,
-            throttle=follower_throttle(lambda: self.image.node_config),
+            throttle=follower_throttle(config.node_id, lambda: self.image.node_config.replication),
         )
         self._in_sync_upkeep = InSyncUpkeep(
             self.image,
             self.replicas,
             deadlines,
             clock,
-            config,
+            config.replication,
             metrics,
             node_id=config.node_id,
             broker_epoch=broker_epoch,
@@ -215,10 +277,10 @@ class Node:
         return broker.internal_host, broker.internal_port
 
     def _open_quorum(self) -> Quorum:
-        replica = self.replicas.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
+        replica = self.replicas.partitions.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         if replica is None:
-            reason = self.replicas.offline()[METADATA_TOPIC, 0]
-            if self.replicas.is_put_off(METADATA_TOPIC, 0):  # nothing is wrong with it
+            reason = self.replicas.partitions.offline()[METADATA_TOPIC, 0]
+            if self.replicas.partitions.is_put_off(METADATA_TOPIC, 0):  # nothing is wrong with it
                 raise OSError(errno.EAGAIN, f"the metadata log cannot be opened: {reason}")
             raise Corrupt(
                 f"{METADATA_TOPIC}-0", f"the metadata log cannot be opened, so this node cannot start: {reason}"
@@ -238,7 +300,7 @@ class Node:
         )
 
     def _metadata_applied(self, facts: list[Any]) -> None:
-        for directory in self.replicas.metadata_changed(facts):
+        for directory in self.replicas.partitions.metadata_changed(facts):
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
@@ -253,7 +315,7 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            config=self.config,
+            fetch_config=self.config.fetch,
             clock=clock,
             chance=self._chance,
             metadata=self.controller,
@@ -263,7 +325,7 @@ class Node:
             sessions=self.sessions,
             metrics=self.metrics,
             trace=self.trace,
-            leader_throttle=leader_throttle(lambda: self.image.node_config),
+            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
@@ -283,7 +345,7 @@ class Node:
         host, port = self.config.address
         self._listener = await self._network.listen(host, port, self.connections.accept)
         bound_port = self._listener.address[1]
-        self.replicas.follow(self.image, is_caught_up=False)
+        self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.quorum.start()
         await self.metadata.wait_until_started()
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
@@ -291,10 +353,12 @@ class Node:
         await self.liveness.register(host, bound_port)
         while not await self.metadata.wait_for(lambda: self.liveness.is_registered, LOOK_AGAIN_MS):
             log.info("waiting to hear of this node's own registration")
-        self.replicas.follow(self.image)
-        self.replicas.remove_deleted()
+        self.replicas.partitions.follow(self.image)
+        self.replicas.partitions.remove_deleted()
         later = self._open_replicas()
-        for directory in self.replicas.metadata_changed(None):  # what it follows, and what moved away meanwhile
+        for directory in self.replicas.partitions.metadata_changed(
+            None
+        ):  # what it follows, and what moved away meanwhile
             self._dispatch.watch(self._remove_later(directory))
         self.groups.runtime.start_all_on_disk()
         self._checkpoints.started()
@@ -318,19 +382,19 @@ class Node:
 
     def _open_replicas(self) -> list[TopicPartition]:
         """Open what is on disk; returns what can wait until clients are served: after an orderly stop, all but ours."""
-        on_disk = self.replicas.on_disk()
+        on_disk = self.replicas.partitions.on_disk()
         later: list[TopicPartition] = []
         for name in on_disk:
             if self._checkpoints.was_clean and not is_internal(name.topic):
                 later.append(name)
             else:
-                self.replicas.ensure_open(name)
+                self.replicas.partitions.ensure_open(name)
         return later
 
     async def _open_later(self, names: list[TopicPartition]) -> None:
         """A partition is opened when it is asked for; this opens the others, a few at a time."""
         for name in names:
-            self.replicas.ensure_open(name)
+            self.replicas.partitions.ensure_open(name)
             await asyncio.sleep(0)
 
     async def give_up(self) -> None:
@@ -341,8 +405,8 @@ class Node:
         await self.quorum.stop()
         await self.metadata.stop()
         self.peers.close()
-        await self.replicas.commits.wait_until_idle()
-        self.replicas.commits.close()
+        await self.replicas.sync_rounds.wait_until_idle()
+        self.replicas.sync_rounds.close()
         self._deadlines.close()
 
     async def stop(self) -> None:
@@ -365,38 +429,32 @@ class Node:
         await self._dispatch.close()
         await self._cleaner.stop()
         await self._housekeeping.stop()
-        await self.replicas.commits.wait_until_idle()
-        self.replicas.commits.close()
+        await self.replicas.sync_rounds.wait_until_idle()
+        self.replicas.sync_rounds.close()
         self._deadlines.close()
         try:
-            self.replicas.close()
+            self.replicas.logs.close_all()
             self._checkpoints.write(self.replicas.held())
             self._checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
 
 
-def _request_bytes_max(config: NodeConfig, by_memory: int) -> int:
-    """The largest request has to fit."""
-    given = config.queued_max_request_bytes
-    return given if given >= 0 else max(by_memory, config.socket_request_max_bytes)
-
-
-def group_config(config: NodeConfig) -> GroupConfig:
-    """The coordinator's part of a node's settings."""
+def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:
+    """What the coordinator needs of these settings."""
     return GroupConfig(
-        initial_rebalance_delay_ms=config.group_initial_rebalance_delay_ms,
-        min_session_timeout_ms=config.group_min_session_timeout_ms,
-        max_session_timeout_ms=config.group_max_session_timeout_ms,
-        max_size=config.group_max_size,
-        consumer_session_timeout_ms=config.group_consumer_session_timeout_ms,
-        consumer_heartbeat_interval_ms=config.group_consumer_heartbeat_interval_ms,
-        consumer_max_size=config.group_consumer_max_size,
-        consumer_assignors=config.group_consumer_assignors,
-        can_upgrade=config.group_consumer_migration_policy in ("bidirectional", "upgrade"),
-        can_downgrade=config.group_consumer_migration_policy in ("bidirectional", "downgrade"),
-        offset_metadata_max_bytes=config.offset_metadata_max_bytes,
-        offsets_commit_timeout_ms=config.offsets_commit_timeout_ms,
-        offsets_retention_ms=config.offsets_retention_minutes * 60_000,
-        offsets_retention_check_interval_ms=config.offsets_retention_check_interval_ms,
+        initial_rebalance_delay_ms=groups.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=groups.group_min_session_timeout_ms,
+        max_session_timeout_ms=groups.group_max_session_timeout_ms,
+        max_size=groups.group_max_size,
+        consumer_session_timeout_ms=groups.group_consumer_session_timeout_ms,
+        consumer_heartbeat_interval_ms=groups.group_consumer_heartbeat_interval_ms,
+        consumer_max_size=groups.group_consumer_max_size,
+        consumer_assignors=groups.group_consumer_assignors,
+        can_upgrade=groups.group_consumer_migration_policy in ("bidirectional", "upgrade"),
+        can_downgrade=groups.group_consumer_migration_policy in ("bidirectional", "downgrade"),
+        offset_metadata_max_bytes=offsets.offset_metadata_max_bytes,
+        offsets_commit_timeout_ms=offsets.offsets_commit_timeout_ms,
+        offsets_retention_ms=offsets.offsets_retention_minutes * 60_000,
+        offsets_retention_check_interval_ms=offsets.offsets_retention_check_interval_ms,
     )

@@ -79,19 +79,23 @@ def _is_of_this_machine(host: str) -> bool:
     return True
 
 
+def _voting(config: NodeConfig, voters: str) -> NodeConfig:
+    return replace(config, quorum=replace(config.quorum, controller_quorum_voters=voters))
+
+
 async def with_voters(config: NodeConfig, files: Files) -> NodeConfig:
     """The config with the voters of the cluster that is joined; waits until it tells them. Raises StartError."""
     if config.voters or not config.bootstrap_servers:
         return config
     if files.exists(FOUND_VOTERS):
-        return replace(config, controller_quorum_voters=files.read_all(FOUND_VOTERS).decode())
-    log.info("asking %s for the voters of the cluster", config.controller_quorum_bootstrap_servers)
+        return _voting(config, files.read_all(FOUND_VOTERS).decode())
+    log.info("asking %s for the voters of the cluster", config.quorum.controller_quorum_bootstrap_servers)
     rounds = 0
     while True:
         for address in config.bootstrap_servers:
             found = await asyncio.to_thread(_voters_told_at, address)
             if found:
-                joining = replace(config, controller_quorum_voters=found)
+                joining = _voting(config, found)
                 if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
                     raise StartError(
                         f"cannot join: {written(address)} is a cluster whose one voter is node {config.node_id} too",
@@ -143,7 +147,9 @@ async def refuse_twin(config: NodeConfig) -> None:
 async def refuse_strangers(config: NodeConfig) -> None:
     """Ask the others what they speak and where they belong; who does not answer may come yet. Raises StartError."""
     others = [address for node_id, address in config.voters.items() if node_id != config.node_id]
-    looks = (asyncio.to_thread(_refuse_stranger, at, config.cluster_id) for at in others or config.bootstrap_servers)
+    looks = (
+        asyncio.to_thread(_refuse_stranger, at, config.server.cluster_id) for at in others or config.bootstrap_servers
+    )
     await asyncio.gather(*looks)
 
 

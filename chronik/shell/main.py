@@ -78,9 +78,9 @@ class House:
 
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
-        self._lock = DataDirLock(config.log_dirs)
+        self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
-        self._files = RealFiles(config.log_dirs, self._descriptors.files)
+        self._files = RealFiles(config.server.log_dirs, self._descriptors.files)
         self._first_start = FirstStart(self._files)
         self._http: HttpServer | None = None
         self.node: Node | None = None
@@ -101,17 +101,17 @@ class House:
         try:
             self._first_start.undo()
         except OSError as problem:  # why it cannot start is the more important news
-            log.warning("the data directory %s is not as it was before: %s", self._config.log_dirs, problem)
+            log.warning("the data directory %s is not as it was before: %s", self._config.server.log_dirs, problem)
 
     async def _open(self) -> Node:
         config = self._config
         chance = RealChance()
         try:
             # All that can be refused before anything is written: a node that waits for others here may be stopped.
-            proposed(self._files, config.node_id, chance, config.cluster_id)
+            proposed(self._files, config.node_id, chance, config.server.cluster_id)
             self._config = config = await join_checks.with_voters(config, self._files)
             await join_checks.refuse_twin(config)
-            identity = settle(self._files, config.node_id, chance, config.cluster_id)
+            identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
                 config,
@@ -120,7 +120,7 @@ class House:
                 RealClock(),
                 RealNetwork(),
                 chance,
-                os.path.abspath(config.log_dirs),
+                os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
             )
@@ -130,13 +130,14 @@ class House:
             self.address = await self._start(self.node)
         except WrongDirectory as problem:
             raise StartError(
-                f"the data directory {config.log_dirs} cannot be used: {problem}", "give another one with --data-dir"
+                f"the data directory {config.server.log_dirs} cannot be used: {problem}",
+                "give another one with --data-dir",
             ) from problem
         except CannotStart as problem:
             raise StartError(f"cannot start: {problem}", "see docs/running-a-cluster.md") from problem
         except Corrupt as problem:
             raise StartError(
-                f"the data directory {config.log_dirs} is damaged: {problem}",
+                f"the data directory {config.server.log_dirs} is damaged: {problem}",
                 "restore it, or move it aside and start anew",
             ) from problem
         except OSError as problem:
@@ -159,7 +160,7 @@ class House:
             starting.cancel()
 
     async def _open_http(self) -> None:
-        where = self._config.http_host_and_port
+        where = self._config.http.http_host_and_port
         if where is None or self.node is None:
             return
         from chronik.shell.http_server import HttpBounds, HttpServer
@@ -172,9 +173,9 @@ class House:
     @property
     def _http_connections_max(self) -> int:
         """The HTTP port's part of the connections that there are descriptors for."""
-        if self._config.http_host_and_port is None:
+        if self._config.http.http_host_and_port is None:
             return 0
-        return min(self._config.http_max_connections, max(self._descriptors.connections // 8, 1))
+        return min(self._config.http.http_max_connections, max(self._descriptors.connections // 8, 1))
 
     @property
     def http_address(self) -> tuple[str, int] | None:

@@ -132,9 +132,9 @@ class ConsumerMember(GroupClient):
         topic = part_of("consumer_group_heartbeat", "topic_partitions")
         owned = None
         if claim is not None:
-            owned = tuple(
-                topic(topic_id=self.routes.places[name].topic_id, partitions=(name.partition,)) for name in claim
-            )
+            # By the topic: a coordinator may know of more partitions than this member has asked where they are.
+            ids = {name.topic: place.topic_id for name, place in self.routes.places.items()}
+            owned = tuple(topic(topic_id=ids[name.topic], partitions=(name.partition,)) for name in claim)
         return await self.ask_coordinator(
             "consumer_group_heartbeat",
             group_id=self.group,

@@ -76,7 +76,7 @@ class Host:
     async def _run(self, process: SimProcess) -> None:
         chance = self._chance.other(f"process{self.starts}")
         try:
-            identity = settle(self.disk, self._config.node_id, chance, self._config.cluster_id)
+            identity = settle(self.disk, self._config.node_id, chance, self._config.server.cluster_id)
             network = SimNetwork(self._wires, self.name)
             self.node = Node(self._config, identity, self.disk, self.clock, network, chance, "/data")
             self.graveyard.append(self.node)

@@ -37,7 +37,7 @@ def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
     if here != there:
         raise story.break_promise(f"the metadata log and the node say: {'; '.join(differences(there, here))}")
     for machine in node.groups.machines():
-        again = GroupsMachine(machine.partition, group_config(node.config))
+        again = GroupsMachine(machine.partition, group_config(node.config.groups, node.config.offsets))
         for record in _records(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
             again.replay(LogRecord(record.key, record.value))
         under_way = rebalancing(machine)

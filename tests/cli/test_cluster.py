@@ -51,9 +51,9 @@ def test_the_config_files_say_what_was_decided(local: Local) -> None:
 
     cluster = ClusterDirectory.open(str(local.path))
     for node in cluster.nodes.values():
-        assert node.config.cluster_id == started["cluster_id"]
-        assert node.config.default_replication_factor == min(3, NODES)
-        assert (node.config.num_partitions, node.config.min_insync_replicas) == (6, 1)
+        assert node.config.server.cluster_id == started["cluster_id"]
+        assert node.config.topics.default_replication_factor == min(3, NODES)
+        assert (node.config.topics.num_partitions, node.config.log.min_insync_replicas) == (6, 1)
         assert sorted(node.config.voters) == list(range(1, NODES + 1))
 
 

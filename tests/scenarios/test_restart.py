@@ -48,7 +48,7 @@ async def test_what_a_restart_shows_to_consumers_survives_a_power_cut(context: H
     """It was written before a kill and never synced: shown, it must not be lost later."""
     files = context.house.files
     replica = replica_of(context)
-    context.house.replicas._directories.mark(replica)
+    context.house.replicas.logs.directories.mark(replica)
     replica.append(batch_of(4), 1, context.house.clock.now_ms())  # and the process dies before the sync
     files.kill()
 
@@ -83,7 +83,7 @@ def test_a_producer_is_known_after_a_restart(is_orderly: bool) -> None:
             send(context, numbered(2 * number))
         await context.settle()
         if is_orderly:
-            context.house.replicas.close()
+            context.house.replicas.logs.close_all()
             checkpoint(context)
             context.house.checkpoints.stopped()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -122,11 +121,8 @@ def test_the_event_loop_does_not_wait_for_the_disk_to_take_checkpoints() -> None
         house = context.house
         del files.in_the_loop[:]
         connections = Connections(cast(Any, None), frame_bytes_max=1, under_way_max=1)
-        node = SimpleNamespace(
-            replicas=house.replicas, metrics=house.metrics, image=house.image, connections=connections
-        )
 
-        await Housekeeping(cast(Any, node), house.checkpoints, house.clock).once()
+        await Housekeeping(house.image, house.replicas, connections, house.clock, house.metrics).once()
 
         assert house.metrics.faults == 0
         assert [what for what in files.in_the_loop if not what.startswith("read")] == []

@@ -34,7 +34,7 @@ def test_the_example_of_a_config_file_makes_a_node_of_a_cluster() -> None:
     assert not config.is_alone
     assert sorted(config.voters) == [1, 2, 3]
     assert config.voters[config.node_id] == config.advertised_address
-    assert (config.default_replication_factor, config.min_insync_replicas) == (3, 2)
+    assert (config.topics.default_replication_factor, config.log.min_insync_replicas) == (3, 2)
 
 
 @pytest.mark.parametrize("text", TOML_ON_THE_PAGE, ids=range(len(TOML_ON_THE_PAGE)))
@@ -72,7 +72,8 @@ def test_the_service_is_started_when_its_user_its_program_and_its_settings_are_t
     assert [name for name in installed.values() if not (ROOT / name).is_file()] == []
     assert steps[-1] == ["systemctl", "enable", "--now", "chronik"]
     assert (
-        NodeConfig.from_settings(parse_toml(read("chronik.toml"))).log_dirs == f"/var/lib/{service['StateDirectory']}"
+        NodeConfig.from_settings(parse_toml(read("chronik.toml"))).server.log_dirs
+        == f"/var/lib/{service['StateDirectory']}"
     )
 
 
@@ -87,7 +88,7 @@ def test_the_container_starts_a_node_that_can_be_reached_from_outside() -> None:
     config = NodeConfig.from_settings(request.values)
     assert config.address == ("0.0.0.0", 9092)
     assert config.advertised_address == ("localhost", 9092)
-    assert f"VOLUME {config.log_dirs}" in text
+    assert f"VOLUME {config.server.log_dirs}" in text
 
 
 def test_the_container_copies_only_what_there_is() -> None:

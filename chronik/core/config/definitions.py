@@ -177,6 +177,21 @@ def setting(
     )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Section:
+    """Settings that belong together because the same part of a node needs them: that part is given the section, and
+    nothing else of the config."""
+
+    def check(self) -> None:
+        """Raises BadConfig where these settings, each allowed by itself, do not go together."""
+
+    def check_order(self, low: str, high: str) -> None:
+        """Of two settings, by Kafka's names: the first must not be larger than the second."""
+        low_value, high_value = (getattr(self, name.replace(".", "_")) for name in (low, high))
+        if low_value > high_value:
+            raise BadConfig(low, f"{low} ({low_value}) must not be larger than {high} ({high_value})")
+
+
 def settings_of(config_class: type) -> dict[str, Setting]:
     """Every setting of a config class, by Kafka's name, sorted."""
     names = {

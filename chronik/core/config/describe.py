@@ -52,7 +52,7 @@ def describe_topic(node: NodeConfig, overrides: Mapping[str, str]) -> list[Shown
 
 def describe_group(node: NodeConfig, overrides: Mapping[str, str]) -> list[ShownConfig]:
     """Every setting of a group, by name."""
-    config = GroupSettings.from_overrides(node, overrides)
+    config = GroupSettings.from_overrides(node.groups, overrides)
     shown: list[ShownConfig] = []
     for known in GROUP_SETTINGS.values():
         value = known.show(getattr(config, known.attribute))
@@ -67,9 +67,9 @@ def describe_node(node: NodeConfig) -> list[ShownConfig]:
     """Every setting of a node, by name."""
     shown: list[ShownConfig] = []
     for known in NODE_SETTINGS.values():
-        if known.name in SHOWN_WHEN_SET and getattr(node, known.attribute) == known.default:
+        if known.name in SHOWN_WHEN_SET and node.value_of(known.name) == known.default:
             continue
-        value = known.show(getattr(node, known.attribute))
+        value = known.show(node.value_of(known.name))
         shown.append(_shown(known, value, _chain(node, (known.name,)), is_read_only=not known.is_dynamic))
     altered = {name for layer in (node.own, node.cluster_wide) for name in layer if name in WITHOUT_EFFECT}
     return shown + [_without_effect(node, name) for name in sorted(altered)]

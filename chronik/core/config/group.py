@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from chronik.core.config.definitions import INT, BadConfig, Synonym, at_least, parse_known, setting, settings_of
 
 if TYPE_CHECKING:
-    from chronik.core.config.node import NodeConfig
+    from chronik.core.config.sections.groups import GroupsConfig
 
 HEARTBEAT, SESSION = "consumer.heartbeat.interval.ms", "consumer.session.timeout.ms"
 # By setting, the node settings that say how small and how large it may be.
@@ -33,20 +33,20 @@ class GroupSettings:
     )  # fmt: skip
 
     @classmethod
-    def from_overrides(cls, node: NodeConfig, overrides: Mapping[str, str]) -> GroupSettings:
+    def from_overrides(cls, groups: GroupsConfig, overrides: Mapping[str, str]) -> GroupSettings:
         """The group's own settings over the node's. Raises BadConfig for a key or value that is not allowed."""
         values = {
-            known.attribute: getattr(node, known.synonyms[0].name.replace(".", "_"))
+            known.attribute: getattr(groups, known.synonyms[0].name.replace(".", "_"))
             for known in GROUP_SETTINGS.values()
         }
         for key, text in overrides.items():
             values[key.replace(".", "_")] = parse_known(GROUP_SETTINGS, key, text, "group")
         return cls(**values)
 
-    def checked(self, node: NodeConfig) -> GroupSettings:
+    def checked(self, groups: GroupsConfig) -> GroupSettings:
         """Itself, when its settings are within the node's bounds and go together. Raises BadConfig."""
         for name, (low, high) in BOUNDS.items():
-            value, lowest, highest = self._bounded(node, name)
+            value, lowest, highest = self._bounded(groups, name)
             if value < lowest:
                 raise BadConfig(name, f"{name} must be greater than or equal to {low}")
             if value > highest:
@@ -55,17 +55,17 @@ class GroupSettings:
             raise BadConfig(SESSION, f"{SESSION} must be greater than {HEARTBEAT}")
         return self
 
-    def within(self, node: NodeConfig) -> GroupSettings:
+    def within(self, groups: GroupsConfig) -> GroupSettings:
         """The same, brought within the bounds of this node: they may be others than when the settings were made."""
         values: dict[str, int] = {}
         for name in BOUNDS:
-            value, lowest, highest = self._bounded(node, name)
+            value, lowest, highest = self._bounded(groups, name)
             values[name.replace(".", "_")] = min(max(value, lowest), highest)
         return GroupSettings(**values)
 
-    def _bounded(self, node: NodeConfig, name: str) -> tuple[int, int, int]:
+    def _bounded(self, groups: GroupsConfig, name: str) -> tuple[int, int, int]:
         """A setting, and the least and the largest that it may be."""
-        low, high = (getattr(node, bound.replace(".", "_")) for bound in BOUNDS[name])
+        low, high = (getattr(groups, bound.replace(".", "_")) for bound in BOUNDS[name])
         return getattr(self, name.replace(".", "_")), low, high
 
 

@@ -16,7 +16,7 @@ from collections import deque
 from collections.abc import Callable
 
 from chronik.core.config.definitions import LONG_MAX
-from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.config.throttled import ALL_REPLICAS, partitions_of
 from chronik.core.config.topic import TopicConfig
 from chronik.core.replica.replica import Replica
@@ -116,18 +116,20 @@ class Throttle:
         return min(max(wait_ms, LOOK_AGAIN_MIN_MS), LOOK_AGAIN_MAX_MS)
 
 
-def leader_throttle(config: Callable[[], NodeConfig]) -> Throttle:
+def leader_throttle(node_id: int, config: Callable[[], ReplicationConfig]) -> Throttle:
     """Of what a node gives; `config` are its settings as they are now."""
     return _throttle(
+        node_id,
         config,
         lambda: config().leader_replication_throttled_rate,
         lambda topic: topic.leader_replication_throttled_replicas,
     )
 
 
-def follower_throttle(config: Callable[[], NodeConfig]) -> Throttle:
+def follower_throttle(node_id: int, config: Callable[[], ReplicationConfig]) -> Throttle:
     """Of what a node takes."""
     return _throttle(
+        node_id,
         config,
         lambda: config().follower_replication_throttled_rate,
         lambda topic: topic.follower_replication_throttled_replicas,
@@ -135,11 +137,14 @@ def follower_throttle(config: Callable[[], NodeConfig]) -> Throttle:
 
 
 def _throttle(
-    config: Callable[[], NodeConfig], rate: Callable[[], int], listed: Callable[[TopicConfig], tuple[str, ...]]
+    node_id: int,
+    config: Callable[[], ReplicationConfig],
+    rate: Callable[[], int],
+    listed: Callable[[TopicConfig], tuple[str, ...]],
 ) -> Throttle:
     started_with = config()
     return Throttle(
-        started_with.node_id,
+        node_id,
         rate,
         listed,
         windows=started_with.replication_quota_window_num,

@@ -35,7 +35,7 @@ class Installation:
         """Put a snapshot that was fetched in the place of the log. Raises OSError, Corrupt."""
         log.info("a snapshot of the metadata up to offset %d takes the place of the log", point.end_offset)
         self._log.prepare(point)
-        self._replicas.announce_cuts([(self._replica.log, 0)])
+        self._replicas.logs.announce_cuts([(self._replica.log, 0)])
         self._point = point
         self.finish(refill)
 
@@ -49,6 +49,6 @@ class Installation:
             refill(point)
         except (OSError, Corrupt) as problem:
             if shortage_of(problem) is None:
-                self._replicas.take_offline(self._replica, f"a snapshot cannot take its place: {problem}")
+                self._replicas.partitions.take_offline(self._replica, f"a snapshot cannot take its place: {problem}")
             raise
         self._point = None

@@ -33,6 +33,7 @@ REGISTER_MS = 2_000  # one try
 RETRY_MS = 100
 SHUT_DOWN_MS_MAX = 3_000  # then this node stops all the same, as after a kill
 SHUT_DOWN_BEAT_MS = 50
+TWIN_MS_MIN = 20_000  # the controller's file may give sessions much more time than this node's
 BEAT_MS_MIN = 50  # however short the session is that the controller's file gives
 EVERYWHERE = ("", "0.0.0.0", "::")  # no address to go to
 
@@ -77,7 +78,7 @@ class Liveness:
         self._task: asyncio.Task[None] | None = None
         self._is_heard = True
         self._heard_s: float | None = None  # when the last report was sent that was answered
-        self._interval_ms = config.broker_heartbeat_interval_ms
+        self._interval_ms = config.liveness.broker_heartbeat_interval_ms
         self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
         self._twin: _Twin | None = None
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
@@ -120,7 +121,7 @@ class Liveness:
     def _may_have_lost_its_tail(self) -> bool:
         """Whether an earlier process may have acknowledged what is gone: it did not wait for syncs, and its stop was
         not orderly. Nothing tells a kill, which loses nothing, from a power cut."""
-        is_synced = self._config.durability == SYNC
+        is_synced = self._config.server.durability == SYNC
         if not self._files.exists(CLEAN):
             return not is_synced or self._files.exists(UNSYNCED)
         if is_synced:  # and what was not is so since that stop
@@ -141,7 +142,7 @@ class Liveness:
             incarnation_id=self._incarnation_id,
             host=advertised_host,
             port=advertised_port or port,
-            rack=config.broker_rack,
+            rack=config.server.broker_rack,
             # Fenced, whatever it led is led in a new epoch. One without followers has nobody to tell apart by epochs.
             is_fenced=not config.is_alone or any(other != config.node_id for other in self._image.brokers),
             has_lost_its_log=has_lost_its_log,
@@ -175,7 +176,8 @@ class Liveness:
         epoch, now_s = self._controller.controller_epoch, asyncio.get_running_loop().time()
         if self._twin is None or self._twin.controller_epoch != epoch:
             self._twin = _Twin(epoch, now_s)
-        return now_s - self._twin.since_s >= 2 * self._config.broker_session_timeout_ms / 1000
+        patience_ms = max(TWIN_MS_MIN, 2 * self._config.liveness.broker_session_timeout_ms)
+        return (now_s - self._twin.since_s) * 1000 >= patience_ms
 
     def same_id(self) -> str:
         """What is wrong when another node has this one's number."""
@@ -199,7 +201,7 @@ class Liveness:
 
     def start(self) -> None:
         """Raises OSError."""
-        if self._config.durability != SYNC:
+        if self._config.server.durability != SYNC:
             # Each time: it also makes sure that the mark of the last orderly stop, removed before this, does not come
             # back with a power cut.
             self._files.replace(UNSYNCED, b"")
@@ -232,7 +234,7 @@ class Liveness:
     async def _beat(self) -> None:
         sent_s = asyncio.get_running_loop().time()
         try:
-            answer = await self._report(self._config.broker_session_timeout_ms // 2)
+            answer = await self._report(self._config.liveness.broker_session_timeout_ms // 2)
         except Refused as refused:
             if refused.code == Code.STALE_BROKER_EPOCH and self._command is not None:
                 await self._register_again(self._command)
@@ -296,7 +298,7 @@ class Liveness:
         if self._heard_s is None or self._task is None:
             return
         silent_ms = (asyncio.get_running_loop().time() - self._heard_s) * 1000
-        if silent_ms <= self._config.broker_session_timeout_ms and self._interval_ms > BEAT_MS_MIN:
+        if silent_ms <= self._config.liveness.broker_session_timeout_ms and self._interval_ms > BEAT_MS_MIN:
             self._interval_ms = max(BEAT_MS_MIN, self._interval_ms // 2)
             log.warning(
                 "this node was fenced %d ms after a report that was heard: broker.session.timeout.ms of the controller"
@@ -321,7 +323,9 @@ class Liveness:
             if not self._is_followed:
                 return
             try:
-                answer = await self._report(min(left_ms, self._config.broker_session_timeout_ms), wants_shut_down=True)
+                answer = await self._report(
+                    min(left_ms, self._config.liveness.broker_session_timeout_ms), wants_shut_down=True
+                )
             except Refused as refused:
                 if refused.code == Code.STALE_BROKER_EPOCH:
                     return

@@ -83,9 +83,9 @@ class Quorum:
         self._metrics = metrics
         self._state_path = f"{replica.log.directory}/{state_file.FILE_NAME}"
         self._timeouts = Timeouts(
-            config.controller_quorum_election_timeout_ms,
-            config.controller_quorum_fetch_timeout_ms,
-            config.controller_quorum_election_backoff_max_ms,
+            config.quorum.controller_quorum_election_timeout_ms,
+            config.quorum.controller_quorum_fetch_timeout_ms,
+            config.quorum.controller_quorum_election_backoff_max_ms,
             ASK_AGAIN_MS,
         )
         self.log = QuorumLog(replica.log, files, _first_voters(config))
@@ -115,7 +115,6 @@ class Quorum:
         self._given_addresses: dict[int, tuple[str, int]] = {}  # with the change of voters that is just being made
         self._waits = QuorumWaits()
         replica.on_synced = self.log_grew
-        replicas.on_offline.append(self._replica_offline)
 
     # --- what others see
 
@@ -147,12 +146,12 @@ class Quorum:
     def read_snapshot_part(self, point: LogPoint, position: int, length: int) -> bytes:
         return self.log.snapshot_at(point).read(position, length)
 
-    async def ask_high_watermark(self, timeout_ms: int) -> int:
-        """How far the leader has it safe. Raises Unreachable, Refused."""
+    async def ask_view(self, timeout_ms: int) -> QuorumView:
+        """What the leader sees, this node or another. Raises Unreachable, Refused."""
         leader = self.leader_id
-        if leader is None or leader == self.node_id:
+        if leader is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "no leader of the quorum is known")
-        return await self._links.ask_high_watermark(leader, timeout_ms)
+        return self.describe() if leader == self.node_id else await self._links.ask_view(leader, timeout_ms)
 
     def start(self) -> None:
         """Take part from now on. A node alone leads when this returns. Raises Refused when its disk does not let it."""
@@ -473,7 +472,7 @@ class Quorum:
                 self._metrics.faults += 1
                 log.exception("fault in a fetch that waited")
 
-    def _replica_offline(self, replica: Replica) -> None:
+    def replica_offline(self, replica: Replica) -> None:
         """The disk failed. Of several, another is to lead; one alone keeps its office, and refuses everything."""
         if replica is not self.replica or not self._is_running:
             return

@@ -81,8 +81,8 @@ class GroupCoordinator:
         overrides = self._image.group_overrides(group_id)
         if not overrides:
             return self._config
-        node = self._image.node_config
-        own = GroupSettings.from_overrides(node, overrides).within(node)
+        groups = self._image.node_config.groups
+        own = GroupSettings.from_overrides(groups, overrides).within(groups)
         return replace(
             self._config,
             consumer_session_timeout_ms=own.consumer_session_timeout_ms,

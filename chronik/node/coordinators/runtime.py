@@ -114,8 +114,6 @@ class CoordinatorRuntime(Generic[CommandT, FactT]):
         self._unread: deque[MachineHost[CommandT, FactT]] = deque()  # of those, what is still reading its log, in turn
         self._replayed = 0  # records, since others last had their turn
         self._is_turn_due = False
-        replicas.on_offline.append(self.leadership_lost)
-        replicas.on_gone.append(self.leadership_lost)
 
     # --- which machines there are
 
@@ -172,7 +170,7 @@ class CoordinatorRuntime(Generic[CommandT, FactT]):
                 count = host.replay_part(room)
             except (Corrupt, OSError) as problem:
                 if shortage_of(problem) is None:
-                    self._replicas.take_offline(host.replica, f"replay failed: {problem}")
+                    self._replicas.partitions.take_offline(host.replica, f"replay failed: {problem}")
                 else:  # the next request for this partition has it read again
                     self._replicas.read_failed(host.replica, cast("OSError", problem))
                     self.leadership_lost(host.replica)

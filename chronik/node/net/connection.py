@@ -8,6 +8,7 @@ taken more memory than they may (`request_memory`). How many connections there m
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -379,7 +380,9 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 self._send(self._transport, outbox)
         except OSError as problem:  # records that were promised can no longer be read: nothing sensible can follow
-            log.error("closing the connection of %s: %s", self._peer.host, problem)
+            # A topic that was deleted or a log that was cleaned while a slow client took its time is no fault here.
+            level = logging.INFO if problem.errno == errno.ESTALE else logging.ERROR
+            log.log(level, "closing the connection of %s: %s", self._peer.host, problem)
             self._transport.abort()
         if self._backlog and self._blocked_by is None and not self.is_slow:
             self._loop.call_soon(

@@ -86,7 +86,7 @@ class Tracing:
         is_all, exceptions = what_is_traced(self._image)
         recorder = self._recorder
         is_on = is_all or bool(exceptions)
-        if is_on and self._image.node_config.chronik_trace_store:
+        if is_on and self._image.node_config.trace.chronik_trace_store:
             self._store.start()  # first: it is to have all of it
         else:
             self._store.stop()
@@ -166,7 +166,7 @@ class Tracing:
 
 def what_is_traced(image: MetadataImage) -> tuple[bool, frozenset[str]]:
     """Whether all topics are, by the node's setting, and which have another of their own."""
-    is_all = image.node_config.chronik_trace
+    is_all = image.node_config.trace.chronik_trace
     own = [name for kind, name, values in image.overrides() if kind is ResourceType.TOPIC and SETTING in values]
     return is_all, frozenset(name for name in own if image.topic_config(name).chronik_trace != is_all)
 

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import Clock
@@ -64,7 +64,7 @@ class Fetchers:
         deadlines: Deadlines,
         clock: Clock,
         metrics: Metrics,
-        config: NodeConfig,
+        config: ReplicationConfig,
         *,
         node_id: int,
         broker_epoch: Callable[[], int],
@@ -82,11 +82,7 @@ class Fetchers:
         self._streams: dict[int, _Stream] = {}  # by the node that leads
         self._stream_of: dict[Replica, _Stream] = {}
         self._is_started = False
-        self.starts = StoredStarts(replicas, self._starts_later)
-        replicas.on_role.append(self.role_changed)
-        replicas.on_offline.append(self.role_changed)
-        replicas.on_gone.append(self.role_changed)
-        replicas.on_start.append(self._starts_later)
+        self.starts = StoredStarts(replicas, self.start_moved)
 
     def start(self) -> None:
         self._is_started = True
@@ -102,7 +98,7 @@ class Fetchers:
         await asyncio.gather(*(stream.task for stream in streams), return_exceptions=True)
         await self.starts.stop()
 
-    def _starts_later(self, replica: Replica) -> None:
+    def start_moved(self, replica: Replica) -> None:
         """Its leader may wait to hear of it."""
         stream = self._stream_of.get(replica)
         if stream is not None:
@@ -196,13 +192,13 @@ class _Stream:
 
     def _wait_for_sync(self, key: Key, replica: Replica) -> None:
         self._unsynced[key] = replica
-        self._all.replicas.waiting.watch(replica, self)
-        self._all.replicas.commits.due(replica)
+        self._all.replicas.purgatory.watch(replica, self)
+        self._all.replicas.sync_rounds.due(replica)
 
     def _stop_waiting(self, key: Key) -> None:
         replica = self._unsynced.pop(key, None)
         if replica is not None:
-            self._all.replicas.waiting.unwatch(replica, self)
+            self._all.replicas.purgatory.unwatch(replica, self)
 
     def changed(self, replica: Replica) -> None:
         """As a watcher: something happened to a replica whose sync is waited for."""
@@ -307,7 +303,7 @@ class _Stream:
         return named
 
     def _is_in_sync(self, replica: Replica) -> bool:
-        placed = self._all.replicas.placed(replica)
+        placed = self._all.replicas.partitions.placed(replica)
         return placed is not None and self._all.node_id in placed.in_sync
 
     def _hold_back(self, key: Key, now_ms: int) -> None:

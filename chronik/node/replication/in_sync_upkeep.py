@@ -20,7 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 from chronik.core.machines.metadata.image import MetadataImage
@@ -61,7 +61,7 @@ class InSyncUpkeep:
         replicas: Replicas,
         deadlines: Deadlines,
         clock: Clock,
-        config: NodeConfig,
+        config: ReplicationConfig,
         metrics: Metrics,
         *,
         node_id: int,
@@ -85,9 +85,6 @@ class InSyncUpkeep:
         self._asking: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
         self._again: Deadline | None = None
-        replicas.on_progress.append(self.look_at)
-        replicas.on_offline.append(self._look_whether_served)
-        replicas.on_role.append(self._look_whether_served)
 
     def start(self) -> None:
         self._is_started = True
@@ -116,7 +113,7 @@ class InSyncUpkeep:
         self._due[replica] = None
         self._begin()
 
-    def _look_whether_served(self, replica: Replica) -> None:
+    def look_whether_served(self, replica: Replica) -> None:
         """What cannot be served here is better led by another."""
         if replica.offline is not None:
             self._given_up.setdefault(TopicPartition(replica.topic, replica.partition), False)
@@ -146,7 +143,7 @@ class InSyncUpkeep:
             if is_full or in_sync.is_waiting_for_joiners:
                 self._due[replica] = None
         if is_full:  # also what was never opened, and what nobody could take over last time
-            for name in self._replicas.offline():
+            for name in self._replicas.partitions.offline():
                 self._given_up.setdefault(TopicPartition(*name), False)
         self._begin()
 
@@ -190,7 +187,7 @@ class InSyncUpkeep:
                 wanted.append((replica, self._change(replica, members)))
             # Nobody waits any more for one that will not join. Only now: the watermark must not pass one that does.
             if replica.recount():
-                self._replicas.waiting.moved(replica)
+                self._replicas.purgatory.moved(replica)
         return wanted
 
     def _asked_again(self) -> list[tuple[Replica, InSyncChange]]:
@@ -232,7 +229,7 @@ class InSyncUpkeep:
         if placed.leader == self._node_id:
             return True
         counts = self._node_id in placed.in_sync or self._node_id in placed.eligible
-        return placed.has_leader and counts and self._replicas.is_damaged(name, number)
+        return placed.has_leader and counts and self._replicas.partitions.is_damaged(name, number)
 
     def _change(self, replica: Replica, members: tuple[int, ...]) -> InSyncChange:
         assert replica.in_sync is not None  # it leads
@@ -289,18 +286,17 @@ class InSyncUpkeep:
                 # smaller set held against an older `min.insync.replicas` would promise what nobody else has.
                 return True
             if replica.in_sync_decided(answer.in_sync, answer.partition_epoch):
-                self._replicas.waiting.moved(replica)
+                self._replicas.purgatory.moved(replica)
             elif in_sync.wanted is not None and replica.partition_epoch >= answer.partition_epoch:
                 in_sync.refused()  # nothing was to be changed, or the metadata came first
                 replica.recount()
-            if self._replicas.trace is not None and self._replicas.trace.steps is not None:
-                self._replicas.trace.steps.in_sync_changed(replica, before)
+            self._replicas.partitions.in_sync_changed(replica, before)
             return True
         if code in SUPERSEDED and replica.partition_epoch == change.partition_epoch:
             return True  # `wanted` stands until the metadata is here
         in_sync.refused()
         if replica.recount():
-            self._replicas.waiting.moved(replica)
+            self._replicas.purgatory.moved(replica)
         if code in NOT_TAKEN or code in SUPERSEDED:
             return True  # the next look decides
         log.debug("%s-%d: %s", replica.topic, replica.partition, answer.outcome.message)

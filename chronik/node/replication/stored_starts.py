@@ -33,7 +33,7 @@ class StoredStarts:
         start_offset = replica.log.start_offset
         if start_offset == 0:
             return 0
-        stored_offset = self._replicas.stored_start(replica)
+        stored_offset = self._replicas.logs.stored_start(replica)
         if stored_offset >= start_offset:
             return start_offset
         self._to_store[replica] = None
@@ -45,7 +45,7 @@ class StoredStarts:
         while self._to_store:
             waiting, self._to_store = list(self._to_store), {}
             try:
-                await self._replicas.store_starts()
+                await self._replicas.logs.store_starts()
             except Refused as refused:
                 log.warning("leaders are not told what was deleted here: %s", refused)
                 self._to_store.update(dict.fromkeys(waiting))

@@ -119,10 +119,8 @@ class OneAddress:
 
     def _leader(self, topic: str | bytes, number: int) -> int:
         """This node when there is none: it knows what to answer then."""
-        known = self._image.topic_by_id(topic) if isinstance(topic, bytes) else self._image.topic(topic)
-        if known is None or not 0 <= number < len(known.partitions) or not known.partitions[number].has_leader:
-            return self._node_id
-        return known.partitions[number].leader
+        placed = self._image.partition(topic, number)
+        return placed.leader if placed is not None and placed.has_leader else self._node_id
 
     def _coordinator(self, group_id: str) -> int:
         broker = self._groups.coordinator_now(group_id)

@@ -22,9 +22,7 @@ class Route:
         self._peers = peers
         self._links: dict[int, Link] = {}
         self._writes: dict[int, int] = {}  # by node: batches sent on whose answer is not there yet
-        self._turns: dict[
-            tuple[str | bytes, int], Acks0Sequencer
-        ] = {}  # by partition: batches whose client wants no answer
+        self._sequencers: dict[tuple[str | bytes, int], Acks0Sequencer] = {}  # by partition
         self.is_closed = False
 
     def ask(self, node_id: int, pieces: Sequence[Buffer], timeout_ms: int) -> asyncio.Future[memoryview]:
@@ -40,9 +38,9 @@ class Route:
         answer.add_done_callback(partial(self._written, node_id))
         return answer
 
-    def turns(self, topic: str | bytes, partition: int) -> Acks0Sequencer:
+    def sequencer(self, topic: str | bytes, partition: int) -> Acks0Sequencer:
         """Of the batches for this partition whose client wants no answer."""
-        return self._turns.setdefault((topic, partition), Acks0Sequencer())
+        return self._sequencers.setdefault((topic, partition), Acks0Sequencer())
 
     def _link(self, node_id: int) -> Link:
         link = self._links.get(node_id)

@@ -150,6 +150,9 @@ class FakeLog:
         below = [timed for timed in self.times if timed.offset < bound_offset]
         return max(below, key=lambda timed: timed.timestamp, default=None)
 
+    def first_undecided(self, high_watermark: int) -> int | None:
+        return self.producers.undecided.first_undecided(high_watermark)
+
     def size_bytes(self) -> int:
         return self.bytes_on_disk
 
@@ -228,7 +231,7 @@ def fake_context(
     return RequestContext(
         node_id=1,
         cluster_id=CLUSTER_ID,
-        config=config,
+        fetch_config=config.fetch,
         clock=FakeClock(),
         chance=chance,
         metadata=metadata,
@@ -236,7 +239,7 @@ def fake_context(
         replicas=cast(Any, replicas),
         waiting=cast(Any, None),
         sessions=FetchSessions(10),
-        leader_throttle=leader_throttle(lambda: metadata.image.node_config),
+        leader_throttle=leader_throttle(1, lambda: metadata.image.node_config.replication),
         start=lambda work: work.close(),
     )
 

@@ -78,7 +78,7 @@ class HouseContext:
         self.context = RequestContext(
             node_id=1,
             cluster_id="a-test-cluster",
-            config=self.house.config,
+            fetch_config=self.house.config.fetch,
             clock=self.house.clock,
             chance=FakeChance(),
             metadata=cast(Any, Metadata(self.house)),
@@ -86,7 +86,7 @@ class HouseContext:
             replicas=self.house.replicas,
             waiting=self.house.waiting,
             sessions=FetchSessions(100),
-            leader_throttle=leader_throttle(lambda: self.house.image.node_config),
+            leader_throttle=leader_throttle(1, lambda: self.house.image.node_config.replication),
             start=self._start,
             metrics=self.house.metrics,
             trace=self.house.trace,

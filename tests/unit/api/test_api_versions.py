@@ -96,7 +96,7 @@ def test_the_finalized_features_are_those_of_the_image_and_their_epoch_is_its_ve
 
 def test_a_node_that_knows_nothing_of_the_cluster_yet_says_that_its_features_are_unknown() -> None:
     context = fake_context()
-    empty = MetadataImage(CLUSTER_ID, context.config)
+    empty = MetadataImage(CLUSTER_ID, context.metadata.image.node_config)
 
     response = api_versions.answer(Code.NONE, APIS, empty, 4)
 

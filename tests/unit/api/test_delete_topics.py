@@ -50,7 +50,7 @@ def test_topics_are_deleted_by_name_or_id_as_in_the_new() -> None:
 
 @pytest.mark.parametrize(("version", "code"), [(2, Code.INVALID_REQUEST), (3, Code.TOPIC_DELETION_DISABLED)])
 def test_a_node_that_deletes_nothing_says_so_in_a_code_the_version_knows(version: int, code: Code) -> None:
-    context = fake_context(topics={"a": 1}, config=NodeConfig(delete_topic_enable=False))
+    context = fake_context(topics={"a": 1}, config=NodeConfig.from_settings({"delete.topic.enable": "false"}))
 
     response = ask(delete_topics, AnyDeleteTopicsRequest(topic_names=("a",)), context, version)
 

@@ -269,7 +269,7 @@ async def test_a_topic_deleted_while_a_fetch_waits_is_told_at_once(context: Hous
     asked = get(context, (0, 1), max_wait_ms=10_000)
 
     context.house.tell(DeleteTopics((TopicToDelete(name="orders"),)))
-    context.house.replicas.metadata_changed()
+    context.house.replicas.partitions.metadata_changed()
 
     assert code_of(asked) == Code.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -313,7 +313,7 @@ def test_a_read_that_fails_is_an_error_and_takes_the_replica_offline(is_cached: 
         await context.settle()
         assert code_of(asked, 0) == Code.KAFKA_STORAGE_ERROR
         assert records_of(asked, 1) == good
-        assert context.house.replicas.offline().keys() == {("orders", 0)}
+        assert context.house.replicas.partitions.offline().keys() == {("orders", 0)}
 
     asyncio.run(ask())
 

@@ -10,7 +10,7 @@ import pytest
 from chronik.core.records.control import Marker
 from chronik.core.replica.replica import READ_COMMITTED, Replica
 from tests.unit.api.fetching import get, partitions_of, put, records_of
-from tests.unit.api.house_context import WAITING, HouseContext
+from tests.unit.api.house_context import WAITING, HouseContext, run
 from tests.unit.core.log.logs import end_transaction, put_in_transaction
 
 EVERY_VERSION = range(4, 19)
@@ -54,6 +54,7 @@ def test_what_is_open_is_not_read_and_what_was_aborted_is_named(version: int) ->
     asyncio.run(ask())
 
 
+@run()
 async def test_a_fetch_that_waits_is_answered_when_the_transaction_ends(context: HouseContext) -> None:
     replica = leader_of(context)
     put_in_transaction(replica.log, 7)

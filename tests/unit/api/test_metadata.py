@@ -133,7 +133,9 @@ def test_a_partition_without_a_leader_says_so_and_names_nobody() -> None:
 
 
 def test_only_version_0_calls_a_missing_replica_an_error() -> None:
-    context = fake_context(config=NodeConfig(default_replication_factor=2), topics={"a": 1}, brokers=(1, 2))
+    context = fake_context(
+        config=NodeConfig.from_settings({"default.replication.factor": "2"}), topics={"a": 1}, brokers=(1, 2)
+    )
     fence(context, 2)
 
     [in_0] = ask(metadata, by_name("a"), context, 0).topics[0].partitions
@@ -144,7 +146,7 @@ def test_only_version_0_calls_a_missing_replica_an_error() -> None:
 
 
 def test_a_missing_topic_is_created_and_shown_at_once() -> None:
-    context = fake_context(config=NodeConfig(num_partitions=3))
+    context = fake_context(config=NodeConfig.from_settings({"num.partitions": "3"}))
 
     response = ask(metadata, by_name("x", "y", "x"), context, NEWEST)
 
@@ -160,7 +162,7 @@ def test_a_missing_topic_is_created_and_shown_at_once() -> None:
     ("enabled", "allowed"), [(False, True), (True, False), (False, False)], ids=["config", "request", "both"]
 )
 def test_a_missing_topic_is_not_created_unless_node_and_client_want_it(enabled: bool, allowed: bool) -> None:
-    context = fake_context(config=NodeConfig(auto_create_topics_enable=enabled))
+    context = fake_context(config=NodeConfig.from_settings({"auto.create.topics.enable": str(enabled)}))
 
     [topic] = ask(metadata, by_name("x", allow_auto_topic_creation=allowed), context, NEWEST).topics
 
@@ -192,7 +194,7 @@ def test_a_bad_name_is_refused_alone() -> None:
 
 
 def test_why_a_topic_could_not_be_created_is_told() -> None:
-    context = fake_context(config=NodeConfig(default_replication_factor=3), brokers=(1,))
+    context = fake_context(config=NodeConfig.from_settings({"default.replication.factor": "3"}), brokers=(1,))
 
     [topic] = ask(metadata, by_name("x"), context, NEWEST).topics
 

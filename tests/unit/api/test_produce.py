@@ -193,7 +193,7 @@ async def test_an_unknown_topic_id_is_named_so(context: HouseContext) -> None:
 @run()
 async def test_our_own_topics_are_not_written_by_clients(context: HouseContext) -> None:
     context.house.tell(CreateInternalTopic(OFFSETS_TOPIC, b"the offsets topic".ljust(16)[:16]))
-    context.house.replicas.open(METADATA_TOPIC, 0, bytes(16), context.house.image.topic_config("orders"))
+    context.house.replicas.partitions.open(METADATA_TOPIC, 0, bytes(16), context.house.image.topic_config("orders"))
 
     offsets = send(context, one(bytes(batch_of()), topic=OFFSETS_TOPIC))
     metadata = send(context, one(bytes(batch_of()), topic=METADATA_TOPIC))

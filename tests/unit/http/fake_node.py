@@ -35,6 +35,9 @@ class FakeLog:
         self.producers = Producers(ProducerState(producer_id) for producer_id in range(producer_count))
         self._size_bytes = size_bytes
 
+    def first_undecided(self, high_watermark: int) -> int | None:
+        return self.producers.undecided.first_undecided(high_watermark)
+
     def size_bytes(self) -> int:
         return self._size_bytes
 
@@ -43,7 +46,8 @@ class FakeReplicas:
     """The replicas that were added."""
 
     def __init__(self) -> None:
-        self.commits = SimpleNamespace(rounds=0, sync_seconds=0.0)
+        self.partitions = self  # the registry, as far as views look at it
+        self.sync_rounds = SimpleNamespace(rounds=0, sync_seconds=0.0)
         self.shortage: str | None = None
         self.failed: dict[tuple[str, int], str] = {}  # could not be opened
         self._held: dict[tuple[str, int], Replica] = {}
@@ -84,7 +88,7 @@ class FakeNode:
     """What the views read of a node."""
 
     def __init__(self) -> None:
-        self.config = NodeConfig(node_id=7)
+        self.config = NodeConfig.from_settings({"node.id": "7"})
         self.identity = Identity(7, CLUSTER_ID)
         self.metrics = Metrics()
         self.connections = SimpleNamespace(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from typing import Any, TypeVar
 
 import msgspec
 import pytest
 
+from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Refused
 from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.metadata.image import Broker, Partition, Topic
@@ -79,7 +79,9 @@ def test_a_node_names_all_nodes_it_knows_where_clients_find_them() -> None:
 
 def test_a_node_that_is_still_starting_names_itself_and_those_of_its_config() -> None:
     node = FakeNode()
-    node.config = dataclasses.replace(node.config, controller_quorum_voters="7@a:1,8@b:2")
+    node.config = NodeConfig.from_settings(
+        {"node.id": "7", "controller.quorum.voters": "7@a:9092,8@b:2", "cluster.id": "c"}
+    )
     node.is_ready = False
 
     seen = look(node, ClusterStateView, "cluster")
@@ -87,7 +89,7 @@ def test_a_node_that_is_still_starting_names_itself_and_those_of_its_config() ->
     assert not seen.is_ready
     assert seen.controller == -1
     assert [(each.id, each.host, each.port, each.is_alive) for each in seen.nodes] == [
-        (7, "a", 1, False),
+        (7, "a", 9092, False),
         (8, "b", 2, False),
     ]
 

@@ -173,7 +173,7 @@ async def test_a_copy_that_is_offline_says_why(house: House) -> None:
     replica = house.replicas.leader("orders", 0)
     append(house, replica, b"a")
     await house.settle()
-    house.replicas.take_offline(replica, "the disk is broken")
+    house.replicas.partitions.take_offline(replica, "the disk is broken")
 
     seen = await look(house, 0)
 

@@ -135,7 +135,7 @@ def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
     node.metrics.duplicate_batches, node.metrics.faults = 2, 1
     node.connections.open.update({1: None, 2: None})
     node.connections.accepted_total, node.connections.malformed_total = 9, 3
-    node.replicas.commits.rounds, node.replicas.commits.sync_seconds = 6, 0.5
+    node.replicas.sync_rounds.rounds, node.replicas.sync_rounds.sync_seconds = 6, 0.5
     node.replicas.add("orders", 0, end=1, producers=2)
     node.replicas.add("orders", 1, end=1, producers=3)
     node.waiting_now = (11, 12)

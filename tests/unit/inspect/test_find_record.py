@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, cast
 
 import pytest
-from chronik.node.coordinators.runtime import partition_of
 from confluent_kafka import KafkaError
 
 from chronik.client.admin import ClusterAdmin, Partition, PartitionState, TopicState
@@ -16,6 +15,7 @@ from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.inspect.find_record import At, SearchResult, holders, look_through, reached_end, to_read, until_read
 from chronik.inspect.gather_record import committed_by
+from chronik.node.coordinators.runtime import partition_of
 from chronik.trace.events import GroupSeen, OffsetSeen, PartitionSeen
 from chronik.trace.inspections import (
     CopySeen,
@@ -112,6 +112,15 @@ def test_an_end_below_the_one_that_was_told_is_not_the_end() -> None:
     told = [Told((0, 3), Code(KafkaError._PARTITION_EOF)), Told((1, 5), Code(KafkaError._PARTITION_EOF))]
 
     next(until_read(cast(Any, Consuming(told)), "localhost:1", left))
+
+    assert left == {0: 5}
+
+
+def test_a_partition_that_gives_nothing_is_given_up_though_others_are_written_to_for_ever() -> None:
+    left = {0: 5, 1: 1}
+
+    for _ in until_read(cast(Any, Consuming([Told((1, 7)), Told((1, 8))])), "localhost:1", left, quiet_s=0.05):
+        pass
 
     assert left == {0: 5}
 

@@ -35,7 +35,7 @@ def test_a_cluster_is_found_again_as_it_was_made(tmp_path: Path) -> None:
     second = found.node(2)
     assert second.http == "http://127.0.0.1:9645"
     assert second.data_dir == str(tmp_path / "node-2" / "data")
-    assert (second.config.node_id, second.config.cluster_id) == (2, "a-cluster-of-one-laptop")
+    assert (second.config.node_id, second.config.server.cluster_id) == (2, "a-cluster-of-one-laptop")
 
 
 def test_what_a_user_changes_in_a_config_file_counts(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_voters_are_written_to_every_file_with_the_addresses_in_the_files(tmp_pa
 
     for node in ClusterDirectory.open(str(tmp_path)).nodes.values():
         assert node.config.voters == {1: ("127.0.0.1", 9092), 2: ("127.0.0.1", 9093)}
-    assert ClusterDirectory.open(str(tmp_path)).node(1).config.num_partitions == 5
+    assert ClusterDirectory.open(str(tmp_path)).node(1).config.topics.num_partitions == 5
 
 
 def test_a_file_that_cannot_be_changed_is_told_and_the_others_are_changed(tmp_path: Path) -> None:

@@ -84,13 +84,14 @@ class Controlled:
         self.world = world
         self.controller_id = 1 if is_alone else 2
         self.controller_epoch = 1
+        self.session_timeout_ms = 2_000  # by the controller's file
         self.is_known = True
         self.is_stuck = False
         self.is_held_back = False
         self.asked: list[Any] = []
         self._later: list[Any] = []
         decided_on = MetadataImage(CLUSTER_ID, NodeConfig())
-        self.machine = MetadataMachine(decided_on, ControllerConfig(own_id=self.controller_id))
+        self.machine = MetadataMachine(decided_on, self._controller_config())
         self.metadata = Metadata(self, 1, MetadataImage(CLUSTER_ID, self.config))
         self.two = Metadata(self, 2, decided_on)
         self.link = ControllerLink(self.metadata, world.peers, 1)
@@ -107,11 +108,13 @@ class Controlled:
         self.take(decision.facts)
         return decision.replies[0].answer
 
+    def _controller_config(self) -> ControllerConfig:
+        return ControllerConfig(self.controller_id, broker_session_timeout_ms=self.session_timeout_ms)
+
     def elect(self) -> None:
         """Another controller has read the metadata log, and has heard of nobody yet."""
         self.controller_epoch += 1
-        image = self.machine.image
-        self.machine = MetadataMachine(image, ControllerConfig(own_id=self.controller_id))
+        self.machine = MetadataMachine(self.machine.image, self._controller_config())
         self.take(self.machine.expire(round(self.world.loop.time() * 1000)).facts)
 
     def take(self, facts: list[Any]) -> None:

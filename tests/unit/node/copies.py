@@ -28,7 +28,6 @@ from chronik.node.net.peers import Unreachable
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.fetchers import Fetchers
 from chronik.node.replication.purgatory import Purgatory
-from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.sim.loop import SimLoop
 from chronik.trace.metrics import Metrics
@@ -43,6 +42,7 @@ from tests.unit.api.house_context import Asked
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, FakeChance
+from tests.unit.node.replication_parts import Subscribers, build_replicas
 from tests.unit.wire.hot_requests import fetch_request
 
 TOPIC = "orders"
@@ -139,23 +139,24 @@ class CopyNode:
         self.checkpoints = Checkpoints(cast(Any, files))
         self.image = MetadataImage("a-test-cluster", config)
         self.image.apply(ProducerIdsRecord(node_id, -1, 1000))
-        self.replicas = Replicas(
-            cast(Any, files),
+        self.subscribers = Subscribers()
+        self.replicas = build_replicas(
+            files,
             self.checkpoints,
             self.waiting,
             self.clock,
             self.metrics,
             node_id=node_id,
             is_synced=is_synced,
-            data_dir="/data",
+            listeners=self.subscribers.listeners,
             trace=self.trace,
         )
-        self.replicas.follow(self.image, is_caught_up=False)
+        self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.tasks: list[asyncio.Task[None]] = []
         self.context = RequestContext(
             node_id=node_id,
             cluster_id="a-test-cluster",
-            config=config,
+            fetch_config=config.fetch,
             clock=self.clock,
             chance=FakeChance(),
             metadata=cast(Any, self),
@@ -163,7 +164,7 @@ class CopyNode:
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=FetchSessions(100),
-            leader_throttle=leader_throttle(lambda: self.image.node_config),
+            leader_throttle=leader_throttle(node_id, lambda: self.image.node_config.replication),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
             trace=self.trace,
@@ -174,20 +175,23 @@ class CopyNode:
             self.deadlines,
             self.clock,
             self.metrics,
-            config,
+            config.replication,
             node_id=node_id,
             broker_epoch=lambda: self.broker_epoch,
-            throttle=follower_throttle(lambda: self.image.node_config),
+            throttle=follower_throttle(node_id, lambda: self.image.node_config.replication),
         )
+        for hears in (self.subscribers.role_changed, self.subscribers.went_offline, self.subscribers.removed):
+            hears.append(self.fetchers.role_changed)
+        self.subscribers.start_moved.append(self.fetchers.start_moved)
 
     def tell(self, *facts: Any) -> None:
         """What was committed reaches this node."""
         for fact in facts:
             self.image.apply(fact)
-        self.replicas.metadata_changed(facts)
+        self.replicas.partitions.metadata_changed(facts)
 
     def replica(self, partition: int = 0) -> Replica:
-        return self.replicas._held[TOPIC, partition]
+        return next(one for one in self.replicas.held() if (one.topic, one.partition) == (TOPIC, partition))
 
     def produce(self, *values: bytes, acks: int = -1, partition: int = 0) -> None:
         replica = self.replicas.leader(TOPIC, partition)
@@ -238,7 +242,7 @@ class Copies:
         node = CopyNode(self.loop, self.network, node_id, files, is_synced=self._is_synced, config=self._config)
         for fact in self.facts[:knows]:
             node.image.apply(fact)
-        node.replicas.metadata_changed(None)
+        node.replicas.partitions.metadata_changed(None)
         node.fetchers.start()
         self.network.nodes[node_id] = node
         return node
@@ -257,7 +261,7 @@ class Copies:
         """Its files, as it left them."""
         node = self.network.nodes.pop(node_id)
         await node.fetchers.stop()
-        await node.replicas.commits.wait_until_idle()
+        await node.replicas.sync_rounds.wait_until_idle()
         node.checkpoints.write(node.replicas.held())
         return node.files
 

@@ -17,11 +17,11 @@ from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.purgatory import Purgatory
-from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from tests.unit.core.fakes import MemoryFiles
+from tests.unit.node.replication_parts import Subscribers, build_replicas
 
 NOW_MS = 1_700_000_000_000
 NODE_ID = 1
@@ -183,15 +183,16 @@ class House:
         self.checkpoints = Checkpoints(cast(Any, self.files))
         self.config = config or NodeConfig.from_settings({})
         self.metadata = MetadataMachine(MetadataImage("a-test-cluster", self.config))
-        self.replicas = Replicas(
-            cast(Any, self.files),
+        self.subscribers = Subscribers()
+        self.replicas = build_replicas(
+            self.files,
             self.checkpoints,
             self.waiting,
             self.clock,
             self.metrics,
             node_id=NODE_ID,
             is_synced=is_synced,
-            data_dir="/data",
+            listeners=self.subscribers.listeners,
             trace=self.trace,
         )
         self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
@@ -199,7 +200,7 @@ class House:
             self.tell(command)
         for name, partitions in (topics or {}).items():
             self.create(name, partitions, topic_id=(ids or {}).get(name))
-        self.replicas.follow(self.image)
+        self.replicas.partitions.follow(self.image)
 
     @property
     def image(self) -> MetadataImage:
@@ -222,7 +223,7 @@ class House:
 
     async def settle(self) -> None:
         """Until everything due has been synced and what that sets free has happened."""
-        await self.replicas.commits.wait_until_idle()
+        await self.replicas.sync_rounds.wait_until_idle()
         await asyncio.sleep(0)
 
 

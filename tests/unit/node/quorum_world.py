@@ -23,7 +23,6 @@ from chronik.node.net.connection import Connections
 from chronik.node.net.peers import Peers
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.purgatory import Purgatory
-from chronik.node.replication.replicas import Replicas
 from chronik.node.routing.dispatch import Dispatch
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
@@ -36,6 +35,7 @@ from chronik.sim.story import WorldStory
 from chronik.trace.metrics import Metrics
 from tests.unit.api.fake_context import fake_context
 from tests.unit.node.peer_world import PORT, pass_time
+from tests.unit.node.replication_parts import Subscribers, build_replicas
 
 CLUSTER_ID = "a-test-cluster"
 BROKER = 9  # is registered, and never reports
@@ -75,19 +75,19 @@ class Member:
         self.deadlines = Deadlines(loop, self.metrics)
         self.waiting = Purgatory(self.deadlines, self.metrics)
         self.checkpoints = Checkpoints(self.disk)
-        self.replicas = Replicas(
+        subscribers = Subscribers()
+        self.replicas = build_replicas(
             self.disk,
             self.checkpoints,
             self.waiting,
             clock,
             self.metrics,
             node_id=self.node_id,
-            is_synced=True,
-            data_dir="/data",
+            listeners=subscribers.listeners,
         )
         time = SteadyTime(clock)
         self.peers = Peers(network, self.deadlines, self.metrics, self.node_id, world.addresses.get)
-        replica = self.replicas.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
+        replica = self.replicas.partitions.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         assert isinstance(replica, QuorumReplica)
         self.quorum = Quorum(
             replica,
@@ -101,6 +101,7 @@ class Member:
             config,
             self.cluster_id,
         )
+        subscribers.went_offline.append(self.quorum.replica_offline)
         self.metadata = Metadata(
             MetadataImage(self.cluster_id, config),
             self.quorum,
@@ -123,7 +124,7 @@ class Member:
             fake_context(),
             node_id=self.node_id,
             cluster_id=self.cluster_id,
-            config=config,
+            fetch_config=config.fetch,
             quorum=self.quorum,
             waiting=self.waiting,
             replicas=self.replicas,
@@ -172,9 +173,9 @@ class Member:
         await self.connections.close_all()
         self.peers.close()
         await self.dispatch.close()
-        await self.replicas.commits.wait_until_idle()
+        await self.replicas.sync_rounds.wait_until_idle()
         self.deadlines.close()
-        self.replicas.close()
+        self.replicas.logs.close_all()
         self.checkpoints.write(self.replicas.held())
         self.checkpoints.stopped()
 

@@ -32,7 +32,7 @@ class FakeNode:
         self.replicas = self.house.replicas
         self.metrics = self.house.metrics
         self.image: Any = SimpleNamespace(node_config=self.house.image.node_config)
-        self.cleaner = Cleaner(cast(Any, self), self.house.clock)
+        self.cleaner = Cleaner(cast(Any, self.image), self.replicas, self.house.clock, self.metrics)
 
     def configure(self, **settings: str) -> None:
         given = {key.replace("_", "."): value for key, value in settings.items()}

@@ -25,14 +25,14 @@ HOUR_MS = 3_600_000
 class FakeNode:
     """As much of a node as housekeeping needs."""
 
-    def __init__(self) -> None:
-        self.house = House()
+    def __init__(self, *, is_synced: bool = True) -> None:
+        self.house = House(is_synced=is_synced)
         self.replicas = self.house.replicas
         self.metrics = self.house.metrics
         self.image = self.house.image
         self.idle_checks: list[tuple[float, float]] = []
         self.connections = cast(Connections, self)
-        self.housekeeping = Housekeeping(cast(Any, self), self.house.checkpoints, self.house.clock)
+        self.housekeeping = Housekeeping(self.image, self.replicas, self.connections, self.house.clock, self.metrics)
 
     def close_idle(self, idle_s: float, unfinished_s: float) -> None:
         self.idle_checks.append((idle_s, unfinished_s))
@@ -151,9 +151,8 @@ async def test_a_partition_whose_files_cannot_be_removed_does_not_hold_back_the_
 
 
 @run
-async def test_what_was_written_and_not_synced_is_synced_in_topics_that_set_flush_ms(node: FakeNode) -> None:
-    node.house = House(is_synced=False)
-    node.replicas, node.image = node.house.replicas, node.house.image
+async def test_what_was_written_and_not_synced_is_synced_in_topics_that_set_flush_ms(default: FakeNode) -> None:
+    node = type(default)(is_synced=False)
     node.house.create("lazy")
     node.house.create("timed", flush_ms="1000")
     for topic in ("lazy", "timed"):
@@ -196,7 +195,7 @@ async def test_a_fault_is_counted_and_the_rest_is_done(node: FakeNode) -> None:
 async def test_replicas_that_are_offline_are_left_alone(node: FakeNode) -> None:
     node.fill("t")
     await node.house.settle()
-    node.replicas.take_offline(node.replicas.leader("t", 0), "broken")
+    node.replicas.partitions.take_offline(node.replicas.leader("t", 0), "broken")
     node.house.clock.advance(HOUR_MS)
 
     await node.housekeeping.clean()

@@ -380,7 +380,7 @@ async def test_when_the_sync_fails_nobody_is_told_that_it_is_done(hosted: Hosted
 @run
 async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machine_with_it(hosted: Hosted) -> None:
     waiting = hosted.host.ask(WaitForBell())
-    hosted.house.replicas.on_offline.append(lambda replica: hosted.host.close())
+    hosted.house.subscribers.went_offline.append(lambda replica: hosted.host.close())
     hosted.house.files.failures["write"] = EIO
 
     with pytest.raises(Refused) as caught:
@@ -477,7 +477,7 @@ async def test_a_closed_host_answers_that_this_is_the_wrong_place_and_keeps_no_t
 async def test_a_host_that_its_own_write_brought_down_keeps_no_time(hosted: Hosted) -> None:
     hosted.tally.alarm_ms = NOW_MS + 500
     hosted.host.ask(WaitForBell()).add_done_callback(lambda answer: answer.exception())
-    hosted.house.replicas.on_offline.append(lambda replica: hosted.host.close())
+    hosted.house.subscribers.went_offline.append(lambda replica: hosted.host.close())
     hosted.house.files.failures["write"] = OSError(errno.EIO, "Input/output error")
     hosted.pass_time(500)
 

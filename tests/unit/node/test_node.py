@@ -14,6 +14,8 @@ from kio.schema.request_header.v1.header import RequestHeader as ClassicHeader
 from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
 
 from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.groups import GroupsConfig
+from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.core.machines.metadata.names import METADATA_TOPIC
@@ -332,5 +334,5 @@ async def test_stopping_leaves_no_task_behind(files: MemoryFiles) -> None:
     ],
 )
 def test_the_migration_policy_says_which_way_a_group_may_move(policy: str, allowed: tuple[bool, bool]) -> None:
-    groups = group_config(NodeConfig(group_consumer_migration_policy=policy))
+    groups = group_config(GroupsConfig(group_consumer_migration_policy=policy), OffsetsConfig())
     assert (groups.can_upgrade, groups.can_downgrade) == allowed

@@ -8,14 +8,13 @@ import dataclasses
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
-from chronik.node.coordinators.runtime import partition_of
-
 from chronik.api.call import Peer
 from chronik.api.context import RequestContext
 from chronik.core.machines.metadata.commands import CreateInternalTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.types import Buffer
+from chronik.node.coordinators.runtime import partition_of
 from chronik.node.net.connection import Slot
 from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding

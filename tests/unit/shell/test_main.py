@@ -57,7 +57,7 @@ def test_the_command_line_wins_over_the_file(tmp_path: Path) -> None:
 
     loaded = load_config({"num.partitions": "7"}, str(path))
 
-    assert (loaded.num_partitions, loaded.node_id) == (7, 5)
+    assert (loaded.topics.num_partitions, loaded.node_id) == (7, 5)
 
 
 def test_without_file_or_values_everything_has_its_default() -> None:

@@ -34,6 +34,13 @@ def test_who_is_put_out_joins_again() -> None:
     assert [who, "is done"] in afterwards
 
 
+def test_a_member_may_be_given_partitions_that_it_has_never_asked_for() -> None:
+    """A topic has grown, and the coordinator knows before the member does: it names them by their topic."""
+    outcome = run_seed(281)
+
+    assert outcome.broken is None, outcome.story
+
+
 def test_a_share_of_the_worlds_has_such_a_group() -> None:
     worlds = [World(seed, 1.0, 1) for seed in range(20)]
     for world in worlds:

@@ -65,7 +65,7 @@ def one_minimum(image: MetadataImage) -> list[MetadataRecord]:
     with two numbers an acknowledged record could be lost. Kafka does the same for eligible leaders (KIP-966)."""
     if MIN_IN_SYNC in image.broker_overrides(ALL_BROKERS):
         return []
-    number = str(image.node_config.min_insync_replicas)
+    number = str(image.node_config.log.min_insync_replicas)
     record = ConfigRecord(ResourceType.BROKER, ALL_BROKERS, MIN_IN_SYNC, number)
     of_one = [
         ConfigRecord(kind, name, MIN_IN_SYNC, None)
@@ -98,7 +98,7 @@ def needs_gaps_mark(image: MetadataImage, config: TopicConfig, overrides: Mappin
 def _is_compacted_by_default(image: MetadataImage) -> bool:
     """Whether any node has it so, as far as this one knows."""
     altered = (values.get(DEFAULT_POLICY, "") for kind, _, values in image.overrides() if kind == ResourceType.BROKER)
-    return "compact" in image.node_config.log_cleanup_policy or any("compact" in value for value in altered)
+    return "compact" in image.node_config.log.log_cleanup_policy or any("compact" in value for value in altered)
 
 
 def _gaps_now(image: MetadataImage, records: list[MetadataRecord]) -> list[ConfigRecord]:
@@ -220,7 +220,7 @@ def _operated(
     if present is None:
         is_topic = change.resource_type == ResourceType.TOPIC
         node = image.node_config
-        in_force = node.topic_default(key) if is_topic else getattr(node, known.attribute)
+        in_force = node.topic_default(key) if is_topic else node.value_of(key)
         present = known.show(in_force) or ""
     parts = [part for part in present.split(",") if part]
     for item in value.split(","):
@@ -240,7 +240,8 @@ def _check_topic(image: MetadataImage, wanted: Mapping[str, str]) -> TopicConfig
 
 def _check_group(image: MetadataImage, wanted: Mapping[str, str]) -> None:
     try:
-        GroupSettings.from_overrides(image.node_config, wanted).checked(image.node_config)
+        groups = image.node_config.groups
+        GroupSettings.from_overrides(groups, wanted).checked(groups)
     except BadConfig as problem:
         raise Refused(Code.INVALID_CONFIG, problem.message) from problem
 

@@ -109,13 +109,17 @@ class MetadataImage:
     def topic_by_id(self, topic_id: bytes) -> Topic | None:
         return self._topics_by_id.get(topic_id)
 
+    def topic_by_name_or_id(self, topic: str | bytes) -> Topic | None:
+        """As requests name it: by name, or by id in their newer versions."""
+        return self._topics_by_id.get(topic) if isinstance(topic, bytes) else self.topics.get(topic)
+
     def colliding(self, name: str) -> str | None:
         """The topic whose name differs from this one only in '.' and '_'."""
         key = collision_key(name)
         return None if key is None else self._names_by_collision_key.get(key)
 
-    def partition(self, name: str, number: int) -> Partition | None:
-        topic = self.topics.get(name)
+    def partition(self, name_or_id: str | bytes, number: int) -> Partition | None:
+        topic = self.topic_by_name_or_id(name_or_id)
         if topic is None or not 0 <= number < len(topic.partitions):
             return None
         return topic.partitions[number]

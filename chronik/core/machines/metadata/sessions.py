@@ -30,12 +30,13 @@ class ControllerConfig:
 
     @classmethod
     def of(cls, node: NodeConfig) -> ControllerConfig:
+        liveness = node.liveness
         return cls(
             own_id=node.node_id,
-            broker_session_timeout_ms=node.broker_session_timeout_ms,
-            broker_heartbeat_interval_ms=node.broker_heartbeat_interval_ms,
-            auto_leader_rebalance_enable=node.auto_leader_rebalance_enable,
-            leader_imbalance_check_interval_ms=node.leader_imbalance_check_interval_seconds * 1000,
+            broker_session_timeout_ms=liveness.broker_session_timeout_ms,
+            broker_heartbeat_interval_ms=liveness.broker_heartbeat_interval_ms,
+            auto_leader_rebalance_enable=liveness.auto_leader_rebalance_enable,
+            leader_imbalance_check_interval_ms=liveness.leader_imbalance_check_interval_seconds * 1000,
         )
 
     @property

@@ -102,23 +102,23 @@ def create_internal_topic(
 def _offsets_topic(image: MetadataImage, command: CreateInternalTopic) -> NewTopic:
     """A replica for each node there is, up to the setting: one that is down counts, or its place would be lost for
     good, and the next one to go down would stop every group. While voters have not registered it is refused."""
-    node, node_count = image.node_config, max(_registered_count(image), command.voter_count)
+    offsets, node_count = image.node_config.offsets, max(_registered_count(image), command.voter_count)
     return NewTopic(
         name=OFFSETS_TOPIC,
         topic_id=command.topic_id,
-        partition_count=node.offsets_topic_num_partitions,
-        replication_factor=min(node.offsets_topic_replication_factor, node_count),
+        partition_count=offsets.offsets_topic_num_partitions,
+        replication_factor=min(offsets.offsets_topic_replication_factor, node_count),
         configs=(
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
-            ("segment.bytes", str(node.offsets_topic_segment_bytes)),
+            ("segment.bytes", str(offsets.offsets_topic_segment_bytes)),
         ),
     )
 
 
 def _trace_topic(image: MetadataImage, topic_id: bytes) -> NewTopic:
     """Every node writes to a partition that it leads, so there is at least one for each."""
-    nodes, retention_ms = _registered_count(image), image.node_config.chronik_trace_retention_ms
+    nodes, retention_ms = _registered_count(image), image.node_config.trace.chronik_trace_retention_ms
     # What is past its time is deleted a segment at a time: a segment holds a tenth of that time, or less.
     segment_ms = TRACE_SEGMENT_MS if retention_ms < 0 else min(TRACE_SEGMENT_MS, max(retention_ms // 10, 60_000))
     return NewTopic(
@@ -233,7 +233,7 @@ class _Creation:
         return [by_number[number] for number in range(len(by_number))]
 
     def _placed(self, wanted: NewTopic) -> list[Replicas]:
-        node = self._image.node_config
+        defaults = self._image.node_config.topics
         count, factor = wanted.partition_count, wanted.replication_factor
         if factor < USE_DEFAULT or factor == 0:
             message = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -241,8 +241,8 @@ class _Creation:
         if count < USE_DEFAULT or count == 0:
             message = "Number of partitions was set to an invalid non-positive value."
             raise Refused(Code.INVALID_PARTITIONS, message)
-        count = node.num_partitions if count == USE_DEFAULT else count
-        factor = node.default_replication_factor if factor == USE_DEFAULT else factor
+        count = defaults.num_partitions if count == USE_DEFAULT else count
+        factor = defaults.default_replication_factor if factor == USE_DEFAULT else factor
         self._check_count(count)
         return _placed(self._image, count, factor, self._image.partition_count + self._partitions_added)
 

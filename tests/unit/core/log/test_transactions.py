@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
-from chronik.core.log.aborted import AbortedTransaction, decode, encode
+from chronik.core.log.aborted import AbortedTransaction, encode
 from chronik.core.log.log import Log
 from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader, read_header
 from chronik.core.records.control import Marker
@@ -123,14 +121,6 @@ def test_the_marker_of_a_transaction_may_be_in_a_later_segment() -> None:
     end_transaction(log, 1, is_commit=False)
 
     assert log.aborted_between(0, 1) == [AbortedTransaction(1, 0, 9, 10)]
-
-
-def test_the_index_has_kafkas_bytes() -> None:
-    entry = AbortedTransaction(7, 10, 20, 15)
-    assert encode([entry]) == struct.pack(">hqqqq", 0, 7, 10, 20, 15)
-    assert decode(encode([entry]), 0, 21) == [entry]
-    for content, end_offset in ((encode([entry])[:-1], 21), (encode([entry]), 20), (encode([entry, entry]), 21)):
-        assert decode(content, 0, end_offset) is None
 
 
 def two_aborted(files: MemoryFiles, config: TopicConfig = SMALL) -> tuple[Log, list[AbortedTransaction]]:

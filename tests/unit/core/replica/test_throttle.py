@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.replication import ReplicationConfig
 from chronik.core.config.topic import TopicConfig
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import (
@@ -119,8 +120,8 @@ def test_a_greedy_sender_of_small_batches_keeps_to_the_rate(rate: int, pauses: l
 
 
 def throttle_of(rate: int, **settings: str) -> Throttle:
-    given = {"node.id": str(HERE), "leader.replication.throttled.rate": str(rate)}
-    return leader_throttle(lambda: NodeConfig.from_settings({**given, **settings}))
+    given = {"leader.replication.throttled.rate": str(rate)}
+    return leader_throttle(HERE, lambda: NodeConfig.from_settings({**given, **settings}).replication)
 
 
 def led_with(*listed: str, in_sync: tuple[int, ...] = (HERE,), replicas: tuple[int, ...] = (HERE, NEW)) -> Replica:
@@ -146,8 +147,8 @@ def test_another_list_counts_from_then_on() -> None:
 
 
 def test_each_direction_has_its_own_list_and_rate() -> None:
-    config = NodeConfig.from_settings({"follower.replication.throttled.rate": "10", "node.id": str(HERE)})
-    leader, follower = leader_throttle(lambda: config), follower_throttle(lambda: config)
+    config = ReplicationConfig(follower_replication_throttled_rate=10)
+    leader, follower = leader_throttle(HERE, lambda: config), follower_throttle(HERE, lambda: config)
     replica = replica_of(config=TopicConfig(follower_replication_throttled_replicas=("*",)))
 
     assert (leader.covers(replica), follower.covers(replica)) == (False, True)
@@ -186,8 +187,8 @@ def test_holding_back_changes_nothing_of_what_is_safe() -> None:
 
 
 def test_a_follower_waits_only_while_it_is_not_in_sync() -> None:
-    config = NodeConfig.from_settings({"follower.replication.throttled.rate": "10", "node.id": str(HERE)})
-    throttle = follower_throttle(lambda: config)
+    config = ReplicationConfig(follower_replication_throttled_rate=10)
+    throttle = follower_throttle(HERE, lambda: config)
     replica = replica_of(config=TopicConfig(follower_replication_throttled_replicas=("0:1",)))
     throttle.record(1000, NOW_MS)
 

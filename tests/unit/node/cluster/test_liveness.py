@@ -12,7 +12,7 @@ from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, UnregisterBroker
 from chronik.node.cluster.identity import Identity, settle
-from chronik.node.cluster.liveness import SHUT_DOWN_MS_MAX, NotTakenIn
+from chronik.node.cluster.liveness import SHUT_DOWN_MS_MAX, TWIN_MS_MIN, NotTakenIn
 from chronik.node.replication.checkpoints import CLEAN
 from tests.unit.api.fake_context import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
@@ -190,7 +190,7 @@ async def test_a_node_that_was_killed_waits_for_its_own_session_to_end(world: Wo
 async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller(world: World) -> None:
     """Each of them gives every broker a session to be heard of in."""
     cluster = Controlled(world, broker_session_timeout_ms="2000")
-    session_s = cluster.config.broker_session_timeout_ms / 1000
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
     killed = Living(cluster)
     await killed.start()
     await killed.liveness._stop()
@@ -198,7 +198,7 @@ async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller
     again.liveness._incarnation_id = b"another one here"
 
     registering = asyncio.ensure_future(again.liveness.register("127.0.0.1", 9092))
-    for _ in range(5):
+    for _ in range(2 * TWIN_MS_MIN // 1600):
         await pass_time(session_s * 0.8)
         assert not registering.done(), "the old registration has a session"
         cluster.elect()
@@ -206,6 +206,23 @@ async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller
 
     assert registering.done()
     await registering
+    assert cluster.image.brokers[1].incarnation_id == b"another one here"
+    await again.liveness.shut_down()
+
+
+@in_world
+async def test_a_node_waits_for_a_session_that_is_longer_at_the_controller_than_here(world: World) -> None:
+    cluster = Controlled(world, broker_session_timeout_ms="1000", broker_heartbeat_interval_ms="200")
+    cluster.session_timeout_ms = 9_000
+    cluster.elect()
+    killed = Living(cluster)
+    await killed.start()
+    await killed.liveness._stop()
+    again = Living(cluster)  # with a new disk
+    again.liveness._incarnation_id = b"another one here"
+
+    await again.start()
+
     assert cluster.image.brokers[1].incarnation_id == b"another one here"
     await again.liveness.shut_down()
 
@@ -236,9 +253,9 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
     await clone.start()
     assert cluster.image.brokers[1].incarnation_id == b"another one here"
 
-    await pass_time(first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(first.cluster.config.liveness.broker_session_timeout_ms / 1000)
     assert not first.liveness.has_to_end.is_set(), "the other may have been a short mistake"
-    await pass_time(2 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(TWIN_MS_MIN / 1000)
 
     assert first.liveness.has_to_end.is_set()
     assert not clone.liveness.has_to_end.is_set()
@@ -251,7 +268,7 @@ async def test_a_node_whose_number_another_has_taken_for_good_has_to_end(world: 
 async def test_a_node_whose_number_was_taken_for_a_while_stays_through_elections(world: World) -> None:
     """The other is gone; only its session goes on, with each controller anew."""
     cluster = Controlled(world, broker_session_timeout_ms="2000")
-    session_s = cluster.config.broker_session_timeout_ms / 1000
+    session_s = cluster.config.liveness.broker_session_timeout_ms / 1000
     first = Living(cluster)
     await first.start()
     clone = Living(cluster, first.files)
@@ -259,7 +276,7 @@ async def test_a_node_whose_number_was_taken_for_a_while_stays_through_elections
     await clone.start()
     await clone.liveness._stop()  # killed
 
-    for _ in range(5):
+    for _ in range(2 * TWIN_MS_MIN // 1600):
         await pass_time(session_s * 0.8)
         cluster.elect()
     await pass_time(session_s * 2)
@@ -280,7 +297,7 @@ async def test_a_node_whose_number_was_taken_for_a_while_serves_again(world: Wor
     await pass_time(1)
     await clone.liveness._stop()  # killed
 
-    await pass_time(3 * first.cluster.config.broker_session_timeout_ms / 1000)
+    await pass_time(3 * first.cluster.config.liveness.broker_session_timeout_ms / 1000)
 
     assert not fenced(first)
     assert not first.liveness.has_to_end.is_set()

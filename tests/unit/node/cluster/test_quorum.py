@@ -294,7 +294,7 @@ async def test_a_disk_that_fails_makes_another_lead(world: QuorumWorld) -> None:
     await first.create("orders")
     await world.agreed()
 
-    first.replicas.take_offline(first.quorum.replica, "its disk failed")
+    first.replicas.partitions.take_offline(first.quorum.replica, "its disk failed")
     second = await world.controller(without=first)
 
     assert second.topics() == ["orders"]
@@ -318,7 +318,7 @@ async def test_the_leader_knows_how_far_the_others_are(world: QuorumWorld) -> No
     follower = world.others(controller)[0]
     with pytest.raises(Refused):
         follower.quorum.describe()
-    assert await follower.quorum.ask_high_watermark(1000) == end_offset
+    assert (await follower.quorum.ask_view(1000)).high_watermark == end_offset
 
 
 @in_quorum()

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 import pytest
-from chronik.node.coordinators.runtime import REPLAYED_AT_ONCE, partition_of
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsets, ConsumerBeat, FetchOffsets, OffsetToCommit
@@ -31,6 +30,7 @@ from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import PartitionChangeRecord
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.runtime import REPLAYED_AT_ONCE, partition_of
 from chronik.node.runtime.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeChance, House
@@ -84,8 +84,10 @@ class Place:
             FakeChance(),
             GroupConfig(),
         )
-        for name in self.house.replicas.on_disk():
-            self.house.replicas.ensure_open(name)
+        for hears in (self.house.subscribers.went_offline, self.house.subscribers.removed):
+            hears.append(self.coordinators.runtime.leadership_lost)
+        for name in self.house.replicas.partitions.on_disk():
+            self.house.replicas.partitions.ensure_open(name)
         self.coordinators.runtime.start_all_on_disk()
 
     async def ask_metadata(self, command: Any) -> Any:
@@ -285,7 +287,7 @@ async def test_a_partition_that_was_moved_to_other_nodes_takes_its_machine_along
     moved = PartitionChangeRecord(replica.partition, replica.topic_id, isr=(2,), leader=2, replicas=(2,))
 
     image.apply(moved)
-    place.house.replicas.metadata_changed([moved])
+    place.house.replicas.partitions.metadata_changed([moved])
 
     assert list(place.coordinators.machines()) == []
     with pytest.raises(Refused) as caught:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import logging
+
+import pytest
+
 from chronik.core.ports import FileSlice
 from chronik.node.net.connection import FLUSH_BYTES, HELD_ALL_BYTES, HELD_BYTES, SMALL_PIECE_BYTES
 from tests.unit.core.fakes import MemoryFiles
@@ -56,6 +60,36 @@ async def test_what_waits_in_files_is_not_held(client: Client) -> None:
     client.requests.slots[b"o2"]((b"head", FileSlice(file, 0, 2 * HELD_BYTES)))
 
     assert client.all.held_bytes == len(b"head")
+
+
+@pytest.mark.parametrize(("loss", "level"), [("retired", logging.INFO), ("broken", logging.ERROR)])
+def test_a_connection_ends_when_what_it_was_promised_is_gone_and_only_a_broken_disk_is_a_fault(
+    loss: str, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A topic may be deleted while a slow client takes its time."""
+    caplog.set_level(logging.INFO)
+
+    @with_client()
+    async def test(client: Client) -> None:
+        files = MemoryFiles()
+        file = files.open("a-file")
+        file.append((bytes(2 * FLUSH_BYTES),))
+        client.send(b"o1")
+        client.connection.pause_writing()
+        client.requests.slots[b"o1"]((b"head", FileSlice(file, 0, 2 * FLUSH_BYTES)))
+        await client.received()
+        if loss == "retired":
+            file.retire()
+        else:
+            file.truncate(FLUSH_BYTES)
+
+        client.connection.resume_writing()
+
+        assert client.transport.is_closing()
+
+    test()
+    told = [record for record in caplog.records if "closing the connection" in record.message]
+    assert [record.levelno for record in told] == [level]
 
 
 @with_client()

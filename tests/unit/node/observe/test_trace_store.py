@@ -80,7 +80,7 @@ def run(test: Callable[[Storing], Coroutine[Any, Any, None]]) -> Callable[[], No
             storing = Storing()
             await test(storing)
             storing.store.stop()
-            await storing.house.replicas.commits.wait_until_idle()
+            await storing.house.replicas.sync_rounds.wait_until_idle()
             assert storing.house.metrics.faults == 0
 
         try:

@@ -202,12 +202,12 @@ async def test_a_damaged_copy_is_fetched_anew_once_nobody_counts_on_it(copies: C
     files.flip(f"{TOPIC}-0/00000000000000000000.log", 8 * 16)  # its format: noticed when it is opened
     copies.start(3, files)
     await pass_time(100)
-    assert list(copies[3].replicas.offline()) == [(TOPIC, 0)]
+    assert list(copies[3].replicas.partitions.offline()) == [(TOPIC, 0)]
 
     copies.change(isr=(1, 2))
     await pass_time(100)
 
-    assert copies[3].replicas.offline() == {}
+    assert copies[3].replicas.partitions.offline() == {}
     assert copies[3].values() == copies[1].values()
     assert [name for name in files.names("") if name.endswith("-damaged")] != []
 
@@ -223,7 +223,7 @@ async def test_so_is_one_that_a_crash_left_moved_aside_with_its_checkpoints_stil
     copies.change(isr=(1, 2))
     await pass_time(100)
 
-    assert copies[3].replicas.offline() == {}
+    assert copies[3].replicas.partitions.offline() == {}
     assert copies[3].values() == copies[1].values()
 
 
@@ -233,10 +233,9 @@ async def test_damage_found_while_reading_is_repaired_too(copies: Copies) -> Non
     await pass_time(20)
     copies.change(isr=(1, 2))
     replica = copies[3].replica()
-    copies[3].replicas._damaged[TOPIC, 0] = None
-    copies[3].replicas.take_offline(replica, "read failed: damaged")
+    copies[3].replicas.partitions.found_damaged(replica, "read failed: damaged")
 
-    copies[3].replicas.repair_damaged()
+    copies[3].replicas.partitions.repair_damaged()
     await pass_time(100)
 
     assert copies[3].replica() is not replica
@@ -246,10 +245,10 @@ async def test_damage_found_while_reading_is_repaired_too(copies: Copies) -> Non
 @with_copies()
 async def test_the_last_copy_is_never_given_up(copies: Copies) -> None:
     copies.change(leader=-1, isr=(3,))
-    copies[3].replicas._damaged[TOPIC, 0] = None
     replica = copies[3].replica()
+    copies[3].replicas.partitions.found_damaged(replica, "read failed: damaged")
 
-    copies[3].replicas.repair_damaged()
+    copies[3].replicas.partitions.repair_damaged()
 
     assert copies[3].replica() is replica
 
@@ -348,7 +347,7 @@ async def test_a_crash_after_a_cut_does_not_take_the_log_for_damaged(copies: Cop
     copies.start(1, files)
     await pass_time(500)
 
-    assert copies[1].replicas.offline() == {}
+    assert copies[1].replicas.partitions.offline() == {}
     assert copies[1].offsets() == (0, 1, 1)
 
 

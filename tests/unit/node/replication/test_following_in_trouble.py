@@ -217,13 +217,13 @@ async def test_what_a_full_disk_kept_from_being_opened_is_followed_when_there_is
     files.failures["write"] = OSError(errno.ENOSPC, "No space left on device")
     copies.start(3, files)
     await pass_time(100)
-    assert list(copies[3].replicas.offline()) == [(TOPIC, 0)]
+    assert list(copies[3].replicas.partitions.offline()) == [(TOPIC, 0)]
 
     files.failures.clear()
-    copies[3].replicas.repair_damaged()
+    copies[3].replicas.partitions.repair_damaged()
     await pass_time(300)
 
-    assert copies[3].replicas.offline() == {}
+    assert copies[3].replicas.partitions.offline() == {}
     assert copies[3].values() == [b"three"]
 
 
@@ -231,11 +231,11 @@ async def test_what_a_full_disk_kept_from_being_opened_is_followed_when_there_is
 async def test_what_an_earlier_process_of_this_node_led_is_not_led_by_this_one(copies: Copies) -> None:
     # With a lost disk it would have told its followers to cut what was safe (found by the simulator).
     node = copies[1]
-    node.replicas.follow(node.image, is_caught_up=False)  # as after a start, before the cluster knows of it
+    node.replicas.partitions.follow(node.image, is_caught_up=False)  # as after a start, before the cluster knows of it
 
     with pytest.raises(Refused) as refused:
         node.replicas.leader(TOPIC, 0)
 
     assert refused.value.code is Code.NOT_LEADER_OR_FOLLOWER
-    node.replicas.follow(node.image)
+    node.replicas.partitions.follow(node.image)
     assert node.replicas.leader(TOPIC, 0).is_leader

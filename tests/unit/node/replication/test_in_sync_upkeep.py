@@ -63,12 +63,15 @@ def with_upkeep(
             node.replicas,
             node.deadlines,
             node.clock,
-            node.context.config,
+            node.image.node_config.replication,
             node.metrics,
             node_id=1,
             broker_epoch=lambda: 11,
             ask=controller.ask,
         )
+        node.subscribers.follower_progressed.append(upkeep.look_at)
+        node.subscribers.went_offline.append(upkeep.look_whether_served)
+        node.subscribers.role_changed.append(upkeep.look_whether_served)
         upkeep.start()
         await test(copies, controller)
         await upkeep.stop()
@@ -259,7 +262,7 @@ async def test_a_fenced_node_does_not_join_and_nobody_waits_for_it(copies: Copie
 @with_upkeep
 async def test_a_leader_whose_disk_failed_asks_for_another(copies: Copies, controller: Controller) -> None:
     await pass_time(50)
-    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    copies[1].replicas.partitions.take_offline(copies[1].replica(), "write failed")
 
     await pass_time(50)
 
@@ -272,7 +275,7 @@ async def test_a_leader_whose_disk_failed_asks_until_somebody_takes_over(
 ) -> None:
     await pass_time(50)
     controller.answers = [Code.INELIGIBLE_REPLICA, Refused(Code.NOT_CONTROLLER)]
-    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    copies[1].replicas.partitions.take_offline(copies[1].replica(), "write failed")
     await pass_time(2 * LAG_MS)
     assert len(controller.sets) > 2
 
@@ -289,7 +292,7 @@ async def test_a_leader_whose_disk_failed_does_not_wait_for_the_next_look_to_ask
 ) -> None:
     await pass_time(50)
     controller.answers = [Refused(Code.NOT_CONTROLLER), Code.INVALID_UPDATE_VERSION]
-    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    copies[1].replicas.partitions.take_offline(copies[1].replica(), "write failed")
 
     await pass_time(2 * AGAIN_MS + 50)
     assert controller.sets == [(2, 3)] * 3
@@ -318,7 +321,7 @@ async def test_a_follower_whose_copy_is_damaged_asks_not_to_be_counted(copies: C
 @with_upkeep
 async def test_who_is_elected_and_cannot_serve_asks_for_another(copies: Copies, controller: Controller) -> None:
     copies.change(leader=2)
-    copies[1].replicas.take_offline(copies[1].replica(), "write failed")
+    copies[1].replicas.partitions.take_offline(copies[1].replica(), "write failed")
     await pass_time(50)
     assert controller.sets == []
 

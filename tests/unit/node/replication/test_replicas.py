@@ -48,7 +48,7 @@ async def test_what_there_is_not_is_refused(house: House) -> None:
 @run
 async def test_the_metadata_log_is_not_found_by_its_name(house: House) -> None:
     """Nobody but its machine reads or writes it."""
-    replica = house.replicas.open(METADATA_TOPIC, 0, bytes(16), house.image.topic_config("orders"))
+    replica = house.replicas.partitions.open(METADATA_TOPIC, 0, bytes(16), house.image.topic_config("orders"))
     assert replica is not None
 
     assert refusal(lambda: house.replicas.leader(METADATA_TOPIC, 0)) == Code.UNKNOWN_TOPIC_OR_PARTITION
@@ -73,7 +73,7 @@ def test_with_durability_os_a_batch_is_safe_when_it_is_written() -> None:
         replica = house.replicas.leader("orders", 0)
         house.replicas.append(replica, batch_of(3), 1)
         assert replica.high_watermark == 3
-        assert house.replicas.commits.rounds == 0
+        assert house.replicas.sync_rounds.rounds == 0
 
     asyncio.run(write())
 
@@ -140,19 +140,19 @@ async def test_what_a_full_disk_keeps_from_being_opened_is_opened_when_there_is_
     house.files.failures["write"] = ENOSPC
 
     assert refusal(lambda: again.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
-    assert again.replicas.is_put_off("orders", 0)
+    assert again.replicas.partitions.is_put_off("orders", 0)
     house.files.failures.clear()
     replica = again.replicas.leader("orders", 0)
 
     assert (replica.log.end_offset, replica.high_watermark) == (1, 1)
-    assert again.replicas.offline() == {}
+    assert again.replicas.partitions.offline() == {}
 
 
 @run
 async def test_a_write_that_fails_takes_that_one_replica_offline(house: House) -> None:
     bad, good = house.replicas.leader("orders", 0), house.replicas.leader("orders", 1)
     told: list[Replica] = []
-    house.replicas.on_offline.append(told.append)
+    house.subscribers.went_offline.append(told.append)
     house.files.failures[f"write:{FIRST_FILE}"] = EIO
 
     assert refusal(lambda: house.replicas.append(bad, batch_of(), 1)) == Code.KAFKA_STORAGE_ERROR
@@ -163,7 +163,7 @@ async def test_a_write_that_fails_takes_that_one_replica_offline(house: House) -
     assert told == [bad]
     assert refusal(lambda: house.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
     assert refusal(lambda: house.replicas.append(bad, batch_of(), 1)) == Code.KAFKA_STORAGE_ERROR
-    assert list(house.replicas.offline()) == [("orders", 0)]
+    assert list(house.replicas.partitions.offline()) == [("orders", 0)]
     assert good.high_watermark == 1
 
 
@@ -327,7 +327,7 @@ async def test_what_was_written_is_there_after_a_crash(house: House) -> None:
 
     again = House(house.files, ORDERS)
 
-    assert again.replicas.on_disk() == [TopicPartition("orders", 1)]
+    assert again.replicas.partitions.on_disk() == [TopicPartition("orders", 1)]
     assert again.replicas.leader("orders", 1).high_watermark == 3
 
 
@@ -422,7 +422,7 @@ def test_files_are_closed_in_order_and_found_clean() -> None:
     async def stop() -> MemoryFiles:
         house = House(topics=ORDERS)
         house.replicas.append(house.replicas.leader("orders", 0), batch_of(4), 1)
-        house.replicas.close()
+        house.replicas.logs.close_all()
         house.checkpoints.write(house.replicas.held())
         house.checkpoints.stopped()
         return house.files

@@ -36,7 +36,7 @@ pytestmark = pytest.mark.usefixtures("quiet")
 
 def delete(house: House, name: str) -> list[str]:
     house.tell(DeleteTopics((TopicToDelete(name=name),)))
-    return list(house.replicas.metadata_changed())
+    return list(house.replicas.partitions.metadata_changed())
 
 
 @run
@@ -96,7 +96,7 @@ async def test_a_topic_made_anew_begins_at_0_also_after_a_crash(house: House) ->
 async def test_what_a_crash_left_of_a_deletion_is_removed(house: House) -> None:
     house.files.replace("orders-0.abc-delete/00000000000000000000.log", b"old")
 
-    house.replicas.remove_deleted()
+    house.replicas.partitions.remove_deleted()
 
     assert house.files.names("") == []
 
@@ -113,7 +113,7 @@ async def test_a_broken_partition_of_a_deleted_topic_goes_as_well(house: House) 
     (gone,) = delete(again, "orders")
 
     assert gone.endswith("-delete")
-    assert again.replicas.offline() == {}
+    assert again.replicas.partitions.offline() == {}
 
 
 @run
@@ -139,7 +139,7 @@ async def test_a_topic_made_anew_is_not_held_to_be_broken_because_one_of_its_nam
     # Both are heard of together, as by a node that has been away.
     again.tell(DeleteTopics((TopicToDelete(name="orders"),)))
     again.create("orders", 1, topic_id=b"another id 12345")
-    again.replicas.metadata_changed()
+    again.replicas.partitions.metadata_changed()
 
     assert again.replicas.leader("orders", 0).log.end_offset == 0
 
@@ -159,9 +159,9 @@ def directories(house: House) -> list[str]:
 
 def gone_at_start(house: House) -> list[str]:
     """As a node starts: the directories it leaves to be deleted."""
-    house.replicas.follow(house.image)
-    house.replicas.remove_deleted()
-    return house.replicas.metadata_changed(None)
+    house.replicas.partitions.follow(house.image)
+    house.replicas.partitions.remove_deleted()
+    return house.replicas.partitions.metadata_changed(None)
 
 
 @run
@@ -261,11 +261,11 @@ async def test_nothing_is_dropped_while_the_metadata_is_history(house: House) ->
     house.files.replace("orders-1.abc-delete/00000000000000000000.log", b"perhaps it is not deleted at all")
     again = House(house.files)
     before = directories(again)
-    again.replicas.follow(again.image, is_caught_up=False)
+    again.replicas.partitions.follow(again.image, is_caught_up=False)
 
-    again.replicas.remove_deleted()
+    again.replicas.partitions.remove_deleted()
     again.create("other")
-    assert again.replicas.metadata_changed([*removal_of(again, "other")]) == []
+    assert again.replicas.partitions.metadata_changed([*removal_of(again, "other")]) == []
     assert directories(again) == before
 
     again.create("orders", 2)  # now it has caught up

@@ -82,7 +82,7 @@ async def test_the_first_batch_of_a_partition_may_meet_it_too(house: House, shor
     house.replicas.append(replica, batch_of(), 1)
     await house.settle()
 
-    assert (replica.high_watermark, house.replicas.offline()) == (1, {})
+    assert (replica.high_watermark, house.replicas.partitions.offline()) == (1, {})
 
 
 @each(SHORTAGES)
@@ -107,12 +107,12 @@ async def test_what_cannot_be_opened_now_is_opened_when_it_is_asked_for_again(ho
     house.files.failures["read"] = shortage
 
     assert refusal(lambda: again.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
-    assert again.replicas.is_put_off("orders", 0)
-    assert not again.replicas.is_damaged("orders", 0)
+    assert again.replicas.partitions.is_put_off("orders", 0)
+    assert not again.replicas.partitions.is_damaged("orders", 0)
     house.files.failures.clear()
 
     assert again.replicas.leader("orders", 0).log.end_offset == 1
-    assert again.replicas.offline() == {}
+    assert again.replicas.partitions.offline() == {}
 
 
 @each(SHORTAGES)
@@ -127,7 +127,7 @@ async def test_what_cannot_be_read_now_is_neither_damaged_nor_offline(house: Hou
     for content in (house.replicas.read_cached(plan), await house.replicas.wait_for_read(plan)):
         assert isinstance(content, Unread)
         assert house.replicas.check_read(replica, plan, content) == Code.KAFKA_STORAGE_ERROR
-    assert (replica.offline, house.replicas.is_damaged("orders", 0)) == (None, False)
+    assert (replica.offline, house.replicas.partitions.is_damaged("orders", 0)) == (None, False)
     house.files.failures.clear()
     content = house.replicas.read_cached(plan)
 
@@ -151,7 +151,7 @@ def test_a_read_that_the_disk_fails_takes_it_offline_and_says_nothing_about_its_
         assert content is not None
         assert house.replicas.check_read(replica, plan, content) == Code.KAFKA_STORAGE_ERROR
         assert replica.offline is not None
-        assert not house.replicas.is_damaged("orders", 0)
+        assert not house.replicas.partitions.is_damaged("orders", 0)
 
     asyncio.run(run())
 
@@ -180,7 +180,7 @@ async def test_a_sync_that_failed_is_never_tried_again(house: House, shortage: O
     await house.settle()
 
     assert replica.offline is not None
-    assert not house.replicas.commits.is_put_off
+    assert not house.replicas.sync_rounds.is_put_off
 
 
 @each(DESCRIPTORS_AND_MEMORY)
@@ -189,11 +189,11 @@ async def test_what_was_put_off_is_given_up_at_the_stop(house: House, shortage: 
     house.files.failures["sync"] = shortage
     house.replicas.append(replica, batch_of(), 1)
     await house.settle()
-    assert house.replicas.commits.is_put_off
+    assert house.replicas.sync_rounds.is_put_off
 
-    house.replicas.commits.close()
+    house.replicas.sync_rounds.close()
 
-    assert not house.replicas.commits.is_put_off
+    assert not house.replicas.sync_rounds.is_put_off
 
 
 # --- changes of several files
@@ -211,12 +211,12 @@ async def test_a_cut_that_stopped_half_way_is_finished_when_the_log_is_opened_an
     house.files.failures["write:leader-epoch-checkpoint"] = shortage
 
     assert house.replicas.cut([(replica, 1, False)])
-    assert house.replicas.is_put_off("orders", 0)
+    assert house.replicas.partitions.is_put_off("orders", 0)
     house.files.failures.clear()
     again = house.replicas.leader("orders", 0)
 
     assert again is not replica
-    assert (again.log.end_offset, house.replicas.offline()) == (1, {})
+    assert (again.log.end_offset, house.replicas.partitions.offline()) == (1, {})
 
 
 @each(SHORTAGES)
@@ -228,7 +228,7 @@ async def test_what_is_opened_anew_has_all_that_it_had(house: House, shortage: O
     codes: list[Code] = []
     house.waiting.when_safe(replica, 2, 1, -1, codes.append)
 
-    house.replicas.open_anew(replica, Interrupted("compaction", shortage))
+    house.replicas.partitions.open_anew(replica, Interrupted("compaction", shortage))
     again = house.replicas.leader("orders", 0)
     await house.settle()
 
@@ -243,7 +243,7 @@ async def test_a_batch_that_cannot_be_recalled_now_is_still_known_when_it_can(ho
     for sequence in range(3):
         house.replicas.append(replica, batch_of(producer_id=7, sequence=sequence), 1)
     await house.settle()
-    house.replicas.close()
+    house.replicas.logs.close_all()
     again = House(house.files, ORDERS).replicas
     replica = again.leader("orders", 0)
     (producer,) = replica.log.producers.states()
@@ -264,10 +264,10 @@ def test_a_change_that_the_disk_stopped_half_way_leaves_it_offline() -> None:
         house = House(topics=ORDERS)
         replica = house.replicas.leader("orders", 0)
 
-        house.replicas.open_anew(replica, Interrupted("compaction", EIO))
+        house.replicas.partitions.open_anew(replica, Interrupted("compaction", EIO))
 
         assert replica.offline is not None
         assert refusal(lambda: house.replicas.leader("orders", 0)) == Code.KAFKA_STORAGE_ERROR
-        assert not house.replicas.is_put_off("orders", 0)
+        assert not house.replicas.partitions.is_put_off("orders", 0)
 
     asyncio.run(run())

@@ -137,12 +137,12 @@ async def test_a_copy_that_is_counted_on_is_given_up_only_when_the_controller_kn
 
     node = copies.start(3, files)
     await pass_time(1000)
-    assert "no tombstones below" in node.replicas.offline()[TOPIC, 0]
+    assert "no tombstones below" in node.replicas.partitions.offline()[TOPIC, 0]
     assert b"gone" in keys(node)
 
     copies.change(isr=(1, 2))
     await pass_time(1000)
-    assert node.replicas.offline() == {}
+    assert node.replicas.partitions.offline() == {}
     assert keys(node) == keys(copies[1])
 
 

@@ -13,7 +13,8 @@ from chronik.api.call import Peer
 from chronik.core.errors import Code
 from chronik.node.net.connection import Slot
 from chronik.node.net.peers import NotSent, Unreachable
-from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS, SLACK_MS
+from chronik.node.routing.leader_waits import LEADER_WAIT_MS
+from chronik.node.routing.produce_forwarder import AGAIN_MS, SLACK_MS
 from chronik.wire import produce as wire
 from chronik.wire.leaders import CurrentLeader
 from chronik.wire.produce import PartitionAnswer
@@ -340,7 +341,7 @@ async def test_what_follows_on_a_batch_that_was_put_off_here_is_not_sent_on_befo
     first, second = (bytes(batch_of(producer_id=1000, producer_epoch=0, sequence=sequence)) for sequence in (0, 1))
     put_off = send(town, [("orders", [(0, first)])])  # the metadata has not told of this id yet
     town.lead("orders", 0, SECOND)
-    town.house.replicas.metadata_changed()
+    town.house.replicas.partitions.metadata_changed()
 
     overtaking = send(town, [("orders", [(0, second)])])
     await town.settle()
@@ -402,7 +403,7 @@ async def test_what_follows_on_a_batch_that_another_leader_refused_is_not_taken_
     take(town.peers.to(SECOND)[0], code=Code.NOT_LEADER_OR_FOLLOWER)
     await town.settle()
     town.lead("orders", 1, 1)
-    town.house.replicas.metadata_changed()
+    town.house.replicas.partitions.metadata_changed()
 
     behind = send(town, [("orders", [(1, second)])], peer=peer)
     again = [send(town, [("orders", [(1, batch)])], peer=peer) for batch in (first, second)]

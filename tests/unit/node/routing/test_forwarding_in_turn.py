@@ -5,7 +5,8 @@ from __future__ import annotations
 from chronik.api.call import Peer
 from chronik.core.errors import Code
 from chronik.node.net.peers import NotSent
-from chronik.node.routing.forwarding import AGAIN_MS, LEADER_WAIT_MS
+from chronik.node.routing.leader_waits import LEADER_WAIT_MS
+from chronik.node.routing.produce_forwarder import AGAIN_MS
 from tests.unit.node.sent_on import orders, partitions_in, passed, send, take
 from tests.unit.node.town import HERE, SECOND, THIRD, Town, in_time, in_town
 

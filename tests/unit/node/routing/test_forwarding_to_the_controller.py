@@ -23,7 +23,7 @@ from kio.schema.incremental_alter_configs.v1.response import (
 from chronik.api.call import Peer
 from chronik.core.errors import Code
 from chronik.node.net.peers import Unreachable
-from chronik.node.routing.forwarding import CONTROLLER_WAIT_MS
+from chronik.node.routing.controller_forwarder import CONTROLLER_WAIT_MS
 from chronik.wire.errors import Malformed
 from tests.unit.node.town import HERE, SECOND, THIRD, Sent, Town, in_time, in_town, response_in, until
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic
 from chronik.node.net.peers import NotSent, Unreachable
-from chronik.node.routing.forwarding import LEADER_WAIT_MS
+from chronik.node.routing.leader_waits import LEADER_WAIT_MS
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.sent_on import (
     orders,

@@ -194,7 +194,7 @@ def test_appending_to_a_brokers_list_begins_with_the_value_in_force() -> None:
 
     alter(asked, ("log.cleanup.policy", APPEND, "compact"), of=(BROKER, ""))
 
-    assert asked.image.node_config.log_cleanup_policy == ("delete", "compact")
+    assert asked.image.node_config.log.log_cleanup_policy == ("delete", "compact")
 
 
 @pytest.mark.parametrize(
@@ -211,10 +211,13 @@ def test_throttles_of_a_move_are_set_for_one_broker_or_all_and_taken_back(broker
 
     assert alter(asked, *((rate, SET, "5") for rate in rates), of=(BROKER, broker)).code is Code.NONE
     config = asked.image.node_config
-    assert (config.leader_replication_throttled_rate, config.follower_replication_throttled_rate) == (5, 5)
+    assert (
+        config.replication.leader_replication_throttled_rate,
+        config.replication.follower_replication_throttled_rate,
+    ) == (5, 5)
 
     assert alter(asked, *((rate, DELETE, None) for rate in rates), of=(BROKER, broker)).code is Code.NONE
-    assert asked.image.node_config.leader_replication_throttled_rate == LONG_MAX
+    assert asked.image.node_config.replication.leader_replication_throttled_rate == LONG_MAX
     assert set(rates).isdisjoint(asked.image.broker_overrides(broker))
 
 

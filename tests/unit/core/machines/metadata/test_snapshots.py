@@ -82,7 +82,7 @@ def test_settings_producer_ids_and_features_are_in_a_snapshot() -> None:
 
     assert everything(other) == everything(image)
     assert other.topic_config("c").retention_ms == 1000
-    assert other.node_config.min_insync_replicas == 2
+    assert other.node_config.log.min_insync_replicas == 2
     assert other.next_producer_id == image.next_producer_id > 0
     assert other.features == image.features != {}
     assert other.colliding("a_b") == "a.b"
