@@ -2,8 +2,8 @@
 
 Owns the Raft machine and its log on disk, the metadata image, and this node's registration. Handlers reach the image
 and the controller by `controller_link`; nothing else changes the cluster. One direction: `metadata` is given the
-`quorum`, the quorum drives `core.raft`, and what is committed comes back through one protocol (`quorum_follower`), given
-when the quorum starts.
+`quorum`, the quorum drives `core.raft`, and what is committed comes back through one protocol (`quorum_follower`),
+given when the quorum starts.
 
     quorum             carries out what the Raft machine says, in its order
     quorum_writes      the metadata log: cuts, control records, what was fetched, a snapshot in its place (installation)
