@@ -21,7 +21,7 @@ from chronik.api.quorum_topic import PARTITION, answered, only_partition, quorum
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.raft.messages import NOBODY
-from chronik.core.raft.view import ReplicaView
+from chronik.core.raft.view import QuorumView, ReplicaView
 
 KEY = 55
 REQUEST = DescribeQuorumRequest
@@ -100,9 +100,24 @@ REQUEST_OF_ALL = DescribeQuorumRequest(
 )
 
 
-def high_watermark_of(response: Any) -> int:
-    """Raises Refused."""
+def view_in(response: Any) -> QuorumView:
+    """What a leader answered. Raises Refused, also where it does not know yet what is safe."""
     part = answered(response)
     if part.error_code != Code.NONE:
         raise Refused(Code(part.error_code), part.error_message)
-    return int(part.high_watermark)
+    replicas = (*part.current_voters, *part.observers)
+    if part.high_watermark < 0 or not any(replica.replica_id == part.leader_id for replica in replicas):
+        raise Refused(Code.LEADER_NOT_AVAILABLE, "the leader of the quorum does not know yet what is safe")
+    return QuorumView(
+        part.leader_id, part.leader_epoch, part.high_watermark, _views(part.current_voters), _views(part.observers)
+    )
+
+
+def _views(replicas: Sequence[Any]) -> tuple[ReplicaView, ...]:
+    found = (
+        ReplicaView(
+            replica.replica_id, replica.log_end_offset, replica.last_fetch_timestamp, replica.last_caught_up_timestamp
+        )
+        for replica in replicas
+    )
+    return tuple(sorted(found))

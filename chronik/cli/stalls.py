@@ -88,6 +88,7 @@ def _as_json(verdicts: list[Verdict], gathering: TraceHistory, now_us: int, seco
         "nodes": list(gathering.states),
         "silent": {str(node): reason for node, reason in gathering.silent.items()},
         "unheard": sorted(gathering.unheard),
+        "cut_off": gathering.cut_off,
         "untraced": gathering.untraced,
         "events_lost": gathering.lost,
         "known_seconds": gathering.known_s,
@@ -108,17 +109,17 @@ def tell(verdicts: list[Verdict], gathering: TraceHistory, seconds: float) -> No
         partitions = sum(len(state.partitions) for state in gathering.states.values())
         groups = sum(len(state.groups) for state in gathering.states.values())
         print_line(
-            f"{_nothing(gathering)}: {counted(len(gathering.states), 'node')}, {counted(partitions, 'partition')} and "
+            f"{nothing(gathering)}: {counted(len(gathering.states), 'node')}, {counted(partitions, 'partition')} and "
             f"{counted(groups, 'group')} watched for {seconds:g} s"
         )
     _tell_what_is_unknown(gathering)
 
 
-def _nothing(gathering: TraceHistory) -> str:
+def nothing(gathering: TraceHistory) -> str:
     from chronik.trace.stalls import Limits
 
     is_too_little = gathering.known_s is not None and gathering.known_s * 1000 < Limits().stand_still_ms
-    is_untold = bool(gathering.silent or gathering.unheard) or not gathering.states
+    is_untold = bool(gathering.silent or gathering.unheard or gathering.cut_off) or not gathering.states
     if is_too_little or is_untold:
         return "no stall is seen, and too little is known to say that there is none"
     return "nothing stalls"
@@ -164,6 +165,8 @@ def _tell_what_is_unknown(gathering: TraceHistory) -> None:
         )
     for node, reason in gathering.silent.items():
         print_note(f"node {node} could not be asked: {reason}. What stalls there is not known")
+    for node in gathering.cut_off:
+        print_note(f"node {node} is not in touch with the cluster: what it says may be old")
     for node in sorted(gathering.unheard - gathering.silent.keys()):
         print_note(f"node {node} did not tell what clients did: of what it leads, only watermarks can be judged")
     from chronik.trace.stalls import Limits

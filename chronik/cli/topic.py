@@ -156,6 +156,11 @@ def _print_partitions(partitions: list[dict[str, Any]], watched: Monitor | None)
         )
     for node_id, reason in ({} if watched is None else watched.silent).items():
         print_note(f"node {node_id} does not answer: {reason}")
+    if watched is not None and watched.unsure:
+        print_note(
+            f"partition {', '.join(map(str, watched.unsure))}: a node says that it leads, but it is not in touch with "
+            "the cluster, and another may lead since; what it says is not shown"
+        )
 
 
 @app.command(epilog=example("chronik topic alter orders --config retention.ms=3600000 --partitions 6"))

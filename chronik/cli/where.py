@@ -15,7 +15,7 @@ from chronik.client.admin import ClusterAdmin
 from chronik.client.errors import ChronikError
 from chronik.inspect import find_record
 from chronik.inspect.find_record import At, SearchResult
-from chronik.inspect.gather_record import Gatherer, refuse_unknown
+from chronik.inspect.gather_record import Gatherer
 from chronik.inspect.record_format import ShownRecord, as_json_line, shown
 from chronik.trace.inspections import BatchSeen, RecordPlace
 from chronik.trace.story import RecordStory, tell
@@ -95,7 +95,7 @@ def _find(
         return SearchResult([At(partition, offset)], {})
     state, cluster = gatherer.state, gatherer.cluster
     if partition is not None:
-        refuse_unknown(state, partition)
+        gatherer.refuse_unknown(partition)
     partitions = [partition] if partition is not None else [each.partition for each in state.partitions]
     if key is not None:
         found = find_record.by_key(cluster, state, partitions, key.encode(), newest, gatherer.reporter)

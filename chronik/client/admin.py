@@ -7,9 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from chronik.client import suggest
-from chronik.client.connecting import ANSWER_TIMEOUT_S, check_reachable, client_settings, explain, plain_errors, reason
-from chronik.client.errors import RefusedByNode
+from chronik.client.connecting import (
+    ANSWER_TIMEOUT_S,
+    check_reachable,
+    client_settings,
+    explain,
+    parse_addresses,
+    plain_errors,
+    reason,
+)
+from chronik.client.current_topics import unknown_topic
+from chronik.client.errors import ChronikError, RefusedByNode
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
@@ -104,9 +112,7 @@ class ClusterAdmin:
         except RefusedByNode as refused:
             if refused.code not in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_EXCEPTION):
                 raise
-            raise suggest.unknown(
-                "topic", name, self.topic_names(), f"create it with `chronik topic create {name}`"
-            ) from None
+            raise self.unknown_topic(name, f"create it with `chronik topic create {name}`") from None
         partitions = [
             PartitionState(
                 part.id,
@@ -119,6 +125,10 @@ class ClusterAdmin:
         # The client writes ids in the other of the two base64 alphabets; Kafka's tools and files have this one.
         topic_id = str(found.topic_id).replace("+", "-").replace("/", "_")
         return TopicState(name, topic_id, found.is_internal, partitions)
+
+    def unknown_topic(self, name: str, otherwise: str) -> ChronikError:
+        """The error for a topic that a node did not know: with the nearest name, or that it is not sure."""
+        return unknown_topic(parse_addresses(self.bootstrap), name, self.topic_names(), otherwise)
 
     def configs(self, topic: str) -> dict[str, ConfigValue]:
         """The settings in force for a topic, each with who set it."""

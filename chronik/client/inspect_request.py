@@ -193,10 +193,17 @@ def cluster(addresses: Sequence[Address], timeout_s: float = TIMEOUT_S) -> Clust
 
 
 def states(
-    addresses: Sequence[Address], timeout_s: float = TIMEOUT_S, topics: Sequence[str] | None = None
+    addresses: Sequence[Address],
+    timeout_s: float = TIMEOUT_S,
+    topics: Sequence[str] | None = None,
+    is_sure: bool = False,
 ) -> Inspections[StateView]:
-    """How things stand on every node; of these topics only, if any are given. Raises as `inspect_everywhere`."""
-    arguments = {} if topics is None else {"topics": list(topics)}
+    """How things stand on every node; of these topics only, if any are given. If it is to be sure, each node says
+    whether it was in touch with the cluster just now, which takes one that was not a moment. Raises as
+    `inspect_everywhere`."""
+    arguments: dict[str, Any] = {} if topics is None else {"topics": list(topics)}
+    if is_sure:
+        arguments["is_sure"] = True
     return inspect_everywhere_as(StateView, addresses, STATE, timeout_s, lambda node_id: arguments)
 
 

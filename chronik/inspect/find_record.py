@@ -120,18 +120,21 @@ def to_read(
     return begin, left, unread
 
 
-def until_read(consumer: Consumer, bootstrap: str, left: dict[int, int]) -> Iterator[list[Message]]:
+def until_read(
+    consumer: Consumer, bootstrap: str, left: dict[int, int], quiet_s: float = QUIET_S
+) -> Iterator[list[Message]]:
     """Messages until each of these partitions has been read up to the offset it had. Those that give nothing more for
     long are left in the end."""
     from confluent_kafka import KafkaError
 
     heard_at = time.monotonic()
-    while left and time.monotonic() - heard_at <= QUIET_S:
+    while left and time.monotonic() - heard_at <= quiet_s:
         with plain_errors(bootstrap):
             messages = consumer.consume(BATCH_MAX, POLL_S)
-        heard_at = time.monotonic() if messages else heard_at
         for message in messages:
             number, offset, error = message.partition() or 0, message.offset() or 0, message.error()
+            if number in left and error is None:  # of those that are read more may come for as long as anyone writes
+                heard_at = time.monotonic()
             is_at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0. An end
             # below the one that was told is a new leader's, which for a moment knows of less than the last one.

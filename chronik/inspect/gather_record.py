@@ -13,6 +13,7 @@ from functools import cached_property, partial
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.cluster_view import view_of
 from chronik.client.connecting import parse_addresses
+from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere_as, states
 from chronik.client.request import NoAnswer
@@ -72,7 +73,7 @@ class Gatherer:
         except NotChronik:
             return self._told_by_protocol(partition, offset)
         if all(look.place is RecordPlace.NO_SUCH_PARTITION for look in looks.values()):
-            refuse_unknown(self.state, partition)
+            self.refuse_unknown(partition)
         traced = [seen.traces.is_all != (self.topic in seen.traces.exceptions) for seen in self._states.values()]
         remembered = self._remembered
         stored: list[AnyEvent] | None = None
@@ -93,6 +94,17 @@ class Gatherer:
             # A node that tells of the record and not of what it did: the story would not know that it is silent.
             blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
         )
+
+    def refuse_unknown(self, partition: int) -> None:
+        """Raises ChronikError for a partition that the topic does not have, or where that is not sure: a node that was
+        cut off may not know of it."""
+        if 0 <= partition < len(self.state.partitions):
+            return
+        count = partitions_now(self.addresses, self.topic)
+        if count is not None and 0 <= partition < count:
+            raise behind(f"partition {partition} of topic {self.topic}")
+        count = count or len(self.state.partitions)
+        raise ChronikError(f"topic {self.topic} has no partition {partition}", f"it has 0 to {count - 1}")
 
     def _look_all_ways(self, partition: int, offset: int) -> Inspections[RecordView]:
         """At the record, at how things stand and at what was traced, all at once: a node that hangs is waited for once.
@@ -159,7 +171,7 @@ class Gatherer:
     # --- at another Kafka
 
     def _told_by_protocol(self, partition: int, offset: int) -> KnownRecord:
-        refuse_unknown(self.state, partition)
+        self.refuse_unknown(partition)
         place = (self.topic, partition)
         start, end = (asked([place])[place] for asked in (self.cluster.start_offsets, self.cluster.end_offsets))
         state = self.state.partitions[partition]
@@ -279,11 +291,3 @@ def committed_by(
         untold.append(f"it is not sure which node coordinates {', '.join(sorted(unsure))}")
     committed = {group: next(iter(offsets)) for group, offsets in told.items() if group not in unsure}
     return {group: offset for group, offset in committed.items() if offset != NOTHING}, untold
-
-
-def refuse_unknown(topic: TopicState, partition: int) -> None:
-    """Raises ChronikError for a partition that the topic does not have."""
-    if not 0 <= partition < len(topic.partitions):
-        raise ChronikError(
-            f"topic {topic.name} has no partition {partition}", f"it has 0 to {len(topic.partitions) - 1}"
-        )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from chronik.trace.events import FollowerSeen, GroupSeen, PartitionSeen
 from chronik.trace.inspections import CopySeen, StateView, UnopenedSeen
-from chronik.trace.leading import newest_leaders
+from chronik.trace.leading import newest_leaders, sure_leaders
 from chronik.trace.verdicts import Verdict
 
 Partition = tuple[str, int]
@@ -50,7 +50,8 @@ class Row:
     partition: int
     leader: int | None
     is_heard: bool
-    """The leader itself told this; else it is what a follower knows."""
+    """The leader itself told this. Else it is what a follower knows, or a leader that may be one no more: it is not in
+    touch with the cluster, and another that could lead does not answer."""
     leader_epoch: int
     log_start: int | None
     last_stable_offset: int | None
@@ -62,6 +63,8 @@ class Row:
     followers: tuple[FollowerSeen, ...]
     size_bytes: int
     offline: str | None
+    is_leader_unsure: bool = False
+    """It told this itself, and may lead no more."""
     placed: tuple[int, ...] = ()
     """The nodes that are to have it, where nothing is known of followers."""
     in_per_s: float | None = None
@@ -182,7 +185,7 @@ class RateHistory:
         taken = self._taken(snapshot, groups)
         rows = [self._with_rates(row, snapshot.at_s, elapsed_s, taken) for row in _rows(snapshot)]
         known = {(row.topic, row.partition): row for row in rows}
-        group_rows = [self._group_row(group, known, is_all_told=not snapshot.silent) for group in groups]
+        group_rows = [self._group_row(group, known, snapshot) for group in groups]
         self._forget(known, group_rows)
         self._at_s = snapshot.at_s
         return LiveView(
@@ -236,14 +239,17 @@ class RateHistory:
             gaps=tuple(track.gaps),
         )
 
-    def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row], is_all_told: bool) -> GroupRow:
+    def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row], snapshot: ClusterSnapshot) -> GroupRow:
+        is_all_told = not snapshot.silent
+        # A node that is cut off may still take itself for the coordinator, with the offsets of that time.
+        is_sure = is_all_told or snapshot.states[group.node].is_current
         committed = {(each.topic, each.partition): each.offset for each in group.offsets}
         # A topic that no node tells of is deleted, unless a node is silent. A sum without what is not known would be
         # too small.
         told = {place: known.get(place) for place in committed if place in known or not is_all_told}
         ends = {place: row.watermark if row is not None and row.is_heard else None for place, row in told.items()}
         behind = [max(end - committed[place], 0) for place, end in ends.items() if end is not None]
-        lag = sum(behind) if behind and len(behind) == len(told) else None
+        lag = sum(behind) if is_sure and behind and len(behind) == len(told) else None
         lags = self._lags.setdefault(group.group, deque(maxlen=HISTORY_SAMPLES))
         if lag is not None:
             lags.append(lag)
@@ -272,6 +278,7 @@ def _groups(snapshot: ClusterSnapshot) -> list[GroupSeen]:
 
 def _rows(snapshot: ClusterSnapshot) -> list[Row]:
     led = newest_leaders(snapshot.states.values())
+    sure = sure_leaders(snapshot.states, snapshot.silent)
     copies: dict[Partition, CopySeen] = {}
     for state in snapshot.states.values():
         for copy in state.copies:
@@ -283,7 +290,7 @@ def _rows(snapshot: ClusterSnapshot) -> list[Row]:
     rows = {(seen.topic, seen.partition): _row_of_unopened(seen) for seen in unopened if seen.leader < 0}
     rows |= {place: _row_of_copy(copy) for place, copy in copies.items()}
     rows |= {(seen.topic, seen.partition): _row_of_unopened(seen) for seen in unopened if seen.leader >= 0}
-    rows |= {place: _row_of_leader(seen) for place, seen in led.items()}
+    rows |= {place: _row_of_leader(seen, is_sure=place in sure) for place, seen in led.items()}
     return [row for _, row in sorted(rows.items())]
 
 
@@ -291,12 +298,12 @@ def _knowledge(copy: CopySeen) -> tuple[int, bool, int]:
     return copy.leader_epoch, copy.is_leader, copy.next_offset
 
 
-def _row_of_leader(seen: PartitionSeen) -> Row:
+def _row_of_leader(seen: PartitionSeen, is_sure: bool) -> Row:
     return Row(
         topic=seen.topic,
         partition=seen.partition,
         leader=seen.node,
-        is_heard=True,
+        is_heard=is_sure,
         leader_epoch=seen.leader_epoch,
         log_start=seen.log_start,
         last_stable_offset=seen.last_stable_offset,
@@ -308,6 +315,7 @@ def _row_of_leader(seen: PartitionSeen) -> Row:
         followers=seen.followers,
         size_bytes=seen.size_bytes,
         offline=None,
+        is_leader_unsure=not is_sure,
     )
 
 
@@ -367,7 +375,7 @@ def _totals(rows: Sequence[Row]) -> LiveTotals:
         partitions=len(rows),
         lagging=sum(row.is_lagging for row in rows),
         under_replicated=sum(bool(row.out_of_sync) for row in rows),
-        leaderless=sum(not row.is_heard for row in rows),
+        leaderless=sum(not row.is_heard and not row.is_leader_unsure for row in rows),
         gap_largest=gap,
         gap_largest_at=widest.name if widest is not None and gap else None,
         in_per_s=_sum(row.in_per_s for row in rows),

@@ -89,9 +89,9 @@ class Given:
         self._is_first = True
 
     def states(
-        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None, is_sure: bool
     ) -> Inspections[StateView]:
-        return self._asking.states(addresses, timeout_s, topics)
+        return self._asking.states(addresses, timeout_s, topics, is_sure)
 
     def events(
         self,

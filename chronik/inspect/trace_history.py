@@ -32,7 +32,7 @@ class NodeInspector(Protocol):
     """How nodes are asked (chronik.client.inspect_request)."""
 
     def states(
-        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None, is_sure: bool
     ) -> Inspections[StateView]: ...
 
     def events(
@@ -59,6 +59,8 @@ class TraceHistory:
         self.topics = topics
         self.silent: dict[int, str] = {}
         """Nodes that did not answer the last look, with the reason."""
+        self.cut_off: list[int] = []
+        """Nodes that answered the last look, and were not in touch with the cluster: what they say may be old."""
         self.unheard: set[int] = set()
         """Nodes of which not all that they traced has come with the last look: nothing follows from its absence."""
         self.states: dict[int, StateView] = {}
@@ -91,11 +93,15 @@ class TraceHistory:
                 break
         # Last, so that how things stand is never older than what happened.
         began_s = time.monotonic()
-        states = self._asking.states(self.addresses, timeout_s, self.topics)
+        states = self._asking.states(self.addresses, timeout_s, self.topics, is_sure=True)
         self._compare_clocks({node: look.now_us for node, look in states.items()}, time.monotonic() - began_s)
-        for node, state in states.items():
-            self._take(node, (*state.partitions, *state.groups))
         self.states, self.silent = dict(states), states.silent
+        self.cut_off = [node for node, state in states.items() if not state.is_current]
+        for node, state in states.items():
+            # A node that is cut off while the cluster goes on without it may take itself for a leader whose watermark
+            # stands still: it is none any more. Where all are cut off, what each sees is all there is.
+            if state.is_current or len(self.cut_off) == len(states):
+                self._take(node, (*state.partitions, *state.groups))
         partitions = [seen for state in states.values() for seen in state.partitions]
         self.untraced = sorted(
             {seen.topic for seen in partitions if not seen.is_traced and not seen.topic.startswith("__")}

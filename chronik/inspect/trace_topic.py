@@ -46,27 +46,34 @@ def stored_events(
         wanted = [start for start in starts if 0 <= start.offset < ends[start.partition]]
         if wanted:
             consumer.assign(wanted)
-            yield from _read(
+            yield from read_to_ends(
                 consumer, bootstrap, {each.partition: ends[each.partition] for each in wanted}, words, on_read
             )
     finally:
         consumer.close()
 
 
-def _read(
-    consumer: Consumer, bootstrap: str, ends: dict[int, int], words: Sequence[bytes], on_read: Callable[[int], None]
+def read_to_ends(
+    consumer: Consumer,
+    bootstrap: str,
+    ends: dict[int, int],
+    words: Sequence[bytes],
+    on_read: Callable[[int], None],
+    quiet_s: float = QUIET_S,
 ) -> Iterator[AnyEvent]:
+    """Up to these ends. Raises ChronikError where partitions give nothing more for long before theirs."""
     heard_at = time.monotonic()
-    while ends and time.monotonic() - heard_at < QUIET_S:
+    while ends and time.monotonic() - heard_at < quiet_s:
         with plain_errors(bootstrap):
             messages = consumer.consume(BATCH_MAX, POLL_S)
         for message in messages:
             if message.error() is not None:
                 continue
-            heard_at = time.monotonic()
             number, offset = message.partition() or 0, message.offset() or 0
-            if number in ends and offset + 1 >= ends[number]:
-                del ends[number]
+            if number in ends:  # of the others more may come for as long as anything is traced
+                heard_at = time.monotonic()
+                if offset + 1 >= ends[number]:
+                    del ends[number]
             yield from _events(message.value() or b"", words)
         on_read(len(messages))
     if ends:

@@ -20,24 +20,29 @@ UNKNOWN = -1
 
 @dataclass(frozen=True)
 class Monitor:
-    """What the nodes that answered say, by partition; and who did not answer, with the reason."""
+    """What the leaders say, by partition; and which nodes did not answer, with the reason."""
 
     partitions: dict[int, PartitionSeen]
     silent: dict[int, str]
+    unsure: tuple[int, ...] = ()
+    """Partitions of which a node says that it leads, and may have been cut off since: nothing of it is shown."""
 
 
 def monitor(addresses: Sequence[Address], topic: str) -> Monitor | None:
     """None where nobody can tell: it is no chronik, or it does not answer looks."""
     from chronik.client.inspect_request import states
     from chronik.client.request import NoAnswer
-    from chronik.trace.leading import newest_leaders
+    from chronik.trace.leading import newest_leaders, sure_leaders
 
     try:
-        found = states(addresses, LOOK_TIMEOUT_S, [topic])
+        found = states(addresses, LOOK_TIMEOUT_S, [topic], is_sure=True)
     except NoAnswer:
         return None
-    partitions = {seen.partition: seen for seen in newest_leaders(found.values()).values()}
-    return Monitor(partitions, found.silent)
+    partitions = {seen.partition: seen for seen in sure_leaders(found, found.silent).values()}
+    unsure = sorted(
+        seen.partition for place, seen in newest_leaders(found.values()).items() if place[1] not in partitions
+    )
+    return Monitor(partitions, found.silent, tuple(unsure))
 
 
 def offsets_row(seen: PartitionSeen | None) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import msgspec
 
 from chronik.trace.events import AnyEvent, GroupSeen, PartitionSeen
 
-CLUSTER, STATE, EVENTS = "cluster", "state", "events"
+CLUSTER, STATE, EVENTS, TOPICS = "cluster", "state", "events", "topics"
 
 
 class Traces(msgspec.Struct, frozen=True, gc=False):
@@ -105,6 +105,17 @@ class StateView(msgspec.Struct, frozen=True, gc=False):
     groups: tuple[GroupSeen, ...]  # coordinated here
     totals: Totals
     unopened: tuple[UnopenedSeen, ...] = ()  # neither among `partitions` nor among `copies`
+    is_current: bool = False  # it was asked to make sure of the cluster's metadata, and a majority of voters was there
+
+
+class TopicsView(msgspec.Struct, frozen=True, gc=False):
+    """View `topics`: which topics there are. Where `is_current`, this has all that was committed when it was asked:
+    what it does not name was not there."""
+
+    node: int
+    now_us: int
+    is_current: bool
+    partitions: dict[str, int]  # how many each has
 
 
 class EventsView(msgspec.Struct, frozen=True, gc=False):

@@ -1,8 +1,8 @@
 """Which node leads a partition, by what nodes say of themselves. Pure.
 
-A node that was cut off may still believe that it leads, with the offsets of that time. The newest leader epoch counts;
-and whether that is the newest there is, is sure only where every in-sync replica answers: one of those that do not may
-have been elected since.
+A node that was cut off may still believe that it leads, with the offsets of that time. The newest leader epoch counts.
+Whether that is the newest there is, is sure only where every in-sync replica answers, since one that does not may have
+been elected; or where the leader made sure, just now, that it is in touch with the cluster.
 """
 
 from __future__ import annotations
@@ -35,5 +35,5 @@ def sure_leaders(states: Mapping[int, StateView], silent: Container[int]) -> dic
     return {
         place: seen
         for place, seen in newest_leaders(states.values()).items()
-        if not any(node in silent for node in seen.in_sync if node != seen.node)
+        if states[seen.node].is_current or not any(node in silent for node in seen.in_sync if node != seen.node)
     }

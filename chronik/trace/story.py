@@ -455,6 +455,8 @@ _NOT_TOLD_ELSEWHERE = (
 def _why(known: KnownRecord) -> str:
     if known.is_traced is None:
         return "no node says whether the topic is traced"
+    if known.traced_from_us is None and known.is_traced and (known.silent or known.blind_until_us):
+        return "not all nodes tell what they traced"
     if known.traced_from_us is None:
         return "the trace has nothing of this topic yet" if known.is_traced else "the topic is not traced"
     return "the trace does not reach back that far" if known.is_traced else "the topic is not traced any more"

@@ -88,11 +88,13 @@ def _read(
         last_s = time.monotonic()
         while not all(map(found.is_read_whole, scene.starts)):
             records = consumer.poll(POLL_S)
+            # Of partitions that have been read more may come for as long as others write to the topic.
+            is_news = any(not found.is_read_whole(record.partition) for record in records)
             # Given up only after a poll that gave nothing: on a busy machine this process may not have asked for long.
-            if not records and time.monotonic() - last_s >= quiet_s:
+            if not is_news and time.monotonic() - last_s >= quiet_s:
                 break
+            last_s = time.monotonic() if is_news else last_s
             for record in records:
-                last_s = time.monotonic()
                 found.read_to[record.partition] = record.offset + 1
                 number = messages.number(record.value)
                 if number in wanted:

@@ -145,7 +145,8 @@ class LyingProxy:
             before = self.recorded.get(key) if lying.lie is Lie.STALE else None
             if before is None:
                 return None
-            return correlation_id.to_bytes(4, "big", signed=True) + self._changed(api_key, version, before, None)[4:]
+            told = self._changed(api_key, version, before, None, is_cut_off=True)
+            return correlation_id.to_bytes(4, "big", signed=True) + told[4:]
         far.sendall(len(request).to_bytes(4, "big") + request)
         answer = receive_frame(far)
         if answer is None:
@@ -156,10 +157,12 @@ class LyingProxy:
             self.recorded[key] = answer
         return self._changed(api_key, version, answer, lying)
 
-    def _changed(self, api_key: int, version: int, answer: bytes, lying: Lying | None) -> bytes:
+    def _changed(
+        self, api_key: int, version: int, answer: bytes, lying: Lying | None, is_cut_off: bool = False
+    ) -> bytes:
         is_failing = lying is not None and lying.lie is Lie.FAIL
         if api_key == INSPECT:
-            return self._changed_look(answer, is_failing)
+            return self._changed_look(answer, is_failing, is_cut_off)
         change: Callable[[Any], Any] = self._elsewhere
         if lying is not None and is_failing:
             change = _failing(lying.code)
@@ -174,8 +177,12 @@ class LyingProxy:
         write(out, rebuilt(read(answer, head)[0], change))
         return out.getvalue()
 
-    def _changed_look(self, answer: bytes, is_failing: bool) -> bytes:
-        told = {"error": "it will not say"} if is_failing else self._looked_elsewhere(json.loads(answer[8:]))
+    def _changed_look(self, answer: bytes, is_failing: bool, is_cut_off: bool) -> bytes:
+        told: dict[str, Any] = (
+            {"error": "it will not say"} if is_failing else self._looked_elsewhere(json.loads(answer[8:]))
+        )
+        if is_cut_off and "is_current" in told:
+            told["is_current"] = False  # as a node says that reaches no leader of the quorum
         body = json.dumps(told, separators=(",", ":")).encode()
         return answer[:4] + len(body).to_bytes(4, "big") + body
 

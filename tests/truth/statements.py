@@ -136,6 +136,32 @@ def _found(found: SearchResult, place: LedgerPlace | None) -> Iterator[str]:
         yield f"it is nowhere, and is at {place}"
 
 
+def whether_a_topic_is_there(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
+    """It is since the second half, and its log is empty."""
+    name, options = world.late_topic, ClientOptions(tuple(parse_addresses(bootstrap)), timeout_ms=PATIENCE_MS)
+    for ask in dice.sample([_described, _placed, _bounded], 2):
+        try:
+            ask(bootstrap, name, options)
+        except (ChronikError, pipeline_client.Failed, ConnectionFailed) as refused:
+            words = str(refused)
+            is_denied = any(word in words for word in (f"no topic {name}", f"no topic '{name}'", "has no partition"))
+            if is_denied and world.is_late_topic_there:
+                yield f"{ask.__name__}: {words}"
+
+
+def _described(bootstrap: str, name: str, options: ClientOptions) -> None:
+    ClusterAdmin(bootstrap).topic(name)
+
+
+def _placed(bootstrap: str, name: str, options: ClientOptions) -> None:
+    where_command._told(Gatherer(ClusterAdmin(bootstrap), name), At(0, 0))
+
+
+def _bounded(bootstrap: str, name: str, options: ClientOptions) -> None:
+    with pipeline_client.TopicClient(options) as cluster:
+        bounds_of(cluster, [name])
+
+
 def what_topic_describe_says(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     keys = [(world.topic, number) for number in range(PARTITIONS)]
     try:
@@ -154,7 +180,7 @@ def what_topic_describe_says(bootstrap: str, world: World, dice: random.Random) 
             part, starts.get((world.topic, part.partition)), ends.get((world.topic, part.partition)), watched
         )
         if watched is None:
-            continue  # then nobody tells whether whoever was asked leads, as at another Kafka
+            continue  # then no node tells whether the one that was asked leads, as at another Kafka
         for name, value in true.items():
             if row[name] not in (None, value):
                 yield f"partition {part.partition}: {name} is {row[name]}"
@@ -206,7 +232,7 @@ def what_watch_shows(bootstrap: str, world: World, dice: random.Random) -> Itera
         elif row.topic == world.topic and (row.watermark or 0) > world.end:
             yield f"{row.name}: watermark {row.watermark}"
     for group in view.groups:
-        if group.group == world.group and group.lag not in (None, 0) and world.old_leader not in snapshot.states:
+        if group.group == world.group and group.lag not in (None, 0):
             yield f"the group lags by {group.lag}"
 
 
@@ -291,6 +317,8 @@ OF_MANY_NODES: tuple[Question, ...] = (
     where_an_offset_is,
     where_a_key_is,
     where_a_sequence_number_is,
+    whether_a_topic_is_there,
+    whether_a_topic_is_there,
     what_topic_describe_says,
     what_watch_shows,
     what_stalls,

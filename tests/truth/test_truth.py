@@ -2,6 +2,7 @@
 
 A proxy lies between the product and a real cluster; random lies, each with its own seed. CHRONIK_TRUTH_CASES=500 tells
 more of them, CHRONIK_TRUTH_SEED others; a case that fails names its number, and CHRONIK_TRUTH_FIRST begins there.
+CHRONIK_TRUTH_LOG names a file to which the outcome of each case is added as it comes.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ CASES_QUICK, QUICK_S = 60, 40.0
 CASES = int(os.environ.get("CHRONIK_TRUTH_CASES", "0"))
 FIRST = int(os.environ.get("CHRONIK_TRUTH_FIRST", "0"))
 SEED = int(os.environ.get("CHRONIK_TRUTH_SEED", "1"))
-AT_ONCE = 8 if CASES else 4  # most of a case is waiting
+LOG = os.environ.get("CHRONIK_TRUTH_LOG")
+AT_ONCE = int(os.environ.get("CHRONIK_TRUTH_AT_ONCE", "12" if CASES else "4"))  # most of a case is waiting
+PROGRESS_EVERY = 25
 COMMAND_S = 120.0
 # Fetch: records stay as they are. Metadata, OffsetFetch: on errors at several levels of these, librdkafka 2.16's admin
 # client aborts the process (an assertion in rdkafka_admin.c).
@@ -144,6 +147,30 @@ class Tally:
         self.lies: Counter[str] = Counter()
         self.aborted: list[int] = []
         """Cases in which an assertion of librdkafka ended the process: nothing was said."""
+        self._guard = threading.Lock()
+        self._began_s = time.monotonic()
+
+    def take(self, number: int, name: str, said: list[str], lies: dict[str, int]) -> None:
+        with self._guard:
+            self.asked[name] += 1
+            self.lies.update(lies)
+            self.wrong.extend(said)
+            self._keep({"case": number, "asked": name, "wrong": said, "lies": lies})
+
+    def take_aborted(self, number: int) -> None:
+        with self._guard:
+            self.aborted.append(number)
+            self._keep({"case": number, "aborted": True})
+
+    def _keep(self, outcome: dict[str, object]) -> None:
+        """Cases take minutes together: what came out so far is not to be lost with the run."""
+        if LOG is not None:
+            at_s = round(time.monotonic() - self._began_s, 1)
+            with Path(LOG).open("a") as file:
+                file.write(json.dumps({"seed": SEED, "at_s": at_s, **outcome}) + "\n")
+        done = self.asked.total() + len(self.aborted)
+        if CASES and done % PROGRESS_EVERY == 0:
+            sys.stderr.write(f"{done} of {CASES} cases, {len(self.wrong)} wrong\n")
 
 
 def work_through(stage_file: Path, numbers: queue.SimpleQueue[int], ended_s: float, tally: Tally) -> None:
@@ -162,12 +189,9 @@ def work_through(stage_file: Path, numbers: queue.SimpleQueue[int], ended_s: flo
                 line = process.stdout.readline()
                 if not line:
                     assert process.wait() == -signal.SIGABRT
-                    tally.aborted.append(number)
+                    tally.take_aborted(number)
                     break
-                name, said, lies = json.loads(line)
-                tally.asked[name] += 1
-                tally.lies.update(lies)
-                tally.wrong.extend(said)
+                tally.take(number, *json.loads(line))
 
 
 @contextmanager

@@ -31,6 +31,9 @@ class World:
     topic: str
     group: str
     messages: Messages
+    late_topic: str = ""
+    """It is made in the second half: the old leader has not heard of it, if it was cut off before."""
+    is_late_topic_there: bool = False
     places: dict[int, LedgerPlace] = field(default_factory=dict)
     old_leader: int = 0
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -101,7 +104,7 @@ def read_and_commit(cluster: RunningCluster, world: World) -> None:
 def first_half(cluster: RunningCluster) -> World:
     topic = create_topic(cluster.bootstrap, partitions=PARTITIONS)
     wait_until_in_sync(cluster, topic)
-    world = World(topic, new_name("billing"), Messages("0123abcd", 60))
+    world = World(topic, new_name("billing"), Messages("0123abcd", 60), new_name("late"))
     write(cluster, world, BEFORE)
     read_and_commit(cluster, world)
     world.old_leader = leader_of(cluster, topic)
@@ -114,6 +117,9 @@ def second_half(cluster: RunningCluster, world: World) -> None:
     for number in range(PARTITIONS):
         assert leader_of(cluster, world.topic, number) != world.old_leader
     write(cluster, world, SINCE)
+    alive = ",".join(node.bootstrap for node in cluster.running().values())
+    create_topic(alive, world.late_topic, partitions=1, replicas=2)
+    world.is_late_topic_there = True
     wait_until(lambda: _is_committed(cluster, world), "the group has committed the rest")
     cluster.restart(world.old_leader)
     wait_until_in_sync(cluster, world.topic)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeAlias
 
-from chronik.client import suggest
 from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import no_answer
 from chronik.client.errors import ChronikError, RefusedByNode
@@ -59,7 +58,7 @@ def switch_topic(addresses: Sequence[Address], bootstrap: str, topic: str, *, is
     except RefusedByNode as refused:
         if refused.code != Code.UNKNOWN_TOPIC_OR_PARTITION:
             raise
-        raise suggest.unknown("topic", topic, ClusterAdmin(bootstrap).topic_names(), "create it first") from None
+        raise ClusterAdmin(bootstrap).unknown_topic(topic, "create it first") from None
     return _wait_until(addresses, lambda traces: is_traced(traces, topic) == is_on)
 
 

@@ -12,7 +12,6 @@ import typer
 
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import console, print_json
-from chronik.client import suggest
 from chronik.client.connecting import complete_topic, no_answer, parse_addresses
 from chronik.client.errors import ChronikError
 
@@ -86,9 +85,7 @@ def _refuse_unknown_topics(topics: list[str], view: LiveView, bootstrap: str) ->
     if missing:
         from chronik.client.admin import ClusterAdmin
 
-        raise suggest.unknown(
-            "topic", missing[0], ClusterAdmin(bootstrap).topic_names(), "`chronik topic list` lists the topics"
-        )
+        raise ClusterAdmin(bootstrap).unknown_topic(missing[0], "`chronik topic list` lists the topics")
 
 
 def _show_live(bootstrap: str, first: LiveView, eye: Eye) -> None:

@@ -122,6 +122,8 @@ def _state_lines(row: Row) -> Iterator[Text]:
     leader = "none" if row.leader is None else f"node {row.leader}"
     if row.leader is None:
         yield Text("nobody leads this partition: this is what one of its replicas has", BAD)
+    elif row.is_leader_unsure:
+        yield Text(f"{leader} says that it leads, but is not in touch with the cluster: another may lead since", BAD)
     elif not row.is_heard:
         yield Text(f"{leader} leads and does not answer: this is what another node has", BAD)
     elif row.watermark is None and row.offline is None:

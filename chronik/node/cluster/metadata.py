@@ -268,12 +268,31 @@ class Metadata:
             if self.is_controller:
                 return True
             try:
-                end_offset = await self._quorum.ask_high_watermark(left_ms)
+                seen = await self._quorum.ask_view(left_ms)
             except (Unreachable, Refused):
                 await asyncio.sleep(CATCH_UP_LOOK_MS / 1000)
                 continue
             left_ms = round((until - loop.time()) * 1000)
-            return await self.wait_for(partial(self._is_at, end_offset), max(left_ms, 0))
+            return await self.wait_for(partial(self._is_at, seen.high_watermark), max(left_ms, 0))
+        return False
+
+    async def wait_until_current(self, timeout_ms: int, contact_ms: int = 0) -> bool:
+        """Until the image surely has all that was committed when this was asked (or `contact_ms` before that): the
+        leader of the quorum says how far it is, and a majority of the voters has been in touch with it since, so there
+        is no other that has committed more. False when time is up: this node, or its leader, may be cut off."""
+        loop = asyncio.get_running_loop()
+        asked_s = loop.time()
+        until = asked_s + timeout_ms / 1000
+        while (left_ms := round((until - loop.time()) * 1000)) > 0:
+            passed_ms = (loop.time() - asked_s) * 1000
+            try:
+                seen = await self._quorum.ask_view(left_ms)
+            except (Unreachable, Refused):
+                seen = None
+            if seen is not None and seen.high_watermark >= 0 and seen.contact_ms <= passed_ms + contact_ms:
+                left_ms = round((until - loop.time()) * 1000)
+                return await self.wait_for(partial(self._is_at, seen.high_watermark), max(left_ms, 0))
+            await asyncio.sleep(CATCH_UP_LOOK_MS / 1000)
         return False
 
     def _is_at(self, end_offset: int) -> bool:

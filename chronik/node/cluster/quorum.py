@@ -146,12 +146,12 @@ class Quorum:
     def read_snapshot_part(self, point: LogPoint, position: int, length: int) -> bytes:
         return self.log.snapshot_at(point).read(position, length)
 
-    async def ask_high_watermark(self, timeout_ms: int) -> int:
-        """How far the leader has it safe. Raises Unreachable, Refused."""
+    async def ask_view(self, timeout_ms: int) -> QuorumView:
+        """What the leader sees, this node or another. Raises Unreachable, Refused."""
         leader = self.leader_id
-        if leader is None or leader == self.node_id:
+        if leader is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "no leader of the quorum is known")
-        return await self._links.ask_high_watermark(leader, timeout_ms)
+        return self.describe() if leader == self.node_id else await self._links.ask_view(leader, timeout_ms)
 
     def start(self) -> None:
         """Take part from now on. A node alone leads when this returns. Raises Refused when its disk does not let it."""

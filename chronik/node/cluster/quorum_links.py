@@ -15,6 +15,7 @@ from chronik.core.errors import Refused
 from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint
 from chronik.core.raft.ready import Timeouts
+from chronik.core.raft.view import QuorumView
 from chronik.core.types import Buffer
 from chronik.node.net.peers import Peers, Unreachable
 from chronik.wire.errors import Malformed
@@ -118,8 +119,8 @@ class QuorumLinks:
             return
         told(answer, cargo)
 
-    async def ask_high_watermark(self, leader: int, timeout_ms: int) -> int:
-        """How far the leader has it safe. Raises Unreachable, Refused."""
+    async def ask_view(self, leader: int, timeout_ms: int) -> QuorumView:
+        """What the leader sees. Raises Unreachable, Refused."""
         link = self._peers.link(leader, PURPOSE)
         response = await link.ask(describe_quorum.KEY, describe_quorum.REQUEST_OF_ALL, timeout_ms=timeout_ms)
-        return describe_quorum.high_watermark_of(response)
+        return describe_quorum.view_in(response)

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from chronik.client.connection import ClientConnection, ConnectionFailed
+from chronik.client.current_topics import TopicUnsure, partitions_now
 from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
 from chronik.pipeline.topics.options import EARLIEST, LATEST
@@ -184,8 +185,22 @@ class TopicClient:
     def topic(self, name: str) -> TopicSeen:
         found = self.topics([name]).get(name)
         if found is None:
-            raise NoSuchTopic(f"there is no topic {name!r}")
+            raise self.missing([name])
         return found
+
+    def missing(self, names: Sequence[str]) -> Failed:
+        """The error for topics that a node does not know: they are not there, or that is not sure, since it may have
+        been cut off before they came."""
+        named = ", ".join(map(repr, names))
+        # Nodes are looked at without encryption only; what an encrypted one says has to do.
+        addresses = list(dict.fromkeys([*self._options.bootstrap, *self._addresses.values()]))
+        try:
+            counts = [partitions_now(addresses, name) for name in names] if self.is_plaintext else []
+        except TopicUnsure as unsure:
+            return Failed(str(unsure))
+        if any(counts):
+            return Failed(f"topic {named} is there, but the node that was asked is behind the others: ask again")
+        return NoSuchTopic(f"there is no topic {named}")
 
     def known(self, name: str) -> TopicSeen:
         """The topic as it was last seen: enough for what does not change, or only grows."""

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Mapping
 
-from chronik.pipeline.topics.client import NO_OFFSET, Failed, NoSuchTopic, ReadPartition, TopicClient, TopicSeen
+from chronik.pipeline.topics.client import NO_OFFSET, Failed, ReadPartition, TopicClient, TopicSeen
 from chronik.pipeline.topics.options import (
     EARLIEST,
     LATEST,
@@ -47,7 +47,7 @@ def find_topics(cluster: TopicClient, wanted: Topics) -> dict[str, TopicSeen]:
     names = wanted.names or tuple(wanted.assigned or ())
     found = cluster.topics(names)
     if missing := sorted(set(names) - set(found)):
-        raise NoSuchTopic(f"there is no topic {', '.join(map(repr, missing))}")
+        raise cluster.missing(missing)
     return found
 
 

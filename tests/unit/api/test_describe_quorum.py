@@ -8,7 +8,7 @@ import pytest
 from kio.schema.types import TopicName
 
 from chronik.api import describe_quorum
-from chronik.api.describe_quorum import REQUEST_OF_ALL, high_watermark_of
+from chronik.api.describe_quorum import REQUEST_OF_ALL, view_in
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.view import QuorumView, ReplicaView
 from tests.unit.api.fake_context import ask
@@ -36,7 +36,7 @@ def test_the_leader_says_who_votes_and_how_far_everyone_is() -> None:
     assert [(node.node_id, node.listeners[0].host, node.listeners[0].port) for node in response.nodes] == [
         (2, "host2", 9002)
     ]
-    assert high_watermark_of(response) == 90
+    assert view_in(response) == quorum.view
 
 
 def test_another_node_names_the_leader() -> None:
@@ -48,7 +48,7 @@ def test_another_node_names_the_leader() -> None:
     (part,) = response.topics[0].partitions
     assert (part.error_code, part.leader_id, part.leader_epoch) == (Code.NOT_LEADER_OR_FOLLOWER, 2, 5)
     with pytest.raises(Refused) as refused:
-        high_watermark_of(response)
+        view_in(response)
     assert refused.value.code is Code.NOT_LEADER_OR_FOLLOWER
 
 

@@ -110,6 +110,17 @@ def test_where_too_little_is_known_it_is_not_said_that_nothing_stalls(capsys: py
     assert "known for the last 3.2 s only" in told.err
 
 
+def test_a_node_that_is_cut_off_may_hide_a_stall(capsys: pytest.CaptureFixture[str]) -> None:
+    gathering = known_for(None)
+    gathering.cut_off = [1]
+
+    tell([], gathering, 6.0)
+
+    told = capsys.readouterr()
+    assert "no stall is seen, and too little is known" in told.out
+    assert "node 1 is not in touch with the cluster" in told.err
+
+
 def test_where_not_every_stall_could_be_seen_it_is_said_how_far_back_it_goes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

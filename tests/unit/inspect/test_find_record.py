@@ -116,6 +116,15 @@ def test_an_end_below_the_one_that_was_told_is_not_the_end() -> None:
     assert left == {0: 5}
 
 
+def test_a_partition_that_gives_nothing_is_given_up_though_others_are_written_to_for_ever() -> None:
+    left = {0: 5, 1: 1}
+
+    for _ in until_read(cast(Any, Consuming([Told((1, 7)), Told((1, 8))])), "localhost:1", left, quiet_s=0.05):
+        pass
+
+    assert left == {0: 5}
+
+
 def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for() -> None:
     cluster = Leaders(0)
     begin, left, unread = to_read(cluster, topic(1, 2, None), [0, 1, 2])

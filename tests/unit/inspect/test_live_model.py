@@ -31,6 +31,21 @@ def test_of_two_that_claim_to_lead_the_later_election_is_right() -> None:
     assert only_row(new, old).leader == 2
 
 
+def test_what_a_leader_says_that_is_cut_off_is_marked_and_a_groups_lag_is_not_known() -> None:
+    told = {"groups": [group("billing", [("orders", 0, 60)])]}
+    cut_off = state(1, [led(watermark=100)], is_current=False, **told)  # type: ignore[arg-type]
+    in_touch = state(1, [led(watermark=100)], **told)  # type: ignore[arg-type]
+    silent = {2: "no answer", 3: "no answer"}
+
+    unsure = RateHistory().take(snapshot(0.0, cut_off, silent=silent))
+    sure = RateHistory().take(snapshot(0.0, in_touch, silent=silent))
+
+    assert [(row.leader, row.is_heard, row.is_leader_unsure) for row in unsure.rows] == [(1, False, True)]
+    assert [(row.leader, row.is_heard, row.is_leader_unsure) for row in sure.rows] == [(1, True, False)]
+    assert unsure.totals.leaderless == 0
+    assert (unsure.groups[0].lag, sure.groups[0].lag) == (None, 40)
+
+
 def test_a_partition_whose_leader_is_silent_is_shown_from_the_best_copy() -> None:
     view = RateHistory().take(
         snapshot(

@@ -19,7 +19,7 @@ class Nodes:
         self._left = list(told)
 
     def states(
-        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None, is_sure: bool = False
     ) -> Inspections[StateView]:
         return Inspections({1: state(1)}, {})
 

@@ -29,6 +29,7 @@ class FakeNode:
     began_us: int = 1
     is_silent: bool = False
     hides_events: bool = False
+    is_cut_off: bool = False
 
 
 @dataclass
@@ -65,7 +66,7 @@ class FakeNodes:
         return Inspections(answers, self._silent() | hiding)
 
     def states(
-        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None
+        self, addresses: Sequence[Address], timeout_s: float, topics: Sequence[str] | None, is_sure: bool = False
     ) -> Inspections[StateView]:
         answers = {
             number: StateView(
@@ -78,6 +79,7 @@ class FakeNodes:
                 (),
                 (),
                 TOTALS,
+                is_current=is_sure and not node.is_cut_off,
             )
             for number, node in self._speaking()
         }
@@ -127,6 +129,18 @@ def test_a_node_that_tells_how_things_stand_and_not_what_happened_has_a_hole_up_
     events, _ = gathered.look()
 
     assert (events, gathered.unheard) == ([event(1, -3), sight(1, 0), sight(1, 0)], set())
+
+
+def test_how_things_stand_is_not_believed_of_a_node_that_is_cut_off_while_another_is_not() -> None:
+    one, two = FakeNode(seen=[sight(1, 0)], is_cut_off=True), FakeNode(seen=[sight(2, 0)])
+    gathered = gathering(FakeNodes({1: one, 2: two}))
+
+    events, _ = gathered.look()
+    assert (events, gathered.cut_off) == ([sight(2, 0)], [1])
+
+    two.is_cut_off = True
+    events, _ = gathered.look()
+    assert (events, gathered.cut_off) == ([sight(2, 0), sight(1, 0), sight(2, 0)], [1, 2])
 
 
 def test_a_node_with_more_to_tell_is_asked_until_it_has_told_all() -> None:

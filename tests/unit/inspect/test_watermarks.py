@@ -17,8 +17,9 @@ def seen(node: int, partition: int, leader_epoch: int, *followers: FollowerSeen)
     return PartitionSeen(1, node, "orders", partition, leader_epoch, 10, 85, 90, 100, 100, (1, 2), 2, followers, 999)
 
 
-def state(node: int, *partitions: PartitionSeen) -> Any:
-    look = StateView(node, 1, "9", True, Traces(False, ()), partitions, (), (), Totals(0, 0, 0, 0, 0, 0, 0, 0))
+def state(node: int, *partitions: PartitionSeen, is_current: bool = True) -> Any:
+    totals = Totals(0, 0, 0, 0, 0, 0, 0, 0)
+    look = StateView(node, 1, "9", True, Traces(False, ()), partitions, (), (), totals, is_current=is_current)
     return msgspec.json.decode(msgspec.json.encode(look))
 
 
@@ -45,6 +46,26 @@ def test_of_two_that_believe_to_lead_the_newer_is_right() -> None:
 
     assert found is not None
     assert found.partitions[0].node == 2
+
+
+def test_what_a_leader_says_that_is_cut_off_while_another_could_lead_is_not_believed() -> None:
+    alone = {1: state(1, seen(1, 0, 5), is_current=False)}
+    with answering(Nodes({each: free_address() for each in (1, 2)}, alone)) as address:
+        found = monitor([address], "orders")
+
+    assert found is not None
+    assert (found.partitions, found.unsure) == ({}, (0,))
+
+
+def test_what_a_leader_says_is_believed_where_all_that_could_lead_instead_say_otherwise() -> None:
+    both = {1: state(1, seen(1, 0, 5), is_current=False), 2: state(2, is_current=False)}
+    nodes = Nodes({each: free_address() for each in (1, 2)}, both)
+    with answering(nodes) as address:
+        found = monitor([address], "orders")
+
+    assert found is not None
+    assert (list(found.partitions), found.unsure) == ([0], ())
+    assert all(asked["is_sure"] for asked in nodes.asked if asked["view"] == "state")
 
 
 def test_where_there_is_another_kafka_there_is_nothing_to_tell() -> None:

@@ -68,10 +68,11 @@ def state(
     groups: Sequence[GroupSeen] = (),
     is_tracing: bool = False,
     unopened: Sequence[UnopenedSeen] = (),
+    is_current: bool = True,
 ) -> StateView:
     traces = Traces(is_tracing, ())
     seen = (tuple(partitions), tuple(copies), tuple(groups))
-    return StateView(node, NOW_US, "1.0", True, traces, *seen, NO_TOTALS, tuple(unopened))
+    return StateView(node, NOW_US, "1.0", True, traces, *seen, NO_TOTALS, tuple(unopened), is_current)
 
 
 def snapshot(at_s: float, *states: StateView, silent: dict[int, str] | None = None, **given: object) -> ClusterSnapshot:

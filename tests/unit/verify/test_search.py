@@ -110,6 +110,16 @@ def test_it_gives_up_when_nothing_comes_and_says_how_far_it_got() -> None:
     assert not found.is_read_whole(0)
 
 
+def test_it_gives_up_though_others_write_to_another_partition_for_ever() -> None:
+    class EndlessReader(FakeReader):
+        def poll(self, wait_s: float) -> list[ReceivedRecord]:
+            return [record(7, 1, 10)]
+
+    found = looked_for(EndlessReader([]), {0: 5, 1: 10}, [1])
+
+    assert found.read_to == {0: 0, 1: 11}
+
+
 def test_a_reader_that_fails_leaves_what_it_found() -> None:
     reader = FakeReader([[record(1, 0, 0)]], is_failing=True)
 

@@ -136,6 +136,42 @@ async def test_a_follower_waits_until_it_has_what_the_controller_has(world: Quor
 
 
 @in_quorum()
+async def test_a_node_is_current_where_its_leader_has_a_majority(world: QuorumWorld) -> None:
+    controller = await world.start()
+    follower = world.others(controller)[0]
+    await controller.create("orders")
+
+    assert await follower.metadata.wait_until_current(1000)
+    assert follower.topics() == ["orders"]
+    assert await controller.metadata.wait_until_current(1000)
+    assert await controller.metadata.wait_until_current(20, contact_ms=1000)  # a majority was there a moment ago
+
+
+@in_quorum()
+async def test_a_leader_that_is_cut_off_is_not_current_though_it_still_believes_that_it_leads(
+    world: QuorumWorld,
+) -> None:
+    controller = await world.start()
+    await controller.create("orders")
+    world.cut(controller)
+    await pass_time(0.1)  # the last fetches were a while ago
+
+    assert not await controller.metadata.wait_until_current(500)
+    assert await controller.metadata.wait_until_current(500, contact_ms=1000)
+
+    assert controller.metadata.is_controller
+
+
+@in_quorum()
+async def test_a_follower_that_is_cut_off_is_not_current(world: QuorumWorld) -> None:
+    controller = await world.start()
+    follower = world.others(controller)[0]
+    world.cut(follower)
+
+    assert not await follower.metadata.wait_until_current(500, contact_ms=1000)
+
+
+@in_quorum()
 async def test_waiting_for_something_ends_when_it_is_there_or_time_is_up(world: QuorumWorld) -> None:
     controller = await world.start()
     follower = world.others(controller)[0]

@@ -318,7 +318,7 @@ async def test_the_leader_knows_how_far_the_others_are(world: QuorumWorld) -> No
     follower = world.others(controller)[0]
     with pytest.raises(Refused):
         follower.quorum.describe()
-    assert await follower.quorum.ask_high_watermark(1000) == end_offset
+    assert (await follower.quorum.ask_view(1000)).high_watermark == end_offset
 
 
 @in_quorum()
