@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chronik.core.config.definitions import BadConfig
@@ -128,8 +127,8 @@ class House:
                 os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
+                inspect=_inspect,
             )
-            self.node.look = partial(_look, self.node)
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
@@ -213,7 +212,7 @@ def _warn_of_open_doors(config: NodeConfig) -> None:
         )
 
 
-def _look(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
+def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
     from chronik.http import inspect_views  # a node that nobody looks at starts without it
 
     return inspect_views.answer(node, view, arguments)

@@ -10,9 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import aiokafka
 import confluent_kafka
-import kafka
 import pytest
 from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.vote.v2.request import PartitionData, TopicData, VoteRequest
@@ -22,6 +20,12 @@ from chronik.client.request import NoAnswer, ask
 from chronik.core.errors import Code
 from chronik.testing import RunningNode
 from tests.certificates import Authority, needs_openssl
+from tests.clients.support import needs
+
+needs("kafka")
+needs("aiokafka")
+import aiokafka  # noqa: E402
+import kafka  # noqa: E402
 
 pytestmark = needs_openssl
 RECORDS = [b"record %d " % number + b"x" * 2000 for number in range(200)]
