@@ -59,8 +59,9 @@ def test_only_a_super_user_is_taken_for_the_node_it_says_it_is() -> None:
     """F64: identity never comes from a field of the request."""
     assert claims_to_be_node_2(authenticated(NODE)) == 2
     assert claims_to_be_node_2(authenticated(ALICE)) is None
-    for nobody in (None, {}):
-        peer = authenticated(nobody)
+    without: list[Any] = [None, {}]
+    for certificate in without:
+        peer = authenticated(certificate)
         assert peer.principal == ANONYMOUS
         assert claims_to_be_node_2(peer) is None, "a super user by name, and without a certificate"
 
