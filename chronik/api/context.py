@@ -21,6 +21,7 @@ from chronik.trace.recorder import Recorder
 
 if TYPE_CHECKING:
     from chronik.api.call import Call
+    from chronik.core.access.authorizer import Authorizer
     from chronik.core.config.sections.fetch import FetchConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
@@ -312,6 +313,7 @@ class RequestContext:
     trace: Recorder | None = None  # None in tests of what has nothing to tell
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     quorum: QuorumDesk | None = None
+    authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nobody looks: in the simulator
     is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
     cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))

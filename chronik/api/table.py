@@ -81,6 +81,7 @@ _ROWS = {
     "describe_log_dirs": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "describe_topic_partitions": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC,)),
     "describe_acls": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
+    "describe_user_scram_credentials": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "list_config_resources": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "inspect": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),  # ours, not Kafka's
     # Between nodes: each means the one it is sent to.
@@ -117,6 +118,9 @@ _ROWS = {
     "incremental_alter_configs": ApiRow(
         _CONTROLLER, (_ALTER_TOPIC_CONFIGS, _ALTER_CLUSTER_CONFIGS, _ALTER_GROUP_CONFIGS)
     ),
+    "create_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "delete_acls": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
+    "alter_user_scram_credentials": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "update_features": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "elect_leaders": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "alter_partition_reassignments": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),

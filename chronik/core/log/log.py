@@ -225,9 +225,14 @@ class Log:
         for position, header in found:
             batch = view[position : position + header.size_bytes]
             segment = self._segment_for(len(batch), header.last_offset, header.max_timestamp, now_ms)
-            if header.leader_epoch != self.epochs.latest or not self.epochs.is_stored:
-                self._begin_epoch(header.leader_epoch, header.base_offset)
-            segment.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+            try:
+                if header.leader_epoch != self.epochs.latest or not self.epochs.is_stored:
+                    self._begin_epoch(header.leader_epoch, header.base_offset)
+                segment.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
+            except OSError:
+                # Of an epoch without a batch nothing is to be told: a voter would win elections by it.
+                self.epochs.truncate(self.end_offset)
+                raise
             self.end_offset = header.next_offset
             take_in(self.producers, header, batch)
         return Appended(first.base_offset, self.end_offset - 1)

@@ -22,7 +22,8 @@ RANGES = {
     "list_partition_reassignments": (0, 0), "broker_registration": (0, 4), "broker_heartbeat": (0, 2),
     "update_features": (0, 2), "unregister_broker": (0, 0), "allocate_producer_ids": (0, 0),
     "vote": (0, 2), "describe_quorum": (0, 2), "fetch_snapshot": (0, 1), "add_raft_voter": (0, 1),
-    "remove_raft_voter": (0, 0), "describe_acls": (1, 3), "list_config_resources": (0, 1),
+    "remove_raft_voter": (0, 0), "describe_acls": (1, 3), "create_acls": (1, 3), "delete_acls": (1, 3),
+    "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0), "list_config_resources": (0, 1),
     "begin_quorum_epoch": (1, 1), "end_quorum_epoch": (1, 1),  # Kafka's are 0-1: only nodes ask these
     "alter_partition": (3, 3),  # Kafka's is 2-3: only nodes ask this, and ours know 3
 }  # fmt: skip

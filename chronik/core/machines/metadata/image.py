@@ -13,12 +13,14 @@ from chronik.core.config.group import GROUP_SETTINGS
 from chronik.core.config.node import NODE_SETTINGS, NodeConfig
 from chronik.core.config.topic import TOPIC_SETTINGS, TopicConfig
 from chronik.core.config.without_effect import WITHOUT_EFFECT
+from chronik.core.machines.metadata.access_image import AccessImage
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.holdings import Holdings
 from chronik.core.machines.metadata.names import collision_key, is_internal
 from chronik.core.machines.metadata.partition import Partition, changed, written
 from chronik.core.machines.metadata.records import (
     UNFENCE,
+    AccessRecord,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -90,6 +92,7 @@ class MetadataImage:
         self.features: dict[str, int] = {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access = AccessImage()
         # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
@@ -193,6 +196,7 @@ class MetadataImage:
         other._topic_overrides = {name: dict(values) for name, values in self._topic_overrides.items()}
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
         other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
+        other.access = self.access.copy()
         other._broker_configs_changed()
         return other
 
@@ -201,6 +205,7 @@ class MetadataImage:
         self.brokers, self.topics, self.features = {}, {}, {}
         self.next_producer_id = 0
         self.holdings = Holdings()
+        self.access.clear()
         self._topics_by_id, self._names_by_collision_key = {}, {}
         self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
@@ -292,6 +297,10 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: AccessRecord) -> None:
+        self.access.apply(record)
 
     @_apply.register
     def _(self, record: ConfigRecord) -> None:

@@ -11,6 +11,14 @@ from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
 from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.metadata.access_changes import (
+    AlterUserScramCredentials,
+    CreateAcls,
+    DeleteAcls,
+    alter_user_scram_credentials,
+    create_acls,
+    delete_acls,
+)
 from chronik.core.machines.metadata.brokers import (
     broker_gone,
     checked_epoch,
@@ -67,6 +75,9 @@ AnyMetadataCommand: TypeAlias = (
     | DeleteTopics
     | CreatePartitions
     | AlterConfigs
+    | CreateAcls
+    | DeleteAcls
+    | AlterUserScramCredentials
     | UpdateFeatures
     | AllocateProducerIds
     | RegisterBroker
@@ -107,6 +118,12 @@ class MetadataMachine:
                 return create_partitions(self.image, command)
             case AlterConfigs():
                 return alter_configs(self.image, command)
+            case CreateAcls():
+                return create_acls(self.image, command)
+            case DeleteAcls():
+                return delete_acls(self.image, command)
+            case AlterUserScramCredentials():
+                return alter_user_scram_credentials(self.image, command)
             case UpdateFeatures():
                 return update_features(self.image, command)
             case AllocateProducerIds():

@@ -42,6 +42,7 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
     for kind, resource, values in image.overrides():
         for key, value in values.items():
             yield ConfigRecord(kind, resource, key, value)
+    yield from image.access.records()
     if image.next_producer_id:
         yield ProducerIdsRecord(NOBODY, NOBODY, image.next_producer_id)
 
@@ -54,6 +55,7 @@ def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecor
     for broker in old.brokers.values():
         if broker.id not in new.brokers:
             yield UnregisterBrokerRecord(broker.id, broker.epoch)
+    yield from old.access.gone_in(new.access)
 
 
 def _registration(broker: Broker) -> RegisterBrokerRecord:

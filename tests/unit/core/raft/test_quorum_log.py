@@ -87,6 +87,25 @@ def test_where_an_epoch_ends() -> None:
     assert log.latest_epoch == 4
 
 
+@pytest.mark.parametrize("where", ["write:.log", "write:epoch-checkpoint"])
+def test_an_epoch_whose_first_record_could_not_be_written_is_not_in_the_log(where: str) -> None:
+    """With it a voter would win over those that have more, and its leader would have it cut what it does not have."""
+    disk = Disk()
+    log = disk.open()
+    append(log, 2, count=3)
+    disk.files.failures[where] = OSError(12, "Cannot allocate memory")
+
+    with pytest.raises(OSError, match="memory"):
+        append(log, 5)
+
+    assert log.latest_epoch == 2
+    assert log.end_offset_for(5) == LogPoint(2, 3)
+    disk.files.failures.clear()
+    append(log, 6)
+    assert (log.latest_epoch, log.end_offset_for(5)) == (6, LogPoint(2, 3))
+    assert disk.open().latest_epoch == 6
+
+
 def test_a_log_of_a_version_that_knew_no_epochs_is_of_epoch_0() -> None:
     log = Disk().open()
     append(log, 0, 3)

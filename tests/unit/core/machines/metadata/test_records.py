@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from chronik.core.errors import Corrupt
 from chronik.core.machines.metadata.records import (
+    AccessControlEntryRecord,
     BrokerEndpoint,
     BrokerFeature,
     BrokerRegistrationChangeRecord,
@@ -19,9 +20,12 @@ from chronik.core.machines.metadata.records import (
     PartitionRecord,
     ProducerIdsRecord,
     RegisterBrokerRecord,
+    RemoveAccessControlEntryRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     TopicRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
     decode,
     encode,
 )
@@ -34,6 +38,16 @@ def hexed(*parts: str) -> bytes:
 
 
 EXAMPLES: list[tuple[Any, bytes]] = [
+    (
+        AccessControlEntryRecord(ID, 2, "t", 3, "User:a", "*", 4, 3),
+        hexed("01 12 00", ID.hex(), "02 02 74 03", "07 557365723a61", "02 2a", "04 03 00"),
+    ),
+    (RemoveAccessControlEntryRecord(ID), hexed("01 13 00", ID.hex(), "00")),
+    (
+        UserScramCredentialRecord("a", 1, b"\x01", b"\x02\x03", b"\x04", 4096),
+        hexed("01 0b 00", "02 61 01", "02 01", "03 0203", "02 04", "00001000 00"),
+    ),
+    (RemoveUserScramCredentialRecord("a", 2), hexed("01 16 00", "02 61 02 00")),
     (
         RegisterBrokerRecord(
             broker_id=1,
