@@ -16,9 +16,10 @@ from chronik.core.machines.transactions.commands import (
 
 
 def transactions(context: RequestContext) -> TransactionsDesk:
-    """Raises Refused (COORDINATOR_NOT_AVAILABLE) where this node coordinates none."""
+    """Raises Refused where this node coordinates none, with the one code that the Java client, librdkafka and
+    kafka-python take as final and report at once: an unknown or 'not available' one makes some ask for ever."""
     if context.transactions is None:
-        raise Refused(Code.COORDINATOR_NOT_AVAILABLE)
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
     return context.transactions
 
 
