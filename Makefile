@@ -126,6 +126,30 @@ bench-quick: setup ## The rows B1 to B12 with less of everything, one round (mea
 
 ##@ House keeping
 
+DOCS := .cache/docs
+DOCS_SCRIPTS := .cache/docs-scripts
+
+$(DOCS)/.stamp: pyproject.toml $(LOCK)
+	@[ -n "$(PYTHON)" ] || { echo "Chronik needs Python 3.11 or newer, and found none" >&2; exit 2; }
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) $$($(PYTHON) -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])' )
+	@touch $@
+
+# What the theme would otherwise fetch while a page is read. Without npm the site has no diagrams (tools/docs_site.py).
+$(DOCS_SCRIPTS)/.stamp:
+	@mkdir -p $(@D)
+	@if command -v npm >/dev/null; then cd $(@D) && \
+	  tar xzOf "$$(npm pack --silent mermaid@11 | tail -1)" package/dist/mermaid.min.js >mermaid.js && \
+	  tar xzOf "$$(npm pack --silent iframe-worker@1 | tail -1)" package/shim/index.js >iframe-worker.js && rm -f *.tgz; \
+	else echo "npm is not installed: diagrams are shown as text"; fi
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS)/.stamp $(DOCS_SCRIPTS)/.stamp ## Build the documentation as a site, build/docs/index.html (a broken link fails)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@echo "built: build/docs/index.html"
+
 .PHONY: lock
 lock: ## Bring requirements/lock.txt up to the newest versions that pyproject.toml allows (needs uv)
 	@{ echo '# Exact versions of everything, extras included, for every platform. Used as constraints: pip install -c.'; \

@@ -24,7 +24,7 @@ from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, 
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing, Unread
-from chronik.core.replica.replica import Replica
+from chronik.core.replica.replica import READ_COMMITTED, Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
@@ -49,6 +49,7 @@ class Part(NamedTuple):
     slice: Slice | None
     preferred: int = -1  # the replica to read from instead
     reason: str | None = None  # for the code, if there was one
+    aborted: list[tuple[int, int]] | None = None  # transactions: producer id and first offset; None: not asked for
 
 
 class Plan(NamedTuple):
@@ -186,7 +187,7 @@ class _Fetch:
         for asked in self._partitions:
             replica: Replica | None = None
             part_slice: Slice | None = None
-            code, preferred, reason = Code.NONE, -1, None
+            code, preferred, reason, aborted = Code.NONE, -1, None, None
             try:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
@@ -198,16 +199,17 @@ class _Fetch:
                     part_slice = replica.read(
                         asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0
                     )
+                aborted = self._aborted(replica, part_slice)
                 end_offset = asked.fetch_offset if part_slice is None else part_slice.next_offset
                 is_final = is_final or end_offset < replica.readable_bound(request.isolation_level)
             except Refused as refusal:
                 code, is_final, reason = refusal.code, True, refusal.message
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
-                code, is_final = self._context.replicas.read_failed(replica, problem), True
+                code, is_final, part_slice = self._context.replicas.read_failed(replica, problem), True, None
             if part_slice is not None:
                 size_bytes += part_slice.length
-            parts.append(Part(asked, code, replica, part_slice, preferred, reason))
+            parts.append(Part(asked, code, replica, part_slice, preferred, reason, aborted))
         return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> Replica:
@@ -317,7 +319,18 @@ class _Fetch:
             replica.log.start_offset,
             records,
             part.preferred,
+            aborted=part.aborted,
         )
+
+    def _aborted(self, replica: Replica, part_slice: Slice | None) -> list[tuple[int, int]] | None:
+        """Which transactions with records in the slice were aborted, for those that want to know. Asked when it is
+        planned: compaction may take away both, and the slice can still be read."""
+        if self._request.isolation_level != READ_COMMITTED:
+            return None
+        if part_slice is None:
+            return []
+        found = replica.log.aborted_between(part_slice.start_offset, part_slice.next_offset)
+        return [(entry.producer_id, entry.first_offset) for entry in found]
 
 
 def _reason(context: RequestContext, part: Part, code: Code) -> str | None:

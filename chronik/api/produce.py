@@ -36,7 +36,15 @@ from chronik.api.topic_ids import topic_name
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
 from chronik.core.machines.metadata.names import is_internal
-from chronik.core.records.batch import NEGATIVE_FROM, PRODUCER_ID_AT, accept, read_header, read_producer_id
+from chronik.core.records.batch import (
+    ATTRIBUTES_AT,
+    NEGATIVE_FROM,
+    PRODUCER_ID_AT,
+    TRANSACTIONAL_BIT,
+    accept,
+    read_header,
+    read_producer_id,
+)
 from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
@@ -102,6 +110,7 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         replica = _replica(request, batch.topic, batch.partition, context)
         if records is NULL_RECORDS:
             raise Refused(Code.INVALID_RECORD, "no records")
+        _check_no_transaction(records)
         order = pending.call.caller.order
         if order and not _is_in_order(batch, replica, order, context):
             pending.refused(batch, PartitionAnswer(batch.partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND))
@@ -143,6 +152,11 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     done = partial(pending.partition_done, batch, replica)
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+
+
+def _check_no_transaction(records: memoryview) -> None:
+    if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
 
 
 def _is_by_header(refusal: Refused) -> bool:

@@ -9,14 +9,17 @@ offline; the node and every other partition go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from chronik.core.errors import Code, Corrupt, Interrupted, Refused, shortage_of
 from chronik.core.log.appended import Appended
 from chronik.core.log.horizon import NOTHING_GONE
+from chronik.core.log.producers import VerificationGuard
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, Clock, File, Files, FileSlice, Outgoing, Unread
+from chronik.core.records.control import MARKER_BYTES, Marker
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.node.replication.partition_logs import PartitionLogs
@@ -75,13 +78,37 @@ class Replicas:
 
     # --- writing
 
-    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
+    def append(
+        self,
+        replica: Replica,
+        records: memoryview | bytearray,
+        acks: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        return self._append(replica, partial(replica.append, records, acks, self._clock.now_ms(), guard), len(records))
+
+    def append_of_coordinator(
+        self, replica: Replica, records: bytearray, guard: VerificationGuard | None = None
+    ) -> Appended:
+        """What a coordinator on this node writes in the name of a transactional producer; never less than acks=all."""
+        write = partial(replica.append_of_coordinator, records, self._clock.now_ms(), guard)
+        return self._append(replica, write, len(records))
+
+    def append_marker(
+        self, replica: Replica, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> Appended:
+        """Write that a producer's transaction has ended."""
+        who = producer_id, producer_epoch
+        write = partial(replica.append_marker, marker, *who, self._clock.now_ms(), transaction_version)
+        return self._append(replica, write, MARKER_BYTES)
+
+    def _append(self, replica: Replica, write: Callable[[], Appended], size_bytes: int) -> Appended:
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
         try:
             if replica.log.end_offset == 0:  # before there is anything in it: whose it is must not be in doubt later
                 self.logs.directories.mark(replica)
-            appended = replica.append(records, acks, self._clock.now_ms())
+            appended = write()
         except OSError as problem:
             what = shortage_of(problem)
             if what is not None:
@@ -98,7 +125,7 @@ class Replicas:
         metrics = self._metrics
         if appended.is_new:
             metrics.produced_batches += 1
-            metrics.bytes_in += len(records)
+            metrics.bytes_in += size_bytes
         else:
             metrics.duplicate_batches += 1
         is_synced = replica.is_synced

@@ -153,6 +153,9 @@ class FakeLog:
         below = [timed for timed in self.times if timed.offset < bound_offset]
         return max(below, key=lambda timed: timed.timestamp, default=None)
 
+    def first_undecided(self, high_watermark: int) -> int | None:
+        return self.producers.undecided.first_undecided(high_watermark)
+
     def size_bytes(self) -> int:
         return self.bytes_on_disk
 

@@ -161,7 +161,7 @@ def test_records_without_a_key_stay() -> None:
     assert [record.offset for record in records(log)] == [0, 2, 3, 4]
 
 
-def test_transactions_and_what_makes_no_sense_stay() -> None:
+def test_a_committed_transaction_is_judged_by_its_keys_and_what_makes_no_sense_stays() -> None:
     log = open_log(MemoryFiles(), TopicConfig(segment_bytes=100))
     record, ending = Record(0, NOW_MS, b"k", b"1"), Record(0, NOW_MS, b"\0\0\0\1", b"\0\0\0\0\0\0")
     producer = {"producer_id": 1, "producer_epoch": 0}
@@ -169,7 +169,7 @@ def test_transactions_and_what_makes_no_sense_stay() -> None:
     both = CONTROL_BIT | TRANSACTIONAL_BIT
     marker = build([ending], NOW_MS, base_offset=1, leader_epoch=0, attributes=both, **producer)
     rubbish = assemble(b"rubbish", header_of(batch_of(1)))
-    put(log, in_transaction)
+    put(log, in_transaction, guard=log.producers.begin_verification(header_of(in_transaction)))
     log.append_as_follower(marker, NOW_MS)
     put(log, rubbish)
     put_pairs(log, [(b"k", b"2")])
@@ -180,8 +180,9 @@ def test_transactions_and_what_makes_no_sense_stay() -> None:
     compact(log)
     kept = contents(log)
     assert len(before) > len(kept)
-    for batch in (in_transaction, marker, rubbish):
+    for batch in (marker, rubbish):
         assert bytes(batch) in kept
+    assert bytes(in_transaction) not in kept
 
 
 def test_a_producers_last_batch_leaves_its_header_and_with_it_its_sequence() -> None:
