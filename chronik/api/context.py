@@ -17,7 +17,7 @@ from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 if TYPE_CHECKING:
     from chronik.api.call import Call
@@ -332,7 +332,7 @@ class RequestContext:
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
-    trace: Recorder | None = None  # None in tests of what has nothing to tell
+    observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
     quorum: QuorumDesk | None = None

@@ -39,7 +39,7 @@ from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
-from chronik.node.observe.trace_store import TraceStore
+from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.fetchers import Fetchers
@@ -144,9 +144,11 @@ class Node:
             metrics,
             node_id=config.node_id,
             listeners=listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
-        sync_rounds = SyncRounds(files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points)
+        sync_rounds = SyncRounds(
+            files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points, is_awaited=is_sync_awaited
+        )
         return Replicas(
             partitions,
             logs,
@@ -156,7 +158,7 @@ class Node:
             clock,
             metrics,
             listeners=listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
 
     # What happens to a replica, in the order in which the parts hear of it. A coordinator goes first: it must not
@@ -324,7 +326,7 @@ class Node:
             waiting=self.waiting,
             sessions=self.sessions,
             metrics=self.metrics,
-            trace=self.trace,
+            observation=self.trace,
             leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
