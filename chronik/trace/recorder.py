@@ -67,7 +67,15 @@ class TracedTopics(dict[str, bool]):
 class Recorder:
     """One a node."""
 
-    def __init__(self, node_id: int, clock: Clock, ring_events: int = RING_EVENTS) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        ring_events: int = RING_EVENTS,
+        *,
+        later: Callable[[int, Callable[[], None]], object] | None = None,
+        soon: Callable[[Callable[[], None]], object] = _at_once,
+    ) -> None:
         self.node_id = node_id
         self.clock = clock
         self.began_us = clock.now_us()  # a cursor from before means nothing
@@ -84,9 +92,8 @@ class Recorder:
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.observer: Observer = UNOBSERVED  # or those
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
-        self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms
-        # Has something done when this turn of the loop ends.
-        self.soon: Callable[[Callable[[], None]], object] = _at_once
+        self.later = later  # has something done in so many ms
+        self.soon = soon  # has something done when this turn of the loop ends
 
     def switch(self, *, is_all: bool, exceptions: frozenset[str]) -> None:
         """Trace every topic of users but these; or, if not all, none but these. What was traced stays in the ring."""
