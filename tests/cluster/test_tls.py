@@ -1,4 +1,4 @@
-"""Three real nodes over TLS with certificates on both sides: they replicate, and take new certificates while they run."""
+"""Three real nodes over TLS, with certificates on both sides: they replicate, and take new certificates meanwhile."""
 
 from __future__ import annotations
 
