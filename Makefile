@@ -11,12 +11,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.chronik-setup
 LOCK   := requirements/lock.txt
 PYTEST := $(BIN)/python -m pytest
-# Tests of these folders share nothing, so they run on all cores; all others start nodes and clients, one at a time.
+# Tests of these folders share nothing, so they run on all cores.
 SPREAD := tests/tidy tests/unit
 # So do these, and they take longer.
 WORLDS := tests/sim
 # Busy, where the rest mostly waits: the two run side by side.
 ON_SPARK := tests/spark tests/bench
+# All others start nodes and clients, and mostly wait for them: three files at a time, more than there are cores.
+SIDE_BY_SIDE := -n 3 --dist loadfile
 # These take minutes: `make test-ecosystem` runs them, beside the quicker ones of their folder.
 ON_DEMAND := $(addprefix tests/ecosystem/test_,connect.py karapace.py mirror_maker.py)
 ARGS   ?=
@@ -68,7 +70,7 @@ test: setup clients ecosystem ## All set-up, then everything: checks, unit, scen
 
 .PHONY: test-real
 test-real: setup clients ecosystem ## Only what runs real nodes, clusters and clients, fuzz and recovery
-	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) --durations=25 $(ARGS)
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) $(SIDE_BY_SIDE) --durations=25 $(ARGS)
 
 .PHONY: test-on-spark
 test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end
@@ -125,6 +127,34 @@ bench-quick: setup ## The rows B1 to B12 with less of everything, one round (mea
 	$(BIN)/python -m tests.bench run --quick $(ARGS)
 
 ##@ House keeping
+
+DOCS := .cache/docs
+DOCS_SCRIPTS := .cache/docs-scripts
+
+$(DOCS)/.stamp: pyproject.toml $(LOCK)
+	@[ -n "$(PYTHON)" ] || { echo "Chronik needs Python 3.11 or newer, and found none" >&2; exit 2; }
+	$(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOCK) $$($(PYTHON) -c 'import tomllib; \
+	  print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]["docs"])' )
+	@touch $@
+
+# What the theme would otherwise fetch while a page is read. Without npm the site has no diagrams (tools/docs_site.py).
+$(DOCS_SCRIPTS)/.stamp:
+	@mkdir -p $(@D)
+	@if command -v npm >/dev/null; then cd $(@D) && \
+	  tar xzOf "$$(npm pack --silent mermaid@11 | tail -1)" package/dist/mermaid.min.js >mermaid.js && \
+	  tar xzOf "$$(npm pack --silent iframe-worker@1 | tail -1)" package/shim/index.js >iframe-worker.js && rm -f *.tgz; \
+	else echo "npm is not installed: diagrams are shown as text"; fi
+	@touch $@
+
+.PHONY: docs
+docs: $(DOCS)/.stamp $(DOCS_SCRIPTS)/.stamp ## Build the documentation as a site, build/docs/index.html (a broken link fails)
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
+	@echo "built: build/docs/index.html"
+
+.PHONY: shape
+shape: ## Figures of the source tree: largest files, constructors, classes; ARGS="OTHER_CHECKOUT ." compares two
+	@$(PYTHON) tools/shape.py $(ARGS)
 
 .PHONY: lock
 lock: ## Bring requirements/lock.txt up to the newest versions that pyproject.toml allows (needs uv)

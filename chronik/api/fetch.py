@@ -10,7 +10,7 @@ larger than the limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from chronik.api import follower_fetch, quorum_fetch
 from chronik.api.call import Call
@@ -24,14 +24,11 @@ from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, 
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, FileSlice, Outgoing, Unread
-from chronik.core.replica.replica import Replica
+from chronik.core.replica.replica import READ_COMMITTED, Replica
 from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import FETCH
-
-if TYPE_CHECKING:
-    from chronik.trace.steps import FetchSteps
 
 FOLLOWERS_FROM = 11  # consumers of this version know where else to go when a follower cannot help them
 SESSION_IDS = 2**31 - 1
@@ -49,6 +46,7 @@ class Part(NamedTuple):
     slice: Slice | None
     preferred: int = -1  # the replica to read from instead
     reason: str | None = None  # for the code, if there was one
+    aborted: list[tuple[int, int]] | None = None  # transactions: producer id and first offset; None: not asked for
 
 
 class Plan(NamedTuple):
@@ -122,11 +120,11 @@ class _Fetch:
         "_is_done",
         "_is_late",
         "_max_bytes",
+        "_observer",
         "_parked_at",
         "_partitions",
         "_request",
         "_session",
-        "_steps",
     )
 
     def __init__(
@@ -147,9 +145,7 @@ class _Fetch:
         self._parked_at: list[Replica] = []
         self._is_done = False
         self._is_late = False  # max_wait_ms is over
-        self._steps: FetchSteps | None = None
-        if context.trace is not None and context.trace.steps is not None:
-            self._steps = context.trace.steps.fetch(request, call.caller)
+        self._observer = context.observation.observer.fetch(request, call.caller)  # mostly none
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
@@ -170,8 +166,8 @@ class _Fetch:
             self.leave()
             self._read(plan)
         elif self._deadline is None:
-            if self._steps is not None:
-                self._steps.waits(plan.parts)
+            if self._observer is not None:
+                self._observer.waits(plan.parts)
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
             self._context.waiting.when_readable(self._parked_at, self)
             self._deadline = self._context.waiting.after_ms(request.max_wait_ms, self._time_is_up)
@@ -186,7 +182,7 @@ class _Fetch:
         for asked in self._partitions:
             replica: Replica | None = None
             part_slice: Slice | None = None
-            code, preferred, reason = Code.NONE, -1, None
+            code, preferred, reason, aborted = Code.NONE, -1, None, None
             try:
                 replica = self._replica(asked)
                 room = min(asked.max_bytes, self._max_bytes - size_bytes)
@@ -198,16 +194,17 @@ class _Fetch:
                     part_slice = replica.read(
                         asked.fetch_offset, room, request.isolation_level, at_least_one=size_bytes == 0
                     )
+                aborted = self._aborted(replica, part_slice)
                 end_offset = asked.fetch_offset if part_slice is None else part_slice.next_offset
                 is_final = is_final or end_offset < replica.readable_bound(request.isolation_level)
             except Refused as refusal:
                 code, is_final, reason = refusal.code, True, refusal.message
             except (Corrupt, OSError) as problem:
                 assert replica is not None  # finding it raises neither
-                code, is_final = self._context.replicas.read_failed(replica, problem), True
+                code, is_final, part_slice = self._context.replicas.read_failed(replica, problem), True, None
             if part_slice is not None:
                 size_bytes += part_slice.length
-            parts.append(Part(asked, code, replica, part_slice, preferred, reason))
+            parts.append(Part(asked, code, replica, part_slice, preferred, reason, aborted))
         return Plan(parts, size_bytes, is_final)
 
     def _replica(self, asked: SessionPartition) -> Replica:
@@ -225,13 +222,13 @@ class _Fetch:
         if self._deadline is not None:
             self._context.waiting.cancel(self._deadline)
             self._context.waiting.stop_reading(self._parked_at, self)
-            if self._steps is not None:
-                self._steps.ended()
+            if self._observer is not None:
+                self._observer.ended()
 
     def abandon(self) -> None:
         """The client is gone."""
-        if self._steps is not None and not self._is_done:
-            self._steps.dropped()
+        if self._observer is not None and not self._is_done:
+            self._observer.dropped()
         self.leave()
 
     def _read(self, plan: Plan) -> None:
@@ -289,7 +286,7 @@ class _Fetch:
             content = b""  # what that means is in the code
         if code:
             self._context.metrics.refused(FETCH, code)
-            if self._steps is not None:
+            if self._observer is not None:
                 trace_refusal(
                     self._context,
                     "fetch",
@@ -299,8 +296,8 @@ class _Fetch:
                     topic,
                     partition,
                 )
-        elif self._steps is not None:
-            self._steps.answered(part, len(content))
+        elif self._observer is not None:
+            self._observer.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)
@@ -317,7 +314,18 @@ class _Fetch:
             replica.log.start_offset,
             records,
             part.preferred,
+            aborted=part.aborted,
         )
+
+    def _aborted(self, replica: Replica, part_slice: Slice | None) -> list[tuple[int, int]] | None:
+        """Which transactions with records in the slice were aborted, for those that want to know. Asked when it is
+        planned: compaction may take away both, and the slice can still be read."""
+        if self._request.isolation_level != READ_COMMITTED:
+            return None
+        if part_slice is None:
+            return []
+        found = replica.log.aborted_between(part_slice.start_offset, part_slice.next_offset)
+        return [(entry.producer_id, entry.first_offset) for entry in found]
 
 
 def _reason(context: RequestContext, part: Part, code: Code) -> str | None:

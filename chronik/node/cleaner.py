@@ -78,7 +78,7 @@ class Cleaner:
         due: list[tuple[float, Replica]] = []
 
         async def look_at(replica: Replica) -> None:
-            dirtiness = replica.log.dirtiness(self._clock.now_ms(), replica.high_watermark)
+            dirtiness = replica.log.dirtiness(self._clock.now_ms(), replica.last_stable_offset)
             if dirtiness > 0:
                 due.append((dirtiness, replica))
 
@@ -96,7 +96,7 @@ class Cleaner:
         needed_from = replica.tombstones_needed_from(
             self._clock.monotonic_ms(), self._image.node_config.replication.replica_lag_time_max_ms
         )
-        with closing(replica.log.compact(self._clock.now_ms(), replica.high_watermark, needed_from)) as steps:
+        with closing(replica.log.compact(self._clock.now_ms(), replica.last_stable_offset, needed_from)) as steps:
             for step in steps:
                 if step is None or isinstance(step, Work):
                     await self._replicas.long_work.wait_for_step(step)

@@ -47,6 +47,7 @@ _PARTITION_9 = struct.Struct(">iiqqi")
 _PARTITION_12 = struct.Struct(">iiqiqi")
 _ANSWER_4 = struct.Struct(">ihqq")
 _ANSWER_5 = struct.Struct(">ihqqq")
+_ABORTED = struct.Struct(">qq")
 _REPLICA_STATE = struct.Struct(">iq")
 _DIVERGING = struct.Struct(">iqb")
 _SNAPSHOT = struct.Struct(">qib")
@@ -109,6 +110,8 @@ class FetchAnswer(NamedTuple):
     leader: CurrentLeader | None = None
     snapshot: EpochEnd | None = None
     tombstone_horizon: int = 0  # below it, tombstones may be missing; told to followers, and only where there is one
+    # Producer id and first offset of what a read_committed consumer leaves out; None for those that read everything.
+    aborted: Sequence[tuple[int, int]] | None = None
 
 
 def parse(frame: Buffer, position: int, version: int) -> FetchRequest:
@@ -366,17 +369,29 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
         leader,
         snapshot,
         tombstone_horizon,
+        aborted,
     ) = answer
     if version >= 5:
         out += _ANSWER_5.pack(partition, error_code, high_watermark, last_stable_offset, start_offset)
     else:
         out += _ANSWER_4.pack(partition, error_code, high_watermark, last_stable_offset)
     if flexible:
-        out.append(0)  # aborted transactions: null, there are none
+        if aborted is None:
+            out.append(0)
+        else:
+            write_uvarint(out, len(aborted) + 1)
+            for producer_id, first_offset in aborted:
+                out += _ABORTED.pack(producer_id, first_offset)
+                out.append(0)
         out += _NONE if preferred < 0 else _INT32.pack(preferred)
         write_uvarint(out, len(records) + 1)
         return bool(diverging or leader or snapshot or tombstone_horizon)
-    out += _NONE
+    if aborted is None:
+        out += _NONE
+    else:
+        out += _INT32.pack(len(aborted))
+        for producer_id, first_offset in aborted:
+            out += _ABORTED.pack(producer_id, first_offset)
     if version >= RACKS_FROM:
         out += _INT32.pack(preferred)
     out += _INT32.pack(len(records))

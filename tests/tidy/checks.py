@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
@@ -353,11 +353,28 @@ def unlisted_handler(source: Source, listed: frozenset[str]) -> Iterator[str]:
         yield f"{source.path}:1: answers a request that the table does not list"
 
 
-def broken_link(source: Source, paths: frozenset[str]) -> Iterator[str]:
-    """A link in a page to a file or folder that is not there."""
+def broken_link(source: Source, files: Mapping[str, str]) -> Iterator[str]:
+    """A link in a page to a file, folder or heading that is not there. `files` has the text of the pages among them."""
     here = PurePosixPath(source.path).parent
-    known = paths | {str(parent) for path in paths for parent in PurePosixPath(path).parents}
+    folders = {str(parent) for path in files for parent in PurePosixPath(path).parents}
     for number, line in enumerate(source.text.splitlines(), 1):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", line):
-            if posixpath.normpath(here / target) not in known:
+        for target, anchor in re.findall(r"\]\(([^)#:]*)(#[^)]*)?\)", line):
+            path = posixpath.normpath(here / target) if target else source.path
+            if path not in files and path not in folders:
                 yield f"{source.path}:{number}: no {target}"
+            elif anchor and path in files and path.endswith(".md") and anchor[1:] not in anchors(files[path]):
+                yield f"{source.path}:{number}: no heading {anchor} in {path}"
+
+
+def anchors(page: str) -> set[str]:
+    """What a link may name in a page: its headings as GitHub and the site write them."""
+    found: set[str] = set()
+    text = re.sub(r"^(```|~~~).*?^\1", "", page, flags=re.MULTILINE | re.DOTALL)
+    for heading in re.findall(r"^#+ +(.*)$", text, re.MULTILINE):
+        slug = (
+            re.sub(r"[^\w\- ]", "", re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()).strip().replace(" ", "-")
+        )
+        found.add(
+            slug if slug not in found else next(f"{slug}-{n}" for n in range(1, 99) if f"{slug}-{n}" not in found)
+        )
+    return found

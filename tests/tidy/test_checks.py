@@ -140,8 +140,18 @@ def test_a_request_handler_that_is_not_in_the_table_is_found() -> None:
 def test_a_link_to_a_missing_page_is_found() -> None:
     page = Source("docs/a.md", "[one](b.md) [two](../README.md#top) [three](https://example.org/x) [four](decisions/)")
 
-    assert not list(checks.broken_link(page, frozenset({"docs/b.md", "README.md", "docs/decisions/1.md"})))
-    assert len(list(checks.broken_link(page, frozenset({"docs/c.md"})))) == 3
+    found = {"docs/a.md": "", "docs/b.md": "", "README.md": "# Top", "docs/decisions/1.md": ""}
+    assert not list(checks.broken_link(page, found))
+    assert len(list(checks.broken_link(page, {"docs/c.md": ""}))) == 3
+
+
+def test_a_link_to_a_missing_heading_is_found() -> None:
+    page = Source("docs/a.md", "## Here\n[one](b.md#of-a-node) [two](b.md#its-end-1) [three](#here)")
+
+    assert not list(
+        checks.broken_link(page, {"docs/a.md": page.text, "docs/b.md": "# `of` a node\n# its end\n# Its end"})
+    )
+    assert len(list(checks.broken_link(page, {"docs/a.md": "", "docs/b.md": "```\n# of a node\n```\n# its end"}))) == 3
 
 
 def test_every_check_has_a_bad_sample_and_a_good_one() -> None:

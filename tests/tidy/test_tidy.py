@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache, partial
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chronik.wire.versions import EVERY_API
+from chronik.wire.versions import EVERY_API, PREPARED_NAMES
 from tests.tidy import checks
 from tests.tidy.checks import Source
 
@@ -115,7 +116,7 @@ def test_every_core_and_wire_module_has_its_test_file() -> None:
 
 
 def test_every_request_handler_is_in_the_table() -> None:
-    check = partial(checks.unlisted_handler, listed=frozenset(api.name for api in EVERY_API.values()))
+    check = partial(checks.unlisted_handler, listed=PREPARED_NAMES | {api.name for api in EVERY_API.values()})
     assert_tidy(check, python_under("chronik/api/"), "The table is the list of what the node speaks.")
 
 
@@ -131,8 +132,20 @@ def test_no_file_names_a_machine_or_a_registry() -> None:
 
 
 def test_every_link_between_pages_leads_somewhere() -> None:
-    check = partial(checks.broken_link, paths=frozenset(repository_paths()))
-    assert_tidy(check, (source(path) for path in repository_paths() if path.endswith(".md")), "Mend the link.")
+    pages = {path: source(path) for path in repository_paths() if path.endswith(".md")}
+    files = {path: pages[path].text if path in pages else "" for path in repository_paths()}
+    assert_tidy(partial(checks.broken_link, files=files), pages.values(), "Mend the link.")
+
+
+def test_every_mutant_is_of_a_failure_mode_that_the_docs_name() -> None:
+    page = source("docs/failure-modes.md").text
+    numbers = {Path(path).name[:3] for path in repository_paths() if path.startswith("tests/mutants/F")}
+    named = re.findall(r"^\| F(\d+) \|.*\| (.*) \|$", page, re.MULTILINE)
+
+    assert [int(number) for number, _ in named] == list(range(1, len(named) + 1))
+    assert {f"F{int(number):02d}" for number, tests in named if tests != "—"} == numbers
+    tests = {test for _, cell in named for test in re.findall(r"`([\w/]+\.py)`", cell)}
+    assert [test for test in sorted(tests) if not (ROOT / "tests" / test).exists()] == []
 
 
 def test_every_decision_is_in_the_index() -> None:

@@ -80,9 +80,6 @@ WITHOUT_EFFECT = frozenset(
         "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "socket.listen.backlog.size",
         "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "telemetry.max.bytes",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms", "transaction.partition.verification.enable",
-        "transaction.remove.expired.transaction.cleanup.interval.ms", "transaction.state.log.load.buffer.size",
-        "transaction.state.log.min.isr", "transaction.state.log.num.partitions",
-        "transaction.state.log.replication.factor", "transaction.state.log.segment.bytes",
-        "transactional.id.expiration.ms", "unclean.leader.election.interval.ms", "zookeeper.connect",
+        "transaction.state.log.load.buffer.size", "unclean.leader.election.interval.ms", "zookeeper.connect",
     )
 )  # fmt: skip

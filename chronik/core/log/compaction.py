@@ -4,13 +4,17 @@ Closed segments are written anew without the records that a later one with the s
 are, so gaps appear; batches that lose nothing are copied as they stand. A tombstone (a null value) replaces what came
 before it and goes itself `delete.retention.ms` after it was first met here; until then its batch carries that moment,
 as in Kafka (KIP-534). How far tombstones are gone is remembered (`horizon`). Kept in any case: records without a key,
-transactions, and, emptied, the last batch of each producer and of each file: from the one its sequence is known, from
-the other where the file ends.
+and, emptied, the last batch of each producer and of each file: from the one its sequence is known, from the other where
+the file ends.
+
+What an aborted transaction wrote replaces nothing and goes; a marker goes as tombstones do, once nothing is left of
+what its transaction wrote (`cleaned_transactions`). Nothing is looked at that is not below the last stable offset.
 
 Batches are taken apart in steps, whatever their producers put into them, and of keys no more is kept than a digest, of
 so many at a time: what lies behind them is for the next time.
 
     <base>.log.cleaned   being written; worth nothing after a crash
+    <base>.txnindex.swap the aborted transactions of what comes next, where there were any
     <base>.log.swap      whole and synced; it takes the place of the segments it was made from, also after a crash
 """
 
@@ -24,6 +28,9 @@ from typing import Any, NamedTuple
 
 from chronik.core.config.topic import FOREVER_MS, TopicConfig
 from chronik.core.errors import Corrupt, Interrupted
+from chronik.core.log import aborted
+from chronik.core.log.aborted import AbortedTransaction
+from chronik.core.log.cleaned_transactions import CleanedTransactions, Fate
 from chronik.core.log.index import RELATIVE_OFFSET_MAX
 from chronik.core.log.retention import last_time_ms
 from chronik.core.log.scan import SCAN_BYTES, headers, read_batch
@@ -36,6 +43,7 @@ from chronik.core.types import Buffer
 
 CLEANED_SUFFIX = ".log.cleaned"
 SWAP_SUFFIX = ".log.swap"
+ABORTED_SWAP_SUFFIX = f"{aborted.SUFFIX}.swap"
 KEYS_MAX = 2_000_000
 DIGEST_BYTES = 32  # a key of so many bytes or more is known by its digest
 # How much is done in one step. A record, or 1,000 bytes of batch, counts as 1; it takes some microseconds.
@@ -49,29 +57,30 @@ class Rewritten(NamedTuple):
     path: str
     clean_offset: int  # below it, all keys were known that later records of these segments have
     tombstones_gone_below: int  # 0 if all are there
+    aborted: list[AbortedTransaction]  # whose markers stay, and something of what they wrote
 
 
 def cleanable(
-    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
+    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, stable_offset: int, now_ms: int
 ) -> list[Segment]:
     """The closed segments to compact, the oldest first; none while too little was written since the last time."""
-    return _due(segments, config, clean_offset, high_watermark, now_ms)[0]
+    return _due(segments, config, clean_offset, stable_offset, now_ms)[0]
 
 
 def dirtiness(
-    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
+    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, stable_offset: int, now_ms: int
 ) -> float:
     """The share of the segments to compact that was written since the last time; 0 when there are none."""
-    return _due(segments, config, clean_offset, high_watermark, now_ms)[1]
+    return _due(segments, config, clean_offset, stable_offset, now_ms)[1]
 
 
 def _due(
-    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, high_watermark: int, now_ms: int
+    segments: Sequence[Segment], config: TopicConfig, clean_offset: int, stable_offset: int, now_ms: int
 ) -> tuple[list[Segment], float]:
     run: list[Segment] = []
     for segment in segments[:-1]:
         is_young = 0 < config.min_compaction_lag_ms > now_ms - last_time_ms(segment)
-        if segment.end_offset > high_watermark or is_young:
+        if segment.end_offset > stable_offset or is_young:
             break
         run.append(segment)
     dirty = [segment for segment in run if segment.end_offset > clean_offset]
@@ -98,10 +107,12 @@ def clean(
     now_ms: int,
     tombstones_needed_from: int,
     keys_max: int = KEYS_MAX,
+    transactions: CleanedTransactions | None = None,
 ) -> Generator[Rewritten | File | Work[Any] | None, None, None]:
     """Write these segments anew, in small steps: None means that there is more to do, a file is to be synced first, and
     a `Work` can be done on a thread. Tombstones from `tombstones_needed_from` on stay, however old: a follower is on
     its way to them. So do those whose keys were too many to know: what they replace stays too."""
+    transactions = CleanedTransactions() if transactions is None else transactions
     latest: dict[bytes, int] = {}
     known: list[Segment] = []
     known_offset = clean_offset
@@ -110,7 +121,7 @@ def clean(
             break  # the rest is for the next time
         known.append(segment)
         if segment.end_offset > clean_offset:
-            known_offset = yield from _note_segment(segment, clean_offset, latest, keys_max)
+            known_offset = yield from _note_segment(segment, clean_offset, latest, keys_max, transactions)
     horizon_ms = now_ms + config.delete_retention_ms
     tombstones_end = min(tombstones_needed_from, known_offset)
     for group in _groups(known, config.segment_bytes):
@@ -124,7 +135,8 @@ def clean(
                 drops_tombstones = _is_past_horizon(header, now_ms) and header.next_offset <= tombstones_end
                 if drops_tombstones:
                     gone_below = header.next_offset
-                rewritten = yield from rewrite(header, batch, latest, is_kept, drops_tombstones, horizon_ms)
+                fate = transactions.meets(header, batch)
+                rewritten = yield from rewrite(header, batch, latest, is_kept, drops_tombstones, horizon_ms, fate)
                 if rewritten is not None:
                     target.append((rewritten,))
                 done += _work(header)
@@ -133,17 +145,19 @@ def clean(
                     yield None
             yield target
             target.close()
-            yield Rewritten(group, path, known_offset, gone_below)
+            yield Rewritten(group, path, known_offset, gone_below, transactions.take_kept())
         finally:
             with suppress(OSError):  # worth nothing, and removed the next time
                 files.remove(path)  # nothing to remove when it was swapped in
 
 
-def _note_segment(segment: Segment, clean_offset: int, latest: dict[bytes, int], keys_max: int) -> Steps[int]:
+def _note_segment(
+    segment: Segment, clean_offset: int, latest: dict[bytes, int], keys_max: int, transactions: CleanedTransactions
+) -> Steps[int]:
     """Note which record is the latest of each key, until they are too many. Returns the offset up to which that is."""
     done = 0
     for header, batch, _ in _batches([segment]):
-        if header.last_offset < clean_offset:
+        if header.last_offset < clean_offset or transactions.is_aborted(header):
             continue
         if len(latest) > keys_max:
             return header.base_offset
@@ -186,17 +200,12 @@ def _groups(segments: list[Segment], segment_bytes: int) -> list[list[Segment]]:
     return groups
 
 
-def _is_judged(header: BatchHeader) -> bool:
-    """Whether compaction may judge its records. Which ones of a transaction count is for that to say."""
-    return not (header.is_control or header.is_transactional)
-
-
 def _known_as(key: bytes) -> bytes:
     return key if len(key) < DIGEST_BYTES else blake2b(key, digest_size=DIGEST_BYTES).digest()
 
 
 def _note_keys(header: BatchHeader, batch: bytes, latest: dict[bytes, int]) -> Steps[None]:
-    if not _is_judged(header):
+    if header.is_control:
         return
     noted: dict[bytes, int] = {}  # counts only if all of it makes sense: else the batch stays as it is
     try:
@@ -247,14 +256,26 @@ def _is_past_horizon(header: BatchHeader, now_ms: int) -> bool:
 
 
 def rewrite(
-    header: BatchHeader, batch: bytes, latest: dict[bytes, int], is_kept: bool, drops_tombstones: bool, horizon_ms: int
+    header: BatchHeader,
+    batch: bytes,
+    latest: dict[bytes, int],
+    is_kept: bool,
+    drops_tombstones: bool,
+    horizon_ms: int,
+    fate: Fate = Fate.COUNTS,
 ) -> Steps[Buffer | None]:
     """The batch without what was replaced: the same bytes, fewer records, none but the header, or nothing at all."""
-    if not _is_judged(header):
+    if fate is Fate.GONE or (fate is Fate.IDLE_MARKER and drops_tombstones):
+        return assemble(pack(b"", header.compression), header._replace(record_count=0)) if is_kept else None
+    if fate is Fate.MARKER:
         return batch
     try:
         records = yield from unpacked(batch, header)
-        judgement = yield from _judge(records, header, latest, drops_tombstones)
+        if fate is Fate.IDLE_MARKER:
+            has_horizon = bool(header.attributes & DELETE_HORIZON_BIT)
+            judgement = _Judgement(bytearray(b"\x01" * header.record_count), not has_horizon, header.max_timestamp)
+        else:
+            judgement = yield from _judge(records, header, latest, drops_tombstones)
     except Corrupt:  # as it was sent; nothing here can say what it means
         return batch
     count = judgement.stays.count(1)
@@ -305,12 +326,15 @@ def swap_in(files: Files, segments: list[Segment], rewritten: Rewritten, now_ms:
     for segment in old:
         segment.file.retire()
     try:
+        if any(segment.aborted != [] for segment in old):
+            files.replace(old[0].path + ABORTED_SWAP_SUFFIX, aborted.encode(rewritten.aborted))
         files.rename(rewritten.path, swap_path)
         _put_in_place(files, directory, swap_path, base_offset, [segment.base_offset for segment in old])
         new = Segment.inherit(files, directory, base_offset, end_offset, interval_bytes, now_ms)
         size = new.size
         new.forget()
         new.relearn(0, size)
+        new.aborted = rewritten.aborted
     except OSError as problem:  # half of it is done
         raise Interrupted(f"{swap_path}: compaction", problem) from problem
     new.end_offset = end_offset
@@ -320,11 +344,13 @@ def swap_in(files: Files, segments: list[Segment], rewritten: Rewritten, now_ms:
 
 def finish_swaps(files: Files, directory: str, names: list[str]) -> bool:
     """Do what a crash left undone. True when files have changed."""
-    leftovers = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX))]
+    leftovers = [name for name in names if name.endswith((CLEANED_SUFFIX, SWAP_SUFFIX, ABORTED_SWAP_SUFFIX))]
     for name in leftovers:
         path = f"{directory}/{name}"
-        if name.endswith(CLEANED_SUFFIX):
+        is_of_swap = f"{name.removesuffix(ABORTED_SWAP_SUFFIX)}{SWAP_SUFFIX}" in names
+        if name.endswith(CLEANED_SUFFIX) or (name.endswith(ABORTED_SWAP_SUFFIX) and not is_of_swap):
             files.remove(path)
+        if not name.endswith(SWAP_SUFFIX):
             continue
         file = files.open(path)
         base_offset = int(name.removesuffix(SWAP_SUFFIX))
@@ -340,6 +366,10 @@ def finish_swaps(files: Files, directory: str, names: list[str]) -> bool:
 def _put_in_place(files: Files, directory: str, swap_path: str, base_offset: int, replaced: list[int]) -> None:
     """Remove the segments that were replaced, the last first, and give the new file its name."""
     for replaced_offset in sorted(replaced, reverse=True):
-        for suffix in (".index", ".timeindex", *((".log",) if replaced_offset != base_offset else ())):
+        of_others = (aborted.SUFFIX, ".log") if replaced_offset != base_offset else ()
+        for suffix in (".index", ".timeindex", *of_others):
             files.remove(f"{directory}/{replaced_offset:020}{suffix}")
+    with suppress(FileNotFoundError):  # none was aborted, or this was as far as the last process came
+        path = f"{directory}/{base_offset:020}"
+        files.rename(path + ABORTED_SWAP_SUFFIX, path + aborted.SUFFIX)
     files.rename(swap_path, f"{directory}/{base_offset:020}.log")

@@ -1,7 +1,7 @@
-"""What a log's batches tell besides their records: who produced them, and under which leaders.
+"""What a log's batches tell besides their records: their producers, aborted transactions, and under which leaders.
 
-Both are kept in files beside the segments, so that opening a log needs not read all of it. The files are believed as
-far as they check out; what they do not know is read off the batch headers.
+It is kept in files beside the segments, so that opening a log needs not read all of it. The files are believed as far
+as they check out; what they do not know is read off the batch headers.
 """
 
 from __future__ import annotations
@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log import snapshot
+from chronik.core.log import aborted, snapshot
+from chronik.core.log.aborted import AbortedTransaction
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
 from chronik.core.log.producers import BATCHES_KEPT, Duplicate, Next, Producers, ProducerState, WrittenBatch
 from chronik.core.log.scan import SCAN_BYTES, ScannedBatch, headers, read_batch
 from chronik.core.log.segment import Segment
+from chronik.core.log.transactions import EndedTransaction
 from chronik.core.ports import File, Files
 from chronik.core.records.batch import BatchHeader
 from chronik.core.records.control import read_marker
@@ -80,6 +82,14 @@ class Snapshots:
             self.drop_above(offset - 1)
         return Producers(), 0, damaged
 
+    def state_below(self, first_offset: int, offset: int) -> tuple[Producers, int]:
+        """The latest sound state at or below `offset`, and the offset it is of."""
+        for kept in reversed([kept for kept in self.offsets if first_offset <= kept <= offset]):
+            producers = snapshot.decode(self._files.read_all(self.path(kept)))
+            if producers is not None:
+                return producers, kept
+        return Producers(), 0
+
     def drop_above(self, end_offset: int) -> None:
         """Remove the states of offsets the log does not reach."""
         self._drop([offset for offset in self.offsets if offset > end_offset])
@@ -98,14 +108,63 @@ def replay(segments: Sequence[Segment], producers: Producers, offset: int) -> No
             take_in(producers, found.header, batch)
 
 
-def take_in(producers: Producers, header: BatchHeader, batch: Buffer) -> None:
-    """Take a batch that is in the log into the producers' state; its bytes matter for control batches only."""
+def take_in(producers: Producers, header: BatchHeader, batch: Buffer) -> EndedTransaction | None:
+    """Take a batch that is in the log into the producers' state; its bytes matter for control batches only. Returns the
+    transaction it ended, if it did."""
     if header.producer_id < 0:
-        return
+        return None
     if not header.is_control:
         producers.advance(header, header.base_offset, header.max_timestamp)
     elif (marker := read_marker(batch)) is not None:
-        producers.end_transaction(header, marker.coordinator_epoch)
+        return producers.end_transaction(header, marker, header.base_offset)
+    return None
+
+
+# --- aborted transactions
+
+
+def load_aborted(
+    files: Files, segments: Sequence[Segment], segment: Segment, snapshots: Snapshots
+) -> list[AbortedTransaction]:
+    """The aborted transactions of a segment. What stands in its file is held against the markers in the log: one bit of
+    it turned would have consumers leave out what was committed, or take what was not."""
+    if segment.aborted is None:
+        entries = aborted.decode(files.read_all(segment.path + aborted.SUFFIX), segment.base_offset, segment.end_offset)
+        if entries is not None and all(_has_marker(segment, entry) for entry in entries):
+            segment.aborted = entries
+        else:
+            rebuild_aborted(segments, [segment], snapshots)
+            segment.store_aborted()
+            segment.rebuilt.append(segment.path + aborted.SUFFIX)
+    assert segment.aborted is not None
+    return segment.aborted
+
+
+def _has_marker(segment: Segment, entry: AbortedTransaction) -> bool:
+    found = segment.locate(entry.last_offset)
+    if found is None or found.header.base_offset != entry.last_offset or not found.header.is_control:
+        return False
+    marker = read_marker(read_batch(segment.file, found))
+    return marker is not None and not marker.is_commit and found.header.producer_id == entry.producer_id
+
+
+def rebuild_aborted(segments: Sequence[Segment], chosen: Sequence[Segment], snapshots: Snapshots) -> None:
+    """Make the aborted transactions of these segments anew from the batches. One may have begun long before the segment
+    with its marker, so the batches are read from a state of the producers that is older, or from the start."""
+    for segment in chosen:
+        segment.aborted = []
+    if not chosen:
+        return
+    producers, offset = snapshots.state_below(segments[0].base_offset, chosen[0].base_offset)
+    for segment, found in batches_from(segments, max(offset, segments[0].base_offset)):
+        if segment.base_offset > chosen[-1].base_offset:
+            return
+        header = found.header
+        if header.producer_id < 0 or not header.is_transactional:
+            continue
+        ended = take_in(producers, header, read_batch(segment.file, found) if header.is_control else b"")
+        if ended is not None and not ended.is_commit and segment.aborted is not None and segment in chosen:
+            segment.aborted.append(AbortedTransaction.of(ended))
 
 
 def outcome_of(segments: Sequence[Segment], producers: Producers, header: BatchHeader) -> Next | Duplicate:

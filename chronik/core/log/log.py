@@ -14,14 +14,24 @@ from typing import Any
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.log import snapshot
+from chronik.core.log import aborted, snapshot
+from chronik.core.log.aborted import AbortedTransaction
 from chronik.core.log.admission import admit
 from chronik.core.log.appended import Appended
+from chronik.core.log.cleaned_transactions import CleanedTransactions
 from chronik.core.log.compaction import KEYS_MAX, Rewritten, clean, cleanable, dirtiness, finish_swaps, swap_in
 from chronik.core.log.epochs import CHECKPOINT_NAME, Epochs
-from chronik.core.log.history import Snapshots, load_epochs, outcome_of, replay, take_in
+from chronik.core.log.history import (
+    Snapshots,
+    load_aborted,
+    load_epochs,
+    outcome_of,
+    rebuild_aborted,
+    replay,
+    take_in,
+)
 from chronik.core.log.horizon import HORIZON_NAME, NOTHING_GONE, TombstoneHorizon
-from chronik.core.log.producers import Duplicate, Producers
+from chronik.core.log.producers import Duplicate, Producers, VerificationGuard
 from chronik.core.log.recovery import NOTHING_TO_REPORT, RecoveryReport, Scanned, rescan
 from chronik.core.log.recovery_point import RecoveryPoint
 from chronik.core.log.retention import expired
@@ -29,8 +39,10 @@ from chronik.core.log.scan import sound_batches
 from chronik.core.log.segment import SMALL_BYTES, Segment, Slice
 from chronik.core.log.slice_check import check_slice
 from chronik.core.log.times import SeenLog, TimedOffset, newest_record, record_at_time, sought
+from chronik.core.log.transactions import EndedTransaction
 from chronik.core.ports import File, Files
-from chronik.core.records.batch import BatchHeader, stamp, stamp_append_time
+from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader, read_header, stamp, stamp_append_time
+from chronik.core.records.control import Marker, build_marker
 from chronik.core.records.steps import Steps, Work
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
@@ -41,7 +53,7 @@ class Log:
     """One partition's batches on disk."""
 
     __slots__ = (
-        "_clean_offset", "_epochs_safe_at", "_files", "_segments", "_snapshots", "_stored_end_offset", "_to_sync",
+        "_epochs_safe_at", "_files", "_segments", "_snapshots", "_stored_end_offset", "_to_sync", "clean_offset",
         "config", "cuts", "directory", "end_offset", "epochs", "horizon", "producers", "recovery", "recovery_point",
         "start_offset", "synced_offset",
     )  # fmt: skip
@@ -52,6 +64,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.synced_offset = 0
+        self.clean_offset = 0  # it has been compacted below this: of each key one record is left there
         self.cuts = 0  # how often its end was cut off: a sync that began before says nothing of what stands there now
         self.epochs = Epochs()
         self.horizon = TombstoneHorizon(files, directory)
@@ -61,7 +74,6 @@ class Log:
         self._segments: list[Segment] = []  # none until the first append
         self._snapshots = Snapshots(files, directory)
         self._epochs_safe_at = 0  # their checkpoint is on disk once everything below this offset is
-        self._clean_offset = 0  # below it every key has one record; not kept over restarts
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
         self.recovery_point = RecoveryPoint()
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
@@ -80,6 +92,7 @@ class Log:
         was_clean: bool,
         synced_offset: int = 0,
         log_start_offset: int = 0,
+        clean_offset: int = 0,
     ) -> Log:
         """The log in this directory as the last process left it; `log.recovery` says what had to be mended."""
         log = cls(files, directory, config)
@@ -92,11 +105,18 @@ class Log:
             Segment.inherit(files, directory, base_offset, end_offset, config.index_interval_bytes, now_ms)
             for base_offset, end_offset in zip(bases, [*bases[1:], UNKNOWN_END], strict=False)
         ]
+        for segment in log._segments:
+            if segment.path.removeprefix(f"{directory}/") + aborted.SUFFIX in names:
+                segment.aborted = None
         if log._segments:
             log._load(names, was_clean, synced_offset, log_start_offset)
         safe_offset = max(synced_offset, log_start_offset)
         if safe_offset > log.end_offset:
             raise Corrupt(directory, f"the log ends at offset {log.end_offset}, yet all below {safe_offset} was safe")
+        if (
+            log.start_offset <= clean_offset <= log.end_offset
+        ):  # else it is of another log, and all of this one is dirty
+            log.clean_offset = clean_offset
         return log
 
     def _load(self, names: list[str], was_clean: bool, synced_offset: int, log_start_offset: int) -> None:
@@ -122,7 +142,6 @@ class Log:
         self._stored_end_offset = self.end_offset if was_clean else UNKNOWN_OFFSET
         for segment in scanned.closed:
             self._to_sync.append((segment.end_offset, segment.file))
-            self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
         where = self._files, self.directory, self._segments, self.start_offset, self.end_offset
         self.epochs, mended = load_epochs(*where, was_clean=was_clean, has_gaps=self.config.may_have_gaps)
         if self.epochs.entries and not self.config.may_have_gaps:
@@ -131,6 +150,12 @@ class Log:
         if scanned.dropped:  # with their directory synced they stay away: else they could be back where the log is then
             self._store_epochs(self.end_offset, sync=True)
         mended += self._load_producers()
+        # The files of what was read anew may be behind it, or ahead: of an end that was cut off, or never synced.
+        rebuild_aborted(self._segments, [one for one in scanned.relearned if one.has_markers], self._snapshots)
+        for segment in scanned.relearned:
+            segment.aborted = segment.aborted or []
+        for segment in scanned.closed:
+            self._to_sync += [(segment.end_offset + 1, file) for file in segment.write_indexes()]
         self.recovery = RecoveryReport(
             was_clean, scanned.batches, scanned.cut_bytes, scanned.cut_from_offset, (*mended, *self.rebuilt)
         )
@@ -152,8 +177,7 @@ class Log:
         active = self._segments[-1]
         if self._stored_end_offset != self.end_offset:
             files, _ = self.unsynced()
-            if active.size > SMALL_BYTES:
-                files += active.write_indexes()
+            files += active.write_indexes() if active.size > SMALL_BYTES else active.store_aborted()
             for file in files:
                 file.sync()
                 file.close()
@@ -174,8 +198,16 @@ class Log:
 
     # --- writing
 
-    def append(self, batch: bytearray | memoryview, header: BatchHeader, leader_epoch: int, now_ms: int) -> Appended:
-        """Take a producer's batch, which `batch.accept` has checked: give it offsets and write it.
+    def append(
+        self,
+        batch: bytearray | memoryview,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        """Take a producer's batch, which `batch.accept` has checked: give it offsets and write it. The first batch of a
+        transaction needs the guard that its verification began with.
 
         Who sent it and what it is, the write, and what is remembered of it are one step: nothing comes between.
         """
@@ -186,10 +218,55 @@ class Log:
                 case Duplicate(base_offset, last_offset, timestamp):
                     time_ms = timestamp if config.is_timed_by_log else NO_TIMESTAMP
                     return Appended(base_offset, last_offset, time_ms, is_new=False)
+            if header.attributes & TRANSACTIONAL_BIT:
+                self.producers.check_verified(header, guard)
         timestamp, append_time_ms = header.max_timestamp, NO_TIMESTAMP
         if config.is_timed_by_log:
             stamp_append_time(batch, header.attributes, now_ms)
             timestamp = append_time_ms = now_ms
+        base_offset, last_offset = self._write(batch, header, timestamp, leader_epoch, now_ms)
+        if header.producer_id >= 0:
+            self.producers.advance(header, base_offset, timestamp)
+        return Appended(base_offset, last_offset, append_time_ms)
+
+    def append_of_coordinator(
+        self,
+        batch: bytearray,
+        header: BatchHeader,
+        leader_epoch: int,
+        now_ms: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        """Take a batch that a coordinator on this node has made in the name of a transactional producer, which numbers
+        no batches here: its transaction and its epoch count."""
+        self.producers.check_epoch(header.producer_id, header.producer_epoch)
+        self.producers.check_verified(header, guard)
+        base_offset, last_offset = self._write(batch, header, header.max_timestamp, leader_epoch, now_ms)
+        self.producers.advance(header, base_offset, header.max_timestamp)
+        return Appended(base_offset, last_offset)
+
+    def append_marker(
+        self,
+        marker: Marker,
+        producer_id: int,
+        producer_epoch: int,
+        leader_epoch: int,
+        now_ms: int,
+        transaction_version: int = 0,
+    ) -> Appended:
+        """Write that a producer's transaction has ended. Not a second time where that can be told."""
+        if not self.producers.check_marker(producer_id, producer_epoch, marker, transaction_version):
+            return Appended(self.end_offset - 1, self.end_offset - 1, is_new=False)
+        batch = build_marker(marker, producer_id, producer_epoch, now_ms)
+        header = read_header(batch)
+        base_offset, last_offset = self._write(batch, header, now_ms, leader_epoch, now_ms)
+        self._ended(self.producers.end_transaction(header, marker, base_offset))
+        return Appended(base_offset, last_offset)
+
+    def _write(
+        self, batch: bytearray | memoryview, header: BatchHeader, timestamp: int, leader_epoch: int, now_ms: int
+    ) -> tuple[int, int]:
+        """Give it the next offsets, and write it. Returns them."""
         base_offset = self.end_offset
         last_offset = base_offset + header.last_offset_delta
         stamp(batch, base_offset, leader_epoch)
@@ -198,9 +275,15 @@ class Log:
             self._begin_epoch(leader_epoch, base_offset)
         segment.append(batch, base_offset, last_offset, timestamp)
         self.end_offset = last_offset + 1
-        if header.producer_id >= 0:
-            self.producers.advance(header, base_offset, timestamp)
-        return Appended(base_offset, last_offset, append_time_ms)
+        return base_offset, last_offset
+
+    def _ended(self, ended: EndedTransaction | None) -> None:
+        """Note the transaction that a marker at the end of the log has ended, if it was aborted."""
+        if ended is not None and not ended.is_commit:
+            self._aborted_of(self._segments[-1]).append(AbortedTransaction.of(ended))
+
+    def _aborted_of(self, segment: Segment) -> list[AbortedTransaction]:
+        return load_aborted(self._files, self._segments, segment, self._snapshots)
 
     def append_as_follower(self, batches: Buffer, now_ms: int, leader_horizon: int = NOTHING_GONE) -> Appended:
         """Take batches as the leader has them. They must be sound, and begin where this log ends. What the leader's
@@ -229,7 +312,7 @@ class Log:
                 self.epochs.truncate(self.end_offset)
                 raise
             self.end_offset = header.next_offset
-            take_in(self.producers, header, batch)
+            self._ended(take_in(self.producers, header, batch))
         return Appended(first.base_offset, self.end_offset - 1)
 
     def _segment_for(self, size: int, last_offset: int, timestamp: int, now_ms: int) -> Segment:
@@ -323,6 +406,25 @@ class Log:
             return segment.plan(found, bound_offset, max_bytes, at_least_one)
         return None
 
+    def aborted_between(self, start_offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with anything between these offsets, their markers wherever they are."""
+        found: list[AbortedTransaction] = []
+        for segment in self._segments[self._place_of(start_offset) :]:
+            if segment.aborted == []:
+                continue
+            for entry in self._aborted_of(segment):
+                if entry.last_offset >= start_offset and entry.first_offset < end_offset:
+                    found.append(entry)
+                if entry.last_stable_offset >= end_offset:
+                    return found
+        return found
+
+    def first_undecided(self, high_watermark: int) -> int | None:
+        """Where the earliest transaction begins that has no marker below the high watermark. What is below the start of
+        the log is gone, and holds back nothing."""
+        first_offset = self.producers.undecided.first_undecided(high_watermark)
+        return None if first_offset is None else max(first_offset, self.start_offset)
+
     def _place_of(self, offset: int) -> int:
         return max(bisect_right(self._segments, offset, key=lambda segment: segment.base_offset) - 1, 0)
 
@@ -393,12 +495,12 @@ class Log:
                 self.start_offset = max(self.start_offset, self._segments[0].base_offset)
             self.epochs.advance(self.start_offset)
 
-    def dirtiness(self, now_ms: int, high_watermark: int) -> float:
+    def dirtiness(self, now_ms: int, stable_offset: int) -> float:
         """The share of it that is to be compacted; 0 while that is not due."""
-        return dirtiness(self._segments, self.config, self._clean_offset, high_watermark, now_ms)
+        return dirtiness(self._segments, self.config, self.clean_offset, stable_offset, now_ms)
 
     def compact(
-        self, now_ms: int, high_watermark: int, tombstones_needed_from: int = UNKNOWN_END, keys_max: int = KEYS_MAX
+        self, now_ms: int, stable_offset: int, tombstones_needed_from: int = UNKNOWN_END, keys_max: int = KEYS_MAX
     ) -> Generator[File | Work[Any] | None, None, None]:
         """Drop records that later ones with the same key replace, in short steps: the caller lets others run between.
 
@@ -406,18 +508,22 @@ class Log:
         planned before may fail after it (`is_current`). A cut ends it: what it wrote of old batches must not come back.
         """
         cuts = self.cuts
-        if not (run := cleanable(self._segments, self.config, self._clean_offset, high_watermark, now_ms)):
+        if not (run := cleanable(self._segments, self.config, self.clean_offset, stable_offset, now_ms)):
             return
         last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
-        settings = (self.config, now_ms, tombstones_needed_from, keys_max)
-        with closing(clean(self._files, run, self._clean_offset, last_offsets, *settings)) as steps:
+        transactions = CleanedTransactions(
+            self.aborted_between(run[0].base_offset, run[-1].end_offset),
+            frozenset((p.producer_id, p.epoch) for p in self.producers.states() if not p.batches),
+        )
+        settings = (self.config, now_ms, tombstones_needed_from, keys_max, transactions)
+        with closing(clean(self._files, run, self.clean_offset, last_offsets, *settings)) as steps:
             for step in steps:
                 if isinstance(step, Rewritten):
                     self.horizon.advance(step.tombstones_gone_below)
                     new = swap_in(self._files, self._segments, step, now_ms)
                     self._forget_unsynced(step.segments)
                     self._to_sync += [(new.end_offset + 1, file) for file in new.write_indexes()]
-                    self._clean_offset = max(self._clean_offset, min(new.end_offset, step.clean_offset))
+                    self.clean_offset = max(self.clean_offset, min(new.end_offset, step.clean_offset))
                     run = [segment for segment in run if segment not in step.segments]
                 yield None if isinstance(step, Rewritten) else step
                 if self.cuts != cuts or any(segment not in self._segments for segment in run):
@@ -439,6 +545,7 @@ class Log:
         self.synced_offset = min(self.synced_offset, end_offset)
         self.recovery_point.cut(end_offset)
         self.start_offset = min(self.start_offset, end_offset)
+        self.clean_offset = min(self.clean_offset, end_offset)
         self.cuts += 1
 
     def truncate_to(self, end_offset: int) -> None:
@@ -449,6 +556,7 @@ class Log:
             self.reset_to(end_offset)
             return
         place = self._place_of(end_offset)
+        self._aborted_of(self._segments[place])  # before the markers that it is held against are gone
         try:
             while len(self._segments) > place + 1:
                 self._segments[-1].remove()
@@ -457,7 +565,6 @@ class Log:
         finally:  # as far as it came
             self.end_offset = end_offset = self._segments[-1].end_offset
             self.expect_cut(end_offset)  # which may be below the start, in the middle of a batch: then all is gone
-            self._clean_offset = min(self._clean_offset, end_offset)
             self._stored_end_offset = UNKNOWN_OFFSET
             self._to_sync = [(min(needed, end_offset), file) for needed, file in self._to_sync]
             self.epochs.truncate(end_offset)
@@ -468,7 +575,7 @@ class Log:
     def reset_to(self, offset: int, now_ms: int = 0) -> None:
         """Give up everything and begin anew at `offset`: a follower whose leader's log starts there does."""
         self._begin_at(offset, now_ms)
-        self.start_offset, self._clean_offset, self._stored_end_offset = offset, 0, UNKNOWN_OFFSET
+        self.start_offset, self.clean_offset, self._stored_end_offset = offset, 0, UNKNOWN_OFFSET
         self._snapshots.drop_above(UNKNOWN_OFFSET)
         self.producers, self.epochs = Producers(), Epochs()
         self._store_epochs(offset, sync=True)

@@ -10,6 +10,10 @@ Where there are too many, those go that have been silent longest: a retry of the
 
 Of a producer nothing is known of, any batch may be the first. Unless an earlier one was put off (`put_off`): those
 that were under way behind it must not overtake it.
+
+A transaction begins with its first batch here and ends with its marker. Before that first batch its coordinator is
+asked whether the partition is part of the transaction (KIP-890), and meanwhile the answer may become untrue: so the
+question leaves a guard, a marker takes it away, and the batch is taken only with the guard that is still there.
 """
 
 from __future__ import annotations
@@ -20,13 +24,17 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from chronik.core.errors import Code, Refused
+from chronik.core.log.transactions import EndedTransaction, UndecidedTransactions
 from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
+from chronik.core.records.control import Marker
 from chronik.core.types import NO_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, UNKNOWN_OFFSET
 
 BATCHES_KEPT = 5
 # Of a partition. Each takes about a kilobyte, and any client can have as many ids as it asks for.
 PRODUCERS_KEPT = 10_000
 PUT_OFF_KEPT = 1000  # producers; each is kept until it is heard of again, and some never are
+GUARDS_KEPT = 10_000  # of a partition; one that is dropped has its producer ask again
+EPOCH_BUMPED_FROM = 2  # transaction version: every end of a transaction raises the producer's epoch
 SEQUENCE_MASK = 0x7FFFFFFF  # after 2^31 - 1 comes 0
 
 
@@ -55,6 +63,20 @@ class Duplicate(NamedTuple):
 
 
 NEXT = Next()
+
+
+class VerificationGuard:
+    """A transaction's coordinator is asked about this producer. Of several questions at a time there is one guard."""
+
+    __slots__ = ("epoch", "lowest_sequence")
+
+    def __init__(self, epoch: int, sequence: int) -> None:
+        self.epoch = epoch
+        self.lowest_sequence = sequence  # of the batches that came with the questions: that one must be the first
+
+    def joined_by(self, epoch: int, sequence: int) -> None:
+        if epoch > self.epoch or (epoch == self.epoch and sequence < self.lowest_sequence):
+            self.epoch, self.lowest_sequence = epoch, sequence
 
 
 class ProducerState:
@@ -93,11 +115,17 @@ class ProducerState:
 class Producers:
     """The producers of one partition."""
 
-    __slots__ = ("_by_id", "_kept_max", "_put_off")
+    __slots__ = ("_by_id", "_guards", "_kept_max", "_put_off", "undecided")
 
     def __init__(self, producers: Iterable[ProducerState] = (), kept_max: int = PRODUCERS_KEPT) -> None:
         self._kept_max = kept_max
         self._by_id = {producer.producer_id: producer for producer in producers}
+        self.undecided = UndecidedTransactions(
+            (producer.transaction_start_offset, producer.producer_id)
+            for producer in self._by_id.values()
+            if producer.transaction_start_offset >= 0
+        )
+        self._guards: dict[int, VerificationGuard] = {}
         self._put_off: dict[int, tuple[int, int]] = {}  # epoch and sequence of what an unknown producer must send again
 
     def __len__(self) -> int:
@@ -132,6 +160,72 @@ class Producers:
             raise Refused(Code.INVALID_TXN_STATE, f"producer {producer.producer_id} has a transaction open")
         return NEXT
 
+    # --- transactions
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        producer = self._by_id.get(producer_id)
+        return producer is not None and producer.transaction_start_offset >= 0 and producer.epoch == epoch
+
+    def begin_verification(self, header: BatchHeader) -> VerificationGuard | None:
+        """The guard to append this transactional batch with, once its coordinator has confirmed it. None when the
+        transaction has begun here already, and there is nothing to ask."""
+        producer_id, epoch = header.producer_id, header.producer_epoch
+        if self.has_open_transaction(producer_id, epoch):
+            return None
+        guard = self._guards.get(producer_id)
+        if guard is None:
+            guard = self._guards[producer_id] = VerificationGuard(epoch, header.base_sequence)
+            if len(self._guards) > GUARDS_KEPT:
+                del self._guards[next(iter(self._guards))]
+        else:
+            guard.joined_by(epoch, header.base_sequence)
+        return guard
+
+    def check_verified(self, header: BatchHeader, guard: VerificationGuard | None) -> None:
+        """Refuse a transactional batch that would begin a transaction which its coordinator has not confirmed, or has
+        ended since it did."""
+        producer_id = header.producer_id
+        if self.has_open_transaction(producer_id, header.producer_epoch):
+            return
+        if guard is None or self._guards.get(producer_id) is not guard:
+            raise Refused(Code.INVALID_TXN_STATE, f"producer {producer_id} has no transaction open for this partition")
+        if header.base_sequence > guard.lowest_sequence:
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"producer {producer_id} sent sequence {header.base_sequence} after {guard.lowest_sequence}, which was "
+                "not taken yet",
+            )
+
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Refuse what an earlier epoch wrote: that producer was fenced."""
+        producer = self._by_id.get(producer_id)
+        if producer is not None and epoch < producer.epoch:
+            raise _fenced(producer, epoch)
+
+    def check_marker(self, producer_id: int, epoch: int, marker: Marker, transaction_version: int) -> bool:
+        """Whether this marker is to be written; refused when a later epoch of the producer or of its coordinator is
+        known. False when its transaction has ended already.
+
+        With transaction version 2 each transaction has an epoch of its own, and its marker the next one: then one with
+        the epoch of the transaction that is open ended the one before, and has come again (KIP-1228)."""
+        producer = self._by_id.get(producer_id)
+        if producer is None:
+            return True
+        if epoch < producer.epoch:
+            raise _fenced(producer, epoch)
+        if marker.coordinator_epoch < producer.coordinator_epoch:
+            raise Refused(
+                Code.TRANSACTION_COORDINATOR_FENCED,
+                f"coordinator epoch {marker.coordinator_epoch}, and {producer.coordinator_epoch} is known",
+            )
+        if transaction_version >= EPOCH_BUMPED_FROM and epoch == producer.epoch:
+            if producer.transaction_start_offset >= 0:
+                raise _fenced(producer, epoch)
+            return False
+        return True
+
+    # --- batches that were not taken
+
     def put_off(self, header: BatchHeader) -> None:
         """A batch is refused that its producer will send again: too few are in sync, or the disk is full. Kafka takes
         the next one of a new producer then, and the producer has to choose between disorder and loss."""
@@ -155,10 +249,7 @@ class Producers:
 
     def _check_new_epoch(self, producer: ProducerState, header: BatchHeader) -> None:
         if header.producer_epoch < producer.epoch:
-            raise Refused(
-                Code.INVALID_PRODUCER_EPOCH,
-                f"producer {producer.producer_id} has epoch {producer.epoch}, this batch {header.producer_epoch}",
-            )
+            raise _fenced(producer, header.producer_epoch)
         if header.base_sequence != 0:
             raise Refused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -183,9 +274,12 @@ class Producers:
         producer.has_written = True
         if header.attributes & TRANSACTIONAL_BIT and producer.transaction_start_offset < 0:
             producer.transaction_start_offset = base_offset
+            self.undecided.begin(base_offset, header.producer_id)
+            self._guards.pop(header.producer_id, None)
 
-    def end_transaction(self, header: BatchHeader, coordinator_epoch: int) -> None:
-        """Take in a marker (commit or abort) that is in the log now."""
+    def end_transaction(self, header: BatchHeader, marker: Marker, marker_offset: int) -> EndedTransaction | None:
+        """Take in a marker that is in the log now. Returns what it ended; None when nothing was written here."""
+        self._guards.pop(header.producer_id, None)
         producer = self._by_id.get(header.producer_id)
         if producer is None:
             producer = self._add(header)
@@ -193,10 +287,14 @@ class Producers:
             producer.epoch = header.producer_epoch
             producer.batches.clear()
             producer.is_recalled = True
-        producer.coordinator_epoch = coordinator_epoch
+        producer.coordinator_epoch = marker.coordinator_epoch
         producer.last_timestamp = header.max_timestamp
         producer.has_written = True
-        producer.transaction_start_offset = UNKNOWN_OFFSET
+        first_offset, producer.transaction_start_offset = producer.transaction_start_offset, UNKNOWN_OFFSET
+        if first_offset < 0:
+            return None
+        stable_offset = self.undecided.end(first_offset, marker_offset)
+        return EndedTransaction(header.producer_id, first_offset, marker_offset, stable_offset, marker.is_commit)
 
     def _add(self, header: BatchHeader) -> ProducerState:
         if len(self._by_id) >= self._kept_max:
@@ -220,6 +318,12 @@ class Producers:
         for producer_id in gone:
             del self._by_id[producer_id]
         return len(gone)
+
+
+def _fenced(producer: ProducerState, epoch: int) -> Refused:
+    return Refused(
+        Code.INVALID_PRODUCER_EPOCH, f"producer {producer.producer_id} has epoch {producer.epoch}, this is of {epoch}"
+    )
 
 
 def _last_offset(producer: ProducerState) -> int:

@@ -31,6 +31,7 @@ class Scanned:
     cut_bytes: int = 0
     cut_from_offset: int | None = None
     closed: list[Segment] = field(default_factory=list)  # segments, not the last, whose indexes are to be written
+    relearned: list[Segment] = field(default_factory=list)  # all of those that were read anew
     dropped: int = 0  # segments that were none of this log
 
 
@@ -86,7 +87,7 @@ def _rescan(files: Files, segments: list[Segment], synced_offset: int, has_gaps:
             _cut(files, segment, size, scanned)
             break
     scanned.dropped += _drop_strays(segments, first)
-    scanned.closed = segments[first:-1]
+    scanned.closed, scanned.relearned = segments[first:-1], segments[first:]
     return scanned
 
 

@@ -1,4 +1,4 @@
-"""One segment: a file of batches, its two indexes, and where its latest batches stand.
+"""One segment: a file of batches, its indexes, and where its latest batches stand.
 
 Reading is planned here, not done: a plan names whole batches by position and length, and the caller fetches the
 bytes. Three ways lead to a position, quickest first: the latest batches are remembered one by one; older ones are
@@ -12,10 +12,12 @@ from bisect import bisect_left, bisect_right
 from typing import NamedTuple
 
 from chronik.core.errors import Corrupt
+from chronik.core.log import aborted
+from chronik.core.log.aborted import AbortedTransaction
 from chronik.core.log.index import OFFSET_ENTRY_BYTES, RELATIVE_OFFSET_MAX, TIME_ENTRY_BYTES, OffsetIndex, TimeIndex
 from chronik.core.log.scan import SCAN_BYTES, ScannedBatch, headers
 from chronik.core.ports import File, Files
-from chronik.core.records.batch import HEADER_BYTES, BatchHeader
+from chronik.core.records.batch import CONTROL_BIT, HEADER_BYTES, BatchHeader
 from chronik.core.types import NO_TIMESTAMP, UNKNOWN_OFFSET, Buffer
 
 # Up to this size the active segment is learned by reading it and its indexes are not kept: most partitions are small,
@@ -55,11 +57,13 @@ class Segment:
         "_recent_positions",
         "_shown",
         "_times",
+        "aborted",
         "base_offset",
         "created_ms",
         "cuts",
         "end_offset",
         "file",
+        "has_markers",
         "inherited_bytes",
         "interval_bytes",
         "path",
@@ -78,10 +82,18 @@ class Segment:
         self.interval_bytes = interval_bytes  # about so many bytes lie between two index entries
         self.created_ms = now_ms
         self.rebuilt: list[str] = []  # index files found missing or damaged, and made anew
+        self.has_markers = False  # as far as its headers were read in this process
+        # Transactions whose abort markers are in this segment; None while that is in its file only (`load_aborted`).
+        self.aborted: list[AbortedTransaction] | None = []
         self._files = files
         self._index: OffsetIndex | None = OffsetIndex(base_offset)
         self._times: TimeIndex | None = TimeIndex(base_offset)
-        self._shown = (-1, 0, 0)  # how often it had been cut when the indexes were last shown, and their entries then
+        self._shown = (
+            -1,
+            0,
+            0,
+            0,
+        )  # how often it had been cut when the indexes were last shown, and their entries then
         self._bytes_since_entry = 0
         self._first_timestamp: int | None = None
         self._max_timestamp = NO_TIMESTAMP
@@ -127,6 +139,7 @@ class Segment:
         self._bytes_since_entry, self._first_timestamp = 0, None
         self._max_timestamp, self._offset_of_max = NO_TIMESTAMP, UNKNOWN_OFFSET
         self._index, self._times = OffsetIndex(self.base_offset), TimeIndex(self.base_offset)
+        self.has_markers = False
         del self._recent_offsets[:], self._recent_positions[:]
 
     # --- writing
@@ -164,6 +177,8 @@ class Segment:
         if header.last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             raise Corrupt(f"{self.file.path} at {self.size}", f"offset {header.last_offset} is too far from the first")
         self.learn(header.size_bytes, header.base_offset, header.last_offset, header.max_timestamp)
+        if header.attributes & CONTROL_BIT and header.producer_id >= 0:
+            self.has_markers = True
 
     def has_room_for(self, size: int, last_offset: int, segment_bytes: int, index_bytes: int) -> bool:
         """Whether one more batch fits into the limits of the file format and of the settings."""
@@ -189,7 +204,7 @@ class Segment:
         return now_ms - self.created_ms
 
     def write_indexes(self) -> list[File]:
-        """Put both indexes on disk, and say which files are to be synced."""
+        """Put the indexes on disk, and say which files are to be synced."""
         self.times.append(*self.newest())
         written = []
         for suffix, content in ((".index", self.index.encode()), (".timeindex", self.times.encode())):
@@ -197,7 +212,19 @@ class Segment:
             file.truncate(0)
             file.append((content,))
             written.append(file)
-        return written
+        return [*written, *self.store_aborted()]
+
+    def store_aborted(self) -> list[File]:
+        """Put the aborted transactions on disk, and say which file is to be synced; none where there are none."""
+        if self.aborted is None:
+            return []  # nothing has changed since they were stored
+        if not self.aborted:
+            self._files.remove(self.path + aborted.SUFFIX)
+            return []
+        file = self._files.open(self.path + aborted.SUFFIX)
+        file.truncate(0)
+        file.append((aborted.encode(self.aborted),))
+        return [file]
 
     def show_indexes(self) -> None:
         """Put on disk what the indexes have while the segment is written, for tools that look at it. Nothing here
@@ -205,21 +232,24 @@ class Segment:
         if self._index is None or self._times is None or self.size <= self.inherited_bytes:
             return  # nothing was written to it in this process
         cuts, *shown = self._shown
-        now = [len(self._index), len(self._times)]
+        now = [len(self._index), len(self._times), len(self.aborted or ())]
         if cuts == self.cuts and shown == now:
             return
         if cuts != self.cuts or now < shown:
-            shown = [0, 0]
+            shown = [0, 0, 0]
         encoded = (
             (".index", self._index.encode(), OFFSET_ENTRY_BYTES),
             (".timeindex", self._times.encode(), TIME_ENTRY_BYTES),
         )
-        for (suffix, content, entry_bytes), entries in zip(encoded, shown, strict=True):
+        for (suffix, content, entry_bytes), entries in zip(encoded, shown, strict=False):
             file = self._files.open(self.path + suffix)
             file.truncate(entries * entry_bytes)
             file.append((content[entries * entry_bytes :],))
             file.close()
-        self._shown = self.cuts, now[0], now[1]
+        if now[2] > shown[2]:
+            for file in self.store_aborted():
+                file.close()
+        self._shown = self.cuts, now[0], now[1], now[2]
 
     def truncate(self, end_offset: int) -> None:
         """Cut off the batch that holds `end_offset` and all behind it."""
@@ -231,10 +261,12 @@ class Segment:
         self.file.truncate(found.position)
         self._take_over(left)
         self.inherited_bytes = min(self.inherited_bytes, self.size)
+        if self.aborted:
+            self.aborted = [entry for entry in self.aborted if entry.last_offset < self.end_offset]
 
     def remove(self) -> None:
         """Take the segment off the disk. On OSError it is still there, and can be read."""
-        for suffix in (".index", ".timeindex", ".log"):
+        for suffix in (".index", ".timeindex", aborted.SUFFIX, ".log"):
             self._files.remove(self.path + suffix)
         self.file.retire()
 

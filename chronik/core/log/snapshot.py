@@ -112,7 +112,7 @@ def _decode_entry(body: memoryview, position: int) -> ProducerState:
     producer.transaction_start_offset = transaction_start_offset
     producer.is_recalled = False
     if last_offset >= 0:
-        first_sequence = (last_sequence - delta) & SEQUENCE_MASK
+        first_sequence = NO_SEQUENCE if last_sequence < 0 else (last_sequence - delta) & SEQUENCE_MASK
         producer.batches.append(
             WrittenBatch(first_sequence, last_sequence, last_offset - delta, last_offset, timestamp)
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from chronik.core.errors import Code, Refused
 from chronik.core.log.appended import Appended
 from chronik.core.log.log import Log
+from chronik.core.log.producers import VerificationGuard
 from chronik.core.records.batch import accept
 from chronik.core.replica.replica import NO_LEADER, Replica
 
@@ -43,7 +44,9 @@ class QuorumReplica(Replica):
         self.leader_id = NO_LEADER if leader is None else leader
         self.is_leader = leader == self.node_id
 
-    def append(self, records: memoryview | bytearray, acks: int, now_ms: int) -> Appended:
+    def append(
+        self, records: memoryview | bytearray, acks: int, now_ms: int, guard: VerificationGuard | None = None
+    ) -> Appended:
         if not self.is_leader:
             raise Refused(Code.NOT_CONTROLLER)
         return self.log.append(records, accept(records), self.leader_epoch, now_ms)

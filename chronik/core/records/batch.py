@@ -25,6 +25,7 @@ from chronik.core.types import Buffer
 HEADER_BYTES = 61
 LENGTH_FIELD_END = 12  # 'length' counts what follows it
 CRC_START = 21
+ATTRIBUTES_AT = 22  # the lower byte, with everything that is known so far
 PRODUCER_ID_AT = 43
 MAGIC = 2
 
@@ -100,8 +101,10 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequence numbers wrap to 0 after 2^31 - 1 (KIP-98)."""
-        return (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        """Sequence numbers wrap to 0 after 2^31 - 1 (KIP-98). What is not numbered has none (-1)."""
+        return (
+            self.base_sequence if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+        )
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:

@@ -16,6 +16,7 @@ from chronik.core.types import Buffer
 
 ABORT = 0
 COMMIT = 1
+MARKER_BYTES = 78  # the whole batch
 _KEY = struct.Struct(">hh")
 _VALUE = struct.Struct(">hi")
 

@@ -13,8 +13,10 @@ from chronik.core.errors import Code, Refused
 from chronik.core.log.appended import Appended
 from chronik.core.log.horizon import NOTHING_GONE
 from chronik.core.log.log import Log
+from chronik.core.log.producers import VerificationGuard
 from chronik.core.log.segment import Slice
 from chronik.core.records.batch import BatchHeader, accept
+from chronik.core.records.control import Marker
 from chronik.core.replica.divergence import Diverging, diverging
 from chronik.core.replica.in_sync import ANY_EPOCH, UNBOUNDED, InSyncSet
 from chronik.core.types import UNKNOWN_OFFSET, Buffer
@@ -151,8 +153,9 @@ class Replica:
 
     @property
     def last_stable_offset(self) -> int:
-        """Below it every transaction is decided. There are no transactions yet, so it is the watermark."""
-        return self.high_watermark
+        """Below it every transaction is decided, for good: its marker is below the high watermark too."""
+        undecided = self.log.first_undecided(self.high_watermark)
+        return self.high_watermark if undecided is None else min(undecided, self.high_watermark)
 
     @property
     def is_watermark_known(self) -> bool:
@@ -173,24 +176,56 @@ class Replica:
 
     # --- the leader's work
 
-    def append(self, records: memoryview | bytearray, acks: int, now_ms: int) -> Appended:
-        """Take a producer's batch. Safe only when the watermark (acks=all) or `safe_end` (acks=1) has passed it."""
+    def append(
+        self, records: memoryview | bytearray, acks: int, now_ms: int, guard: VerificationGuard | None = None
+    ) -> Appended:
+        """Take a producer's batch. Safe only when the watermark (acks=all) or `safe_end` (acks=1) has passed it. The
+        first of a transaction needs the guard of its verification (`log.producers`)."""
         in_sync = self.in_sync
         if in_sync is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
         header = accept(records)
         if acks == ACKS_ALL and len(in_sync.in_sync) < self.log.config.min_insync_replicas:
             self._check_enough_in_sync(in_sync, header)
-        if header.is_transactional:  # as Kafka answers a transaction without a transactional id; there are none yet
-            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
         try:
-            appended = self.log.append(records, header, self.leader_epoch, now_ms)
+            appended = self.log.append(records, header, self.leader_epoch, now_ms, guard)
         except OSError:
             self.log.producers.put_off(header)
             raise
         if not self.is_synced:
             self.own_safe(self.log.end_offset)
         return appended
+
+    def append_marker(
+        self, marker: Marker, producer_id: int, producer_epoch: int, now_ms: int, transaction_version: int = 0
+    ) -> Appended:
+        """Write that a producer's transaction has ended, as its coordinator says. Safe when the watermark passes it."""
+        self._check_may_append()
+        who = producer_id, producer_epoch
+        appended = self.log.append_marker(marker, *who, self.leader_epoch, now_ms, transaction_version)
+        if not self.is_synced:
+            self.own_safe(self.log.end_offset)
+        return appended
+
+    def append_of_coordinator(
+        self, records: bytearray, now_ms: int, guard: VerificationGuard | None = None
+    ) -> Appended:
+        """Take what a coordinator on this node writes in the name of a transactional producer."""
+        self._check_may_append()
+        appended = self.log.append_of_coordinator(records, accept(records), self.leader_epoch, now_ms, guard)
+        if not self.is_synced:
+            self.own_safe(self.log.end_offset)
+        return appended
+
+    def _check_may_append(self) -> None:
+        """Only a leader writes, and what waits for all replicas only with enough of them."""
+        in_sync = self.in_sync
+        if in_sync is None:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+        if len(in_sync.in_sync) < self.in_sync_min:
+            raise Refused(
+                Code.NOT_ENOUGH_REPLICAS, f"in sync are {list(in_sync.in_sync)}, {self.in_sync_min} are wanted"
+            )
 
     def _check_enough_in_sync(self, in_sync: InSyncSet, header: BatchHeader) -> None:
         if len(in_sync.in_sync) < self.in_sync_min:

@@ -9,14 +9,17 @@ offline; the node and every other partition go on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 from chronik.core.errors import Code, Corrupt, Interrupted, Refused, shortage_of
 from chronik.core.log.appended import Appended
 from chronik.core.log.horizon import NOTHING_GONE
+from chronik.core.log.producers import VerificationGuard
 from chronik.core.log.segment import Slice
 from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.ports import SENT_UNREAD_BYTES, Clock, File, Files, FileSlice, Outgoing, Unread
+from chronik.core.records.control import MARKER_BYTES, Marker
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer
 from chronik.node.replication.partition_logs import PartitionLogs
@@ -25,7 +28,7 @@ from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.sync_rounds import SyncRounds
 from chronik.node.runtime.long_work import LongWork
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +47,7 @@ class Replicas:
         metrics: Metrics,
         *,
         listeners: ReplicaListeners = NO_LISTENERS,
-        trace: Recorder | None = None,
+        observation: Observation = NOT_OBSERVED,
     ) -> None:
         self.partitions = partitions
         self.logs = logs
@@ -54,7 +57,7 @@ class Replicas:
         self._clock = clock
         self._metrics = metrics
         self._listeners = listeners
-        self._trace = trace  # None in tests of what has nothing to tell
+        self._observation = observation
         self.long_work = LongWork(files)
         self.shortage: str | None = None  # what the last batch was refused for: the disk is full, say
         self.read_shortage: str | None = None  # the same of the last read
@@ -75,13 +78,37 @@ class Replicas:
 
     # --- writing
 
-    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
+    def append(
+        self,
+        replica: Replica,
+        records: memoryview | bytearray,
+        acks: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        return self._append(replica, partial(replica.append, records, acks, self._clock.now_ms(), guard), len(records))
+
+    def append_of_coordinator(
+        self, replica: Replica, records: bytearray, guard: VerificationGuard | None = None
+    ) -> Appended:
+        """What a coordinator on this node writes in the name of a transactional producer; never less than acks=all."""
+        write = partial(replica.append_of_coordinator, records, self._clock.now_ms(), guard)
+        return self._append(replica, write, len(records))
+
+    def append_marker(
+        self, replica: Replica, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> Appended:
+        """Write that a producer's transaction has ended."""
+        who = producer_id, producer_epoch
+        write = partial(replica.append_marker, marker, *who, self._clock.now_ms(), transaction_version)
+        return self._append(replica, write, MARKER_BYTES)
+
+    def _append(self, replica: Replica, write: Callable[[], Appended], size_bytes: int) -> Appended:
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)
         try:
             if replica.log.end_offset == 0:  # before there is anything in it: whose it is must not be in doubt later
                 self.logs.directories.mark(replica)
-            appended = replica.append(records, acks, self._clock.now_ms())
+            appended = write()
         except OSError as problem:
             what = shortage_of(problem)
             if what is not None:
@@ -98,7 +125,7 @@ class Replicas:
         metrics = self._metrics
         if appended.is_new:
             metrics.produced_batches += 1
-            metrics.bytes_in += len(records)
+            metrics.bytes_in += size_bytes
         else:
             metrics.duplicate_batches += 1
         is_synced = replica.is_synced
@@ -135,11 +162,12 @@ class Replicas:
             self.purgatory.appended(replica)
 
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
-        in_sync, steps = replica.in_sync, None if self._trace is None else self._trace.steps
-        before = in_sync.followers[follower_id].safe_end if in_sync is not None and steps is not None else -1
+        in_sync, observer = replica.in_sync, self._observation.observer
+        is_observed = in_sync is not None and observer.wants(replica.topic)
+        before = in_sync.followers[follower_id].safe_end if in_sync is not None and is_observed else -1
         has_moved = replica.follower_fetched(follower_id, fetch_offset, self._clock.monotonic_ms(), broker_epoch)
-        if in_sync is not None and steps is not None:
-            steps.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
+        if in_sync is not None and is_observed:
+            observer.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
         if in_sync is not None and in_sync.may_change(
             follower_id, replica.high_watermark, replica.epoch_start, replica.log.start_offset
         ):

@@ -119,6 +119,9 @@ class FakeGroups:
         self.asked.append((group_id, command))
         return self.answer(group_id, command)
 
+    async def wait_for_partition(self, group_id: str) -> int:
+        return len(group_id)  # any will do
+
     async def coordinator(self, group_id: str) -> tuple[int, str, int]:
         if self.refusing is not None:
             raise self.refusing
@@ -149,6 +152,9 @@ class FakeLog:
         yield None
         below = [timed for timed in self.times if timed.offset < bound_offset]
         return max(below, key=lambda timed: timed.timestamp, default=None)
+
+    def first_undecided(self, high_watermark: int) -> int | None:
+        return self.producers.undecided.first_undecided(high_watermark)
 
     def size_bytes(self) -> int:
         return self.bytes_on_disk

@@ -36,13 +36,14 @@ def get(
     leader_epoch: int = -1,
     session: tuple[int, int] = (0, -1),
     forgotten: tuple[int, ...] = (),
+    isolation_level: int = 0,
 ) -> Asked:
     """Fetch (partition, offset) pairs of a topic."""
     partitions = [
         FetchPartition(topic, partition, offset, partition_max_bytes, leader_epoch) for partition, offset in asked
     ]
     gone = [(topic, partition) for partition in forgotten]
-    request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, 0, *session, partitions, gone)
+    request = FetchRequest(-1, max_wait_ms, min_bytes, max_bytes, isolation_level, *session, partitions, gone)
     return context.ask(fetch, version, fetch_request(version, request))
 
 

@@ -35,6 +35,9 @@ class FakeLog:
         self.producers = Producers(ProducerState(producer_id) for producer_id in range(producer_count))
         self._size_bytes = size_bytes
 
+    def first_undecided(self, high_watermark: int) -> int | None:
+        return self.producers.undecided.first_undecided(high_watermark)
+
     def size_bytes(self) -> int:
         return self._size_bytes
 

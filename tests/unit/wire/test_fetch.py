@@ -186,6 +186,8 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         ),
         FetchAnswer(second, 4, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, leader=CurrentLeader(2**31 - 1, 0)),
         FetchAnswer(second, 5, 0, 7, 7, 7, bytearray(b"last"), 2**31 - 1, snapshot=EpochEnd(0, 0)),
+        FetchAnswer(second, 6, 0, 7, 7, 7, b"committed", aborted=[(2**40, 5), (1, 0)]),
+        FetchAnswer(second, 7, 0, 7, 7, 7, aborted=[]),
     ]
 
     response = sent(version, 0, 1234, answers, ENDPOINTS)
@@ -198,7 +200,9 @@ def test_an_answer_is_read_by_kio_as_it_was_meant(version: int) -> None:
         assert (topic.topic_id.bytes if version >= 13 else topic.topic) == answer.topic
         assert (partition.partition_index, partition.error_code, partition.high_watermark) == answer[1:4]
         assert partition.last_stable_offset == answer.last_stable_offset
-        assert not partition.aborted_transactions
+        told = partition.aborted_transactions
+        aborted = None if told is None else [(one.producer_id, one.first_offset) for one in told]
+        assert aborted == answer.aborted
         assert (partition.records or b"") == bytes(answer.records)
         if version >= 5:
             assert partition.log_start_offset == answer.start_offset

@@ -33,6 +33,7 @@ from chronik.core.machines.metadata.names import (
     METADATA_TOPIC,
     OFFSETS_TOPIC,
     TRACE_TOPIC,
+    TRANSACTIONS_TOPIC,
     is_internal,
     problem_with,
 )
@@ -94,6 +95,8 @@ def create_internal_topic(
         return records, CreatedTopic(command.name, DONE, existing.id, count, existing.replication_factor)
     if command.name == OFFSETS_TOPIC:
         return _Creation(image).create(_offsets_topic(image, command))
+    if command.name == TRANSACTIONS_TOPIC:
+        return _Creation(image).create(_transactions_topic(image, command))
     if command.name == TRACE_TOPIC:
         return _Creation(image).create(_trace_topic(image, command.topic_id))
     raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"'{command.name}' is not a topic that this node keeps for itself")
@@ -112,6 +115,25 @@ def _offsets_topic(image: MetadataImage, command: CreateInternalTopic) -> NewTop
             ("cleanup.policy", "compact"),
             ("compression.type", "producer"),
             ("segment.bytes", str(offsets.offsets_topic_segment_bytes)),
+        ),
+    )
+
+
+def _transactions_topic(image: MetadataImage, command: CreateInternalTopic) -> NewTopic:
+    """As `_offsets_topic`; what it holds decides what readers see, so by default two replicas must have it."""
+    settings, node_count = image.node_config.transactions, max(_registered_count(image), command.voter_count)
+    replication_factor = min(settings.transaction_state_log_replication_factor, node_count)
+    return NewTopic(
+        name=TRANSACTIONS_TOPIC,
+        topic_id=command.topic_id,
+        partition_count=settings.transaction_state_log_num_partitions,
+        replication_factor=replication_factor,
+        configs=(
+            ("cleanup.policy", "compact"),
+            ("compression.type", "uncompressed"),
+            ("min.insync.replicas", str(min(settings.transaction_state_log_min_isr, replication_factor))),
+            ("segment.bytes", str(settings.transaction_state_log_segment_bytes)),
+            ("unclean.leader.election.enable", "false"),
         ),
     )
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from chronik.core.config.topic import TopicConfig
 from chronik.core.log.appended import Appended
 from chronik.core.log.log import Log
-from chronik.core.records.batch import BatchHeader, accept, read_header
+from chronik.core.log.producers import VerificationGuard
+from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader, accept, read_header
+from chronik.core.records.control import Marker
 from chronik.core.records.payload import KeyValue, build
 from tests.unit.core.fakes import MemoryFiles
 
@@ -32,9 +34,38 @@ def batch_of(
     )
 
 
-def put(log: Log, batch: bytearray, *, leader_epoch: int = 0, now_ms: int = NOW_MS) -> Appended:
+def put(
+    log: Log,
+    batch: bytearray,
+    *,
+    leader_epoch: int = 0,
+    now_ms: int = NOW_MS,
+    guard: VerificationGuard | None = None,
+) -> Appended:
     """Append as a leader does."""
-    return log.append(batch, accept(batch), leader_epoch, now_ms)
+    return log.append(batch, accept(batch), leader_epoch, now_ms, guard)
+
+
+def put_in_transaction(
+    log: Log, producer_id: int, *, sequence: int = 0, epoch: int = 0, count: int = 1, value: bytes = b"value"
+) -> Appended:
+    """Append a transaction's batch that its coordinator has confirmed."""
+    made = {"producer_id": producer_id, "producer_epoch": epoch, "sequence": sequence}
+    batch = batch_of(count, value=value, attributes=TRANSACTIONAL_BIT, **made)
+    return put(log, batch, guard=log.producers.begin_verification(read_header(batch)))
+
+
+def end_transaction(
+    log: Log,
+    producer_id: int,
+    *,
+    is_commit: bool = True,
+    epoch: int = 0,
+    coordinator_epoch: int = 0,
+    transaction_version: int = 0,
+) -> Appended:
+    marker = Marker(is_commit, coordinator_epoch)
+    return log.append_marker(marker, producer_id, epoch, 0, NOW_MS, transaction_version)
 
 
 def open_log(

@@ -18,7 +18,7 @@ from chronik.core.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACT
 from chronik.core.records.payload import KeyValue, Record, assemble, build, pack, walk, write_record
 from chronik.core.records.steps import RECORDS_A_STEP, Work
 from tests.unit.core.fakes import MemoryFiles
-from tests.unit.core.log.logs import NOW_MS, SEGMENT, batch_of, contents, header_of, open_log, put
+from tests.unit.core.log.logs import DIRECTORY, NOW_MS, SEGMENT, batch_of, contents, header_of, open_log, put
 
 KEPT_MS = 10_000
 KEPT_SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", "-checkpoint")
@@ -125,6 +125,44 @@ def test_small_neighbours_become_one_segment() -> None:
         assert plan.next_offset > offset
 
 
+def test_what_was_compacted_before_a_restart_is_not_compacted_again() -> None:
+    files = MemoryFiles()
+    log = filled_with(files, 2, 36)
+    compact(log)
+    log.close()
+    assert log.clean_offset == log._segments[-1].base_offset
+
+    again = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True, clean_offset=log.clean_offset)
+    anew = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True)
+
+    assert again.dirtiness(NOW_MS, again.end_offset) == 0
+    assert anew.dirtiness(NOW_MS, anew.end_offset) > 0
+    put_pairs(again, [(b"key0", b"v" * 600), (b"key1", b"v" * 600)])
+    put_pairs(again, [(b"key0", b"v" * 600)])
+    compact(again)
+    assert [record.key for record in records(again)] == [b"key0", b"key1", b"key0"]
+
+
+@pytest.mark.parametrize("clean_offset", [37, 3])
+def test_an_offset_that_is_not_in_this_log_says_nothing_of_it(clean_offset: int) -> None:
+    """As in Kafka: beyond its end, or before its start, it is of another log; all of this one is dirty."""
+    files = MemoryFiles()
+    filled_with(files, 2, 36).close()
+
+    log = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True, log_start_offset=5, clean_offset=clean_offset)
+
+    assert log.clean_offset == 0
+
+
+def test_a_cut_that_is_announced_makes_what_comes_after_it_dirty() -> None:
+    log = filled_with(MemoryFiles(), 2, 36)
+    compact(log)
+
+    log.expect_cut(7)
+
+    assert log.clean_offset == 7
+
+
 def test_a_tombstone_stays_for_its_time_and_then_goes() -> None:
     log = open_log(MemoryFiles(), COMPACT)
     put_pairs(log, [(b"gone", b"v" * 100)])
@@ -161,7 +199,7 @@ def test_records_without_a_key_stay() -> None:
     assert [record.offset for record in records(log)] == [0, 2, 3, 4]
 
 
-def test_transactions_and_what_makes_no_sense_stay() -> None:
+def test_a_committed_transaction_is_judged_by_its_keys_and_what_makes_no_sense_stays() -> None:
     log = open_log(MemoryFiles(), TopicConfig(segment_bytes=100))
     record, ending = Record(0, NOW_MS, b"k", b"1"), Record(0, NOW_MS, b"\0\0\0\1", b"\0\0\0\0\0\0")
     producer = {"producer_id": 1, "producer_epoch": 0}
@@ -169,7 +207,7 @@ def test_transactions_and_what_makes_no_sense_stay() -> None:
     both = CONTROL_BIT | TRANSACTIONAL_BIT
     marker = build([ending], NOW_MS, base_offset=1, leader_epoch=0, attributes=both, **producer)
     rubbish = assemble(b"rubbish", header_of(batch_of(1)))
-    put(log, in_transaction)
+    put(log, in_transaction, guard=log.producers.begin_verification(header_of(in_transaction)))
     log.append_as_follower(marker, NOW_MS)
     put(log, rubbish)
     put_pairs(log, [(b"k", b"2")])
@@ -180,8 +218,9 @@ def test_transactions_and_what_makes_no_sense_stay() -> None:
     compact(log)
     kept = contents(log)
     assert len(before) > len(kept)
-    for batch in (in_transaction, marker, rubbish):
+    for batch in (marker, rubbish):
         assert bytes(batch) in kept
+    assert bytes(in_transaction) not in kept
 
 
 def test_a_producers_last_batch_leaves_its_header_and_with_it_its_sequence() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from chronik.core.errors import Code, Refused
 from chronik.core.log.producers import PUT_OFF_KEPT, Duplicate, Next, Producers
 from chronik.core.records.batch import TRANSACTIONAL_BIT, BatchHeader
+from chronik.core.records.control import Marker
 from tests.unit.core.log.logs import batch_of, header_of
 
 
@@ -172,7 +173,7 @@ def test_an_open_transaction_keeps_its_producer_and_takes_only_its_own() -> None
     assert producers.expire(0, expiration_ms=1) == 0
     assert producers.expire(10**9, expiration_ms=1) == 0
     assert refusal_of(producers, header(1)) == Code.INVALID_TXN_STATE
-    producers.end_transaction(header(1), coordinator_epoch=5)
+    producers.end_transaction(header(1), Marker(is_commit=True, coordinator_epoch=5), 1)
     assert isinstance(producers.check(header(1)), Next)
     state = producers.states()[0]
     assert (state.transaction_start_offset, state.coordinator_epoch) == (-1, 5)

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
-from chronik.core.records.batch import TRANSACTIONAL_BIT
+from chronik.core.records.batch import TRANSACTIONAL_BIT, read_header
+from chronik.core.records.control import Marker
 from chronik.core.replica.replica import ACKS_ALL, READ_COMMITTED, Replica
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import NOW_MS, batch_of
@@ -276,14 +277,55 @@ def test_a_client_that_believes_in_another_leader_is_refused() -> None:
         assert caught.value.code == code
 
 
-def test_a_batch_of_a_transaction_is_refused_while_there_are_none() -> None:
+def test_a_transaction_that_nobody_verified_is_refused() -> None:
     replica = replica_of()
     batch = batch_of(producer_id=7, sequence=0, attributes=TRANSACTIONAL_BIT)
 
     with pytest.raises(Refused) as caught:
         replica.append(batch, 1, NOW_MS)
 
-    assert caught.value.code == Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert caught.value.code == Code.INVALID_TXN_STATE
+    assert replica.log.end_offset == 0
+
+
+def begin_transaction(replica: Replica) -> None:
+    batch = batch_of(producer_id=7, sequence=0, attributes=TRANSACTIONAL_BIT)
+    replica.append(batch, 1, NOW_MS, replica.log.producers.begin_verification(read_header(batch)))
+
+
+def test_read_committed_stops_at_an_open_transaction_and_goes_on_when_its_marker_is_replicated() -> None:
+    replica = replica_of(1, in_sync=(HERE, 2))
+    begin_transaction(replica)
+    replica.append(batch_of(), 1, NOW_MS)
+    replica.own_safe(3)
+    replica.follower_fetched(2, 3, NOW_MS)
+    assert (replica.high_watermark, replica.last_stable_offset) == (3, 1)
+    assert replica.readable_bound(READ_COMMITTED) == 1
+    assert replica.read(1, EVERYTHING, READ_COMMITTED, at_least_one=True) is None
+
+    replica.append_marker(Marker(True, 0), 7, 0, NOW_MS)
+    replica.own_safe(4)
+    assert replica.last_stable_offset == 1  # the marker is on this node alone
+    replica.follower_fetched(2, 4, NOW_MS)
+
+    assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
+
+
+def test_the_last_stable_offset_is_never_above_the_watermark() -> None:
+    replica = replica_of(2, in_sync=(HERE, 2))
+    begin_transaction(replica)
+    assert (replica.high_watermark, replica.last_stable_offset) == (0, 0)
+
+
+def test_a_marker_needs_a_leader_with_enough_in_sync() -> None:
+    replica = replica_of(config=TopicConfig(min_insync_replicas=2), in_sync=(HERE,), replicas=(HERE, 2))
+    with pytest.raises(Refused) as caught:
+        replica.append_marker(Marker(True, 0), 7, 0, NOW_MS)
+    assert caught.value.code == Code.NOT_ENOUGH_REPLICAS
+    replica.follow(2, 6, 1)
+    with pytest.raises(Refused) as caught:
+        replica.append_marker(Marker(True, 0), 7, 0, NOW_MS)
+    assert caught.value.code == Code.NOT_LEADER_OR_FOLLOWER
     assert replica.log.end_offset == 0
 
 
