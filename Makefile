@@ -150,6 +150,10 @@ docs: $(DOCS)/.stamp $(DOCS_SCRIPTS)/.stamp ## Build the documentation as a site
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --quiet
 	@echo "built: build/docs/index.html"
 
+.PHONY: shape
+shape: ## Figures of the source tree: largest files, constructors, classes; ARGS="OTHER_CHECKOUT ." compares two
+	@$(PYTHON) tools/shape.py $(ARGS)
+
 .PHONY: lock
 lock: ## Bring requirements/lock.txt up to the newest versions that pyproject.toml allows (needs uv)
 	@{ echo '# Exact versions of everything, extras included, for every platform. Used as constraints: pip install -c.'; \

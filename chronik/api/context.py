@@ -18,7 +18,7 @@ from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 if TYPE_CHECKING:
     from chronik.api.call import Call
@@ -317,7 +317,7 @@ class RequestContext:
     start: Callable[[Coroutine[Any, Any, None]], object]  # work that outlives the handler, watched by the node
     producer_ids: ProducerIds = field(default_factory=ProducerIds)  # of blocks that are this node's alone
     metrics: Metrics = field(default_factory=Metrics)
-    trace: Recorder | None = None  # None in tests of what has nothing to tell
+    observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of

@@ -10,7 +10,7 @@ larger than the limits.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from chronik.api import follower_fetch, quorum_fetch
 from chronik.api.call import Call
@@ -29,9 +29,6 @@ from chronik.wire import fetch as wire
 from chronik.wire.fetch import FetchAnswer, FetchRequest
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import FETCH
-
-if TYPE_CHECKING:
-    from chronik.trace.steps import FetchSteps
 
 FOLLOWERS_FROM = 11  # consumers of this version know where else to go when a follower cannot help them
 SESSION_IDS = 2**31 - 1
@@ -123,11 +120,11 @@ class _Fetch:
         "_is_done",
         "_is_late",
         "_max_bytes",
+        "_observer",
         "_parked_at",
         "_partitions",
         "_request",
         "_session",
-        "_steps",
     )
 
     def __init__(
@@ -148,9 +145,7 @@ class _Fetch:
         self._parked_at: list[Replica] = []
         self._is_done = False
         self._is_late = False  # max_wait_ms is over
-        self._steps: FetchSteps | None = None
-        if context.trace is not None and context.trace.steps is not None:
-            self._steps = context.trace.steps.fetch(request, call.caller)
+        self._observer = context.observation.observer.fetch(request, call.caller)  # mostly none
 
     def wake(self) -> None:
         """Answer if there is enough; else wait, if that has not begun yet."""
@@ -171,8 +166,8 @@ class _Fetch:
             self.leave()
             self._read(plan)
         elif self._deadline is None:
-            if self._steps is not None:
-                self._steps.waits(plan.parts)
+            if self._observer is not None:
+                self._observer.waits(plan.parts)
             self._parked_at = [part.replica for part in plan.parts if part.replica is not None]
             self._context.waiting.when_readable(self._parked_at, self)
             self._deadline = self._context.waiting.after_ms(request.max_wait_ms, self._time_is_up)
@@ -227,13 +222,13 @@ class _Fetch:
         if self._deadline is not None:
             self._context.waiting.cancel(self._deadline)
             self._context.waiting.stop_reading(self._parked_at, self)
-            if self._steps is not None:
-                self._steps.ended()
+            if self._observer is not None:
+                self._observer.ended()
 
     def abandon(self) -> None:
         """The client is gone."""
-        if self._steps is not None and not self._is_done:
-            self._steps.dropped()
+        if self._observer is not None and not self._is_done:
+            self._observer.dropped()
         self.leave()
 
     def _read(self, plan: Plan) -> None:
@@ -291,7 +286,7 @@ class _Fetch:
             content = b""  # what that means is in the code
         if code:
             self._context.metrics.refused(FETCH, code)
-            if self._steps is not None:
+            if self._observer is not None:
                 trace_refusal(
                     self._context,
                     "fetch",
@@ -301,8 +296,8 @@ class _Fetch:
                     topic,
                     partition,
                 )
-        elif self._steps is not None:
-            self._steps.answered(part, len(content))
+        elif self._observer is not None:
+            self._observer.answered(part, len(content))
         if replica is None or code not in (Code.NONE, Code.OFFSET_OUT_OF_RANGE):
             leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, -1, leader=leader)

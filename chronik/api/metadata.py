@@ -9,7 +9,7 @@ An unknown leader is LEADER_NOT_AVAILABLE, never a guess.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
@@ -22,9 +22,6 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateT
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
 from chronik.wire.unions.metadata import AnyMetadataRequest, AnyMetadataResponse
-
-if TYPE_CHECKING:
-    from chronik.trace.steps import Steps
 
 REQUEST = AnyMetadataRequest
 RESPONSE = AnyMetadataResponse
@@ -50,8 +47,8 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         problems = await _create_missing(request, context)
         view = _view(image, request, caller)
         topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
-    if context.trace is not None and context.trace.steps is not None:
-        _trace(context.trace.steps, topics, view, caller, context)
+    if context.observation.observer.is_observing:
+        _report(topics, view, caller, context)
     return AnyMetadataResponse(
         brokers=_brokers(image),
         cluster_id=context.cluster_id,
@@ -61,14 +58,15 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     )
 
 
-def _trace(steps: Steps, topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
-    """Tell the trace what a client is told of each topic that is traced."""
+def _report(topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
+    """What a client is told of each topic that is observed."""
+    observer = context.observation.observer
     for topic in topics:
         if topic.error_code:
             trace_refusal(context, "metadata", caller, topic.error_code, None, topic.name)
-        elif steps.wants(topic.name):
+        elif observer.wants(topic.name):
             leaders = (partition.leader_id for partition in topic.partitions)
-            steps.metadata_told(topic.name, caller, view.live, controller_of(context), leaders)
+            observer.metadata_told(topic.name, caller, view.live, controller_of(context), leaders)
 
 
 def controller_of(context: RequestContext) -> int:

@@ -6,8 +6,6 @@ static, from 9 it may be a KIP-848 member with an epoch in place of a generation
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from kio.schema.offset_commit.v10.response import OffsetCommitResponsePartition
 
 from chronik.api.context import Caller, RequestContext
@@ -23,9 +21,6 @@ from chronik.wire.unions.offset_commit import (
     AnyOffsetCommitTopic,
     AnyOffsetCommitTopicResponse,
 )
-
-if TYPE_CHECKING:
-    from chronik.trace.steps import Steps
 
 REQUEST = AnyOffsetCommitRequest
 RESPONSE = AnyOffsetCommitResponse
@@ -58,8 +53,8 @@ async def handle(request: AnyOffsetCommitRequest, caller: Caller, context: Reque
             knows_epochs=caller.version >= EPOCHS_FROM,
         )
         codes = list((await context.groups.ask(request.group_id, command)).codes)
-        if context.trace is not None and context.trace.steps is not None:
-            _trace(context.trace.steps, command, codes, caller, context)
+        if context.observation.observer.is_observing:
+            _report(command, codes, caller, context)
     given = iter(codes)
     topics = [
         _topic(topic, [problem or next(given) for problem in problems])
@@ -68,15 +63,15 @@ async def handle(request: AnyOffsetCommitRequest, caller: Caller, context: Reque
     return AnyOffsetCommitResponse(topics=tuple(topics))
 
 
-def _trace(steps: Steps, command: CommitOffsets, codes: list[Code], caller: Caller, context: RequestContext) -> None:
-    """Tell the trace what was committed, and by whom: the same client's fetches are this group's."""
-    group = command.group_id
-    steps.readers.heard(group, caller.client_id, caller.client_host, steps.now_us())
+def _report(command: CommitOffsets, codes: list[Code], caller: Caller, context: RequestContext) -> None:
+    """What was committed, and by which client: its fetches are this group's."""
+    group, observer = command.group_id, context.observation.observer
+    observer.reader_heard(group, caller.client_id, caller.client_host)
     for (topic, partition, offset, *_), code in zip(command.offsets, codes, strict=True):
         if code:
             trace_refusal(context, "offset_commit", caller, code, f"group {group}", topic, partition)
         else:
-            steps.committed(topic, partition, group, caller, offset)
+            observer.committed(topic, partition, group, caller, offset)
 
 
 def _find(topic: AnyOffsetCommitTopic, by_id: bool, image: MetadataImage) -> tuple[KnownTopic | None, list[Code]]:

@@ -99,7 +99,7 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
     if pending.elsewhere:
         pending.send_on()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
-    on_abandoned = pending.abandoned if pending.outstanding and pending.steps is not None else None
+    on_abandoned = pending.abandoned if pending.outstanding and pending.observer.is_observing else None
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
 
 
@@ -125,11 +125,10 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
             if isinstance(looking, Unfinished):
                 pending.look_through(looking, batch)
                 return
-        steps, batches = pending.steps, None
-        began_ns = watermark_before = 0
-        if steps is not None and steps.wanted[replica.topic]:
-            batches = steps.batches
-            began_ns, watermark_before = batches.now_ns(), replica.high_watermark
+        observer, began_ns, watermark_before = pending.observer, 0, 0
+        is_observed = observer.wants(replica.topic)
+        if is_observed:
+            began_ns, watermark_before = observer.now_ns(), replica.high_watermark
         appended = context.replicas.append(replica, records, request.acks)
     except Refused as refusal:
         if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
@@ -144,8 +143,8 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
     batch.answers[batch.index] = PartitionAnswer(
         batch.partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
-    if batches is not None:
-        batches.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
+    if is_observed:
+        observer.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
     if request.acks == 0:
         pending.one_done()
         return
@@ -227,11 +226,11 @@ class _Pending:
         "elsewhere",
         "failed",
         "is_held_up",
+        "observer",
         "outstanding",
         "record_errors_left",
         "request",
         "route",
-        "steps",
         "topics",
     )
 
@@ -246,7 +245,7 @@ class _Pending:
         self.is_held_up = False  # by a batch that takes long to look through
         self.elsewhere: list[PartitionBatch] = []
         self.record_errors_left = RECORD_ERRORS_MAX
-        self.steps = None if context.trace is None else context.trace.steps
+        self.observer = context.observation.observer  # the same for all of it, also when the trace is switched
 
     @property
     def may_go_on(self) -> bool:
@@ -311,7 +310,7 @@ class _Pending:
         code = Code(answer.error_code)
         self.context.metrics.refused(PRODUCE, code)
         self._keep_order(batch, code, leader_epoch)
-        if self.steps is not None:
+        if self.observer.is_observing:
             caller = self.call.caller
             trace_refusal(self.context, "produce", caller, code, answer.message, batch.topic, answer.partition)
         batch.answers[batch.index] = self._within_limit(answer)
@@ -329,8 +328,7 @@ class _Pending:
     def partition_done(self, batch: PartitionBatch, replica: Replica, code: Code) -> None:
         if code:
             appended = batch.answers[batch.index]
-            if self.steps is not None:
-                self.steps.batches.refused(replica, self.call.caller, appended.base_offset)
+            self.observer.batch_refused(replica, self.call.caller, appended.base_offset)
             answer = appended._replace(error_code=code, base_offset=-1, append_time_ms=-1)
             self.refused(batch, answer, replica.leader_epoch)
         else:
@@ -338,8 +336,7 @@ class _Pending:
 
     def abandoned(self) -> None:
         """What it brought stays, and its producer will not hear of it."""
-        if self.steps is not None:
-            self.steps.batches.hung_up(self.call.caller.connection_id)
+        self.observer.hung_up(self.call.caller.connection_id)
 
     def one_done(self) -> None:
         self.outstanding -= 1

@@ -17,8 +17,8 @@ def trace_refusal(
     partition: int = -1,
 ) -> None:
     """A request, or one partition of it, got this code. A topic's id that nobody knows is no topic."""
-    steps = None if context.trace is None else context.trace.steps
-    if steps is None or not code:
+    observer = context.observation.observer
+    if not observer.is_observing or not code:
         return
     image = context.metadata.image
     placed = None if topic is None else image.partition(topic, partition)
@@ -26,14 +26,14 @@ def trace_refusal(
         known = image.topic_by_id(topic)
         topic = None if known is None else known.name
     leader, leader_epoch = (-1, -1) if placed is None else (placed.leader, placed.leader_epoch)
-    steps.refused(api, caller, code, reason, topic, partition, leader, leader_epoch)
+    observer.refused(api, caller, code, reason, topic, partition, leader, leader_epoch)
 
 
 def trace_refused_request(
     context: RequestContext, api: str, caller: Caller, code: int, reason: str | None, request: Any
 ) -> None:
     """A whole request was refused, whatever it is: told of each topic that it names, or once if it names none."""
-    if context.trace is None or context.trace.steps is None:
+    if not context.observation.observer.is_observing:
         return
     topics: list[str] | list[None] = _topics(request) or [None]
     for topic in topics:

@@ -106,7 +106,7 @@ def _stalls(node: Node) -> Handler:
         events, now_us = await inspect_views.history(node)
         # The rules go through all that is in the ring: elsewhere, where nobody waits for it.
         body = await asyncio.to_thread(
-            inspect_views.stalls, node.config.node_id, node.trace.steps is not None, events, now_us
+            inspect_views.stalls, node.config.node_id, node.trace.observer.is_observing, events, now_us
         )
         return _response(200, body, JSON)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from chronik.api.context import Look, RequestContext
+from chronik.api.context import RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
@@ -39,7 +39,7 @@ from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
-from chronik.node.observe.trace_store import TraceStore
+from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.fetchers import Fetchers
@@ -77,9 +77,11 @@ class Node:
         *,
         connections_max: int = UNLIMITED,
         request_bytes_max: int = DEFAULT_BYTES,
+        inspect: Callable[[Node, str, dict[str, Any]], Awaitable[bytes]] | None = None,
     ) -> None:
         self.config = config
         self._connections_max = connections_max  # what the process has descriptors for
+        self._inspect = inspect  # None in the simulator, where nothing inspects a node over the wire
         self._request_bytes_max = request_bytes_max  # what the machine has memory for, if no setting says
         self.identity = identity
         self.data_dir = data_dir
@@ -87,28 +89,23 @@ class Node:
         self._network = network
         self._chance = chance
         self.metrics = Metrics()
-        self.trace = Recorder(config.node_id, clock, config.trace.chronik_trace_ring_events)
-        self.look: Look | None = None  # given by who builds the house; in the simulator nobody looks
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
+        self.trace = Recorder(
+            config.node_id,
+            clock,
+            config.trace.chronik_trace_ring_events,
+            later=self._deadlines.after_ms,
+            soon=lambda action: asyncio.get_running_loop().call_soon(action),
+        )
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = self._host_partitions(clock)
         self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
         self.quorum = self._open_quorum()
-        self.metadata = Metadata(
-            MetadataImage(identity.cluster_id, config),
-            self.quorum,
-            self.replicas,
-            self.waiting,
-            self._time,
-            files,
-            self.metrics,
-            ControllerConfig.of(config),
-        )
-        self.metadata.on_applied.append(self._metadata_applied)
+        self.metadata = self._open_metadata()
         self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
-        self._coordinate_groups()
+        self.groups = self._coordinate_groups()
         self._join_cluster(clock)
         self._tracing = self._trace(clock)
         self._prepare_for_clients(clock)
@@ -116,6 +113,26 @@ class Node:
         self._cleaner = Cleaner(self.image, self.replicas, clock, self.metrics)
         self._listener: Listener | None = None
         self.is_ready = False
+
+    def _open_metadata(self) -> Metadata:
+        return Metadata(
+            MetadataImage(self.identity.cluster_id, self.config),
+            self.quorum,
+            self.replicas,
+            self.waiting,
+            self._time,
+            self._files,
+            self.metrics,
+            ControllerConfig.of(self.config),
+            subscribers=(
+                # The partitions come first: what hears of the records next looks for replicas, and batches that waited
+                # for a leader may go to this node itself.
+                self._metadata_applied,
+                lambda facts: self.liveness.metadata_applied(facts),
+                lambda facts: self.forwarding.metadata_applied(facts),
+                lambda facts: self._tracing.metadata_applied(facts),
+            ),
+        )
 
     def _host_partitions(self, clock: Clock) -> Replicas:
         config, files, purgatory, metrics = self.config, self._files, self.waiting, self.metrics
@@ -144,9 +161,11 @@ class Node:
             metrics,
             node_id=config.node_id,
             listeners=listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
-        sync_rounds = SyncRounds(files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points)
+        sync_rounds = SyncRounds(
+            files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points, is_awaited=is_sync_awaited
+        )
         return Replicas(
             partitions,
             logs,
@@ -156,7 +175,7 @@ class Node:
             clock,
             metrics,
             listeners=listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
 
     # What happens to a replica, in the order in which the parts hear of it. A coordinator goes first: it must not
@@ -178,8 +197,8 @@ class Node:
         self.groups.runtime.leadership_lost(replica)
         self._fetchers.role_changed(replica)
 
-    def _coordinate_groups(self) -> None:
-        self.groups = GroupCoordinator(
+    def _coordinate_groups(self) -> GroupCoordinator:
+        return GroupCoordinator(
             self.image,
             self.controller.ask,
             self.replicas,
@@ -192,19 +211,20 @@ class Node:
 
     def _trace(self, clock: Clock) -> Tracing:
         trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
-        trace.later = self._deadlines.after_ms
-        trace.soon = lambda action: asyncio.get_running_loop().call_soon(action)
         store = TraceStore(trace, image, replicas, self.controller.ask, clock, self._chance, metrics)
         tracing = Tracing(trace, store, image, replicas, self.groups, clock, metrics)
-        self.metadata.on_applied.append(tracing.metadata_applied)
         return tracing
 
     def _prepare_for_clients(self, clock: Clock) -> None:
         config = self.config
         self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
-        self._dispatch = Dispatch(self._context(clock), self.metrics, self.forwarding)
-        self._dispatch.serves_clients = False  # until it has started
-        self._dispatch.lets_clients_wait = config.is_alone
+        self._dispatch = Dispatch(
+            self._context(clock),
+            self.metrics,
+            self.forwarding,
+            serves_clients=False,  # until it has started
+            lets_clients_wait=config.is_alone,
+        )
         self.connections = Connections(
             self._dispatch,
             frame_bytes_max=config.connections.socket_request_max_bytes,
@@ -222,9 +242,7 @@ class Node:
     def _join_cluster(self, clock: Clock) -> None:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, metrics, deadlines = self.config, self.metrics, self._deadlines
-        self.liveness = Liveness(
-            self.controller, self.metadata, config, self.identity, self._files, self._chance, metrics
-        )
+        self.liveness = Liveness(self.controller, config, self.identity, self._files, self._chance, metrics)
         self._watch = FailureDetector(
             self.metadata,
             self.peers,
@@ -259,8 +277,6 @@ class Node:
             ask=self.controller.ask,
         )
         self.forwarding = Forwarding(config.node_id, self.metadata, self.groups, self.peers, deadlines, metrics)
-        # After the replicas: batches that waited for a leader may go to this node itself.
-        self.metadata.on_applied.append(self.forwarding.metadata_applied)
 
     @property
     def image(self) -> MetadataImage:
@@ -324,7 +340,7 @@ class Node:
             waiting=self.waiting,
             sessions=self.sessions,
             metrics=self.metrics,
-            trace=self.trace,
+            observation=self.trace,
             leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
@@ -335,9 +351,9 @@ class Node:
         )
 
     def _look(self, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
-        if self.look is None:
+        if self._inspect is None:
             raise Refused(Code.INVALID_REQUEST, "this node cannot be looked at")
-        return self.look(view, arguments)
+        return self._inspect(self, view, arguments)
 
     async def start(self) -> tuple[str, int]:
         """Listen, learn what the cluster is like, recover, register; then clients are served. Returns the address they
@@ -346,7 +362,7 @@ class Node:
         self._listener = await self._network.listen(host, port, self.connections.accept)
         bound_port = self._listener.address[1]
         self.replicas.partitions.follow(self.image, is_caught_up=False)
-        self.quorum.start()
+        self.quorum.start(self.metadata)
         await self.metadata.wait_until_started()
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.

@@ -11,7 +11,6 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chronik.core.config.definitions import BadConfig
@@ -123,8 +122,8 @@ class House:
                 os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
+                inspect=_inspect,
             )
-            self.node.look = partial(_look, self.node)
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
@@ -190,7 +189,7 @@ class House:
         self._lock.release()
 
 
-def _look(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
+def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
     from chronik.http import inspect_views  # a node that nobody looks at starts without it
 
     return inspect_views.answer(node, view, arguments)

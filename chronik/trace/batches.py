@@ -16,32 +16,20 @@ from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from operator import itemgetter
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from chronik.core.log.appended import Appended
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.core.types import Buffer
 from chronik.trace.events import ProduceAnswered
 from chronik.trace.lines import Answered, BatchRun, Taken, Written, took_us
+from chronik.trace.observer import ObservedClient
 
 _PRODUCER = struct.Struct(">qhi")  # its id and epoch, and the first sequence number
 _read_producer = _PRODUCER.unpack_from
 _PRODUCER_AT = 43  # bytes from the beginning of a batch
 _HEAD_BYTES = _PRODUCER_AT + _PRODUCER.size
 _KEPT_BYTES = 16 * 1024  # of a larger one only the head is kept: the memory of its request is soon used for the next
-
-
-class BatchClient(Protocol):
-    """Who asked (api.context.Caller)."""
-
-    @property
-    def client_id(self) -> str: ...
-
-    @property
-    def client_host(self) -> str: ...
-
-    @property
-    def connection_id(self) -> int: ...
 
 
 Note: TypeAlias = tuple[Any, ...]
@@ -51,7 +39,7 @@ _BASE_OFFSET = Taken._fields.index("base_offset")
 _LAST_OFFSET = Taken._fields.index("last_offset")
 _last_offset = itemgetter(_LAST_OFFSET)
 
-Noted: TypeAlias = tuple[Replica, int, BatchClient, int, int, int, int, Appended, Buffer]
+Noted: TypeAlias = tuple[Replica, int, ObservedClient, int, int, int, int, Appended, Buffer]
 """What `PendingBatches.appended` gets, the leader's epoch then, and of a large batch its beginning only. Notes are made
 of it at the end of the turn: many at a time cost half of what one does in the middle of its request (decision 0019)."""
 
@@ -73,7 +61,7 @@ class Run:
 
     __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
 
-    def __init__(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> None:
+    def __init__(self, replica: Replica, acks: int, client: ObservedClient, leader_epoch: int) -> None:
         self.replica = replica
         self.acks = acks
         self.client = client
@@ -121,10 +109,10 @@ class PendingBatches:
         self._soon = soon
         self._node_id = node_id
         self._put = put
-        self._runs: dict[tuple[Replica, int, BatchClient, int], Run] = {}
+        self._runs: dict[tuple[Replica, int, ObservedClient, int], Run] = {}
         self._left = 0  # batches that waited for an answer when the others were told of
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
-        self._refused: Counter[tuple[Replica, BatchClient, int]] = Counter()  # and the offset where the batch begins
+        self._refused: Counter[tuple[Replica, ObservedClient, int]] = Counter()  # and the offset where the batch begins
         self._hung_up_ns: dict[int, int] = {}  # connections that ended while a response was due there, and when
         self._releases: dict[Replica, list[Release]] = {}
         self.awaited: dict[Replica, None] = {}  # partitions with responses due: their releases are events
@@ -139,7 +127,7 @@ class PendingBatches:
         self,
         replica: Replica,
         acks: int,
-        client: BatchClient,
+        client: ObservedClient,
         began_ns: int,
         watermark_before: int,
         appended: Appended,
@@ -182,7 +170,7 @@ class PendingBatches:
         for replica in at_once:
             self.released(replica)
 
-    def _run_of(self, replica: Replica, acks: int, client: BatchClient, leader_epoch: int) -> Run:
+    def _run_of(self, replica: Replica, acks: int, client: ObservedClient, leader_epoch: int) -> Run:
         which = replica, acks, client, leader_epoch
         run = self._runs.get(which)
         if run is None:
@@ -196,7 +184,7 @@ class PendingBatches:
         if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
             releases.append(Release(self.now_ns(), watermark, _in_sync(replica), safe_end))
 
-    def refused(self, replica: Replica, client: BatchClient, base_offset: int) -> None:
+    def refused(self, replica: Replica, client: ObservedClient, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 

@@ -1,6 +1,6 @@
 """Where a node's events go: a ring in memory for live views, and on to the store.
 
-Off, reporting costs one attribute (`steps` is None). On, an event is a small value put on a
+Off, what is reported goes to an observer that does nothing. On, an event is a small value put on a
 list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for what
 stores them. So a ring full of events is a few large blocks that nobody touches, and not a million small values that
 push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and who reads
@@ -16,6 +16,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 from chronik.core.ports import Clock
+from chronik.trace.observer import UNOBSERVED, Observer
 
 if TYPE_CHECKING:
     from chronik.trace.events import AnyEvent
@@ -66,7 +67,15 @@ class TracedTopics(dict[str, bool]):
 class Recorder:
     """One a node."""
 
-    def __init__(self, node_id: int, clock: Clock, ring_events: int = RING_EVENTS) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        ring_events: int = RING_EVENTS,
+        *,
+        later: Callable[[int, Callable[[], None]], object] | None = None,
+        soon: Callable[[Callable[[], None]], object] = _at_once,
+    ) -> None:
         self.node_id = node_id
         self.clock = clock
         self.began_us = clock.now_us()  # a cursor from before means nothing
@@ -81,10 +90,10 @@ class Recorder:
         self.exceptions: frozenset[str] = frozenset()
         self.wanted = TracedTopics(self)
         self.steps: Steps | None = None  # None while nothing at all is traced
+        self.observer: Observer = UNOBSERVED  # or those
         self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
-        self.later: Callable[[int, Callable[[], None]], object] | None = None  # has something done in so many ms
-        # Has something done when this turn of the loop ends.
-        self.soon: Callable[[Callable[[], None]], object] = _at_once
+        self.later = later  # has something done in so many ms
+        self.soon = soon  # has something done when this turn of the loop ends
 
     def switch(self, *, is_all: bool, exceptions: frozenset[str]) -> None:
         """Trace every topic of users but these; or, if not all, none but these. What was traced stays in the ring."""
@@ -92,12 +101,12 @@ class Recorder:
         self.wanted.clear()
         if not is_all and not exceptions:
             self.seal(unanswered_us=0)
-            self.steps = None
+            self.steps, self.observer = None, UNOBSERVED
         elif self.steps is None:
             from chronik.trace.events import TraceBegan  # loads msgspec: a node that traces nothing starts without it
             from chronik.trace.steps import Steps
 
-            self.steps = Steps(self)
+            self.steps = self.observer = Steps(self)
             self.add(TraceBegan(self.clock.now_us(), self.node_id))
 
     def wants(self, topic: str) -> bool:

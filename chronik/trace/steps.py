@@ -8,13 +8,10 @@ watermark that moves all the time is told of every few milliseconds: how far it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol
 
 from chronik.core.errors import Code
-from chronik.core.fetch_sessions import SessionPartition
-from chronik.core.log.segment import Slice
 from chronik.core.replica.replica import READ_COMMITTED, Replica
-from chronik.trace.batches import BatchClient, PendingBatches
+from chronik.trace.batches import PendingBatches
 from chronik.trace.events import (
     Committed,
     FetchAnswered,
@@ -30,6 +27,7 @@ from chronik.trace.events import (
     Replicated,
     WatermarkMoved,
 )
+from chronik.trace.observer import FetchAsked, FetchPart, ObservedClient
 from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
 
@@ -38,34 +36,10 @@ QUIET_US = 1_000_000  # how long a connection's fetches that give nothing go unt
 CONNECTIONS_MAX = 10_000  # remembered for that; a node has fewer, but those that are gone are not forgotten at once
 
 
-class FetchAsked(Protocol):
-    """The limits of a fetch (wire.fetch.FetchRequest)."""
-
-    @property
-    def max_wait_ms(self) -> int: ...
-
-    @property
-    def min_bytes(self) -> int: ...
-
-    @property
-    def isolation_level(self) -> int: ...
-
-
-class FetchPart(Protocol):
-    """One partition of a fetch (api.fetch.Part)."""
-
-    @property
-    def asked(self) -> SessionPartition: ...
-
-    @property
-    def replica(self) -> Replica | None: ...
-
-    @property
-    def slice(self) -> Slice | None: ...
-
-
 class Steps:
-    """There while something is traced. Who has a step to tell asks `wants` first: most topics are not traced."""
+    """The observer while something is traced. Most topics are not: `wants` says which are."""
+
+    is_observing = True
 
     def __init__(self, recorder: Recorder) -> None:
         self.node_id = recorder.node_id
@@ -74,6 +48,11 @@ class Steps:
         self.wants: Callable[[str], bool] = recorder.wanted.__getitem__
         self.add = recorder.add
         self.batches = PendingBatches(recorder.node_id, recorder.clock.now_ns, recorder.put, recorder.soon)
+        # Facts of batches go to them directly: there are many.
+        self.now_ns = self.batches.now_ns
+        self.appended = self.batches.appended
+        self.batch_refused = self.batches.refused
+        self.hung_up = self.batches.hung_up
         self._seal_if_due = recorder.seal_if_due
         self._later = recorder.later
         self.readers = Readers()
@@ -89,7 +68,13 @@ class Steps:
             at_us, node, topic = self.now_us(), self.node_id, replica.topic
             self.add(Replicated(at_us, node, topic, replica.partition, follower, from_offset, to_offset))
 
-    def moved(self, replica: Replica) -> None:
+    def watermark_moved(self, replica: Replica) -> None:
+        if replica not in self.just_told:
+            self._tell_if_moved(replica)
+        if replica in self.batches.awaited:
+            self.batches.released(replica)
+
+    def _tell_if_moved(self, replica: Replica) -> None:
         """A replica's watermark may have moved since it was told last."""
         if replica in self.just_told or replica.high_watermark == replica.told_watermark:
             return
@@ -105,7 +90,7 @@ class Steps:
         just_told, self.just_told = self.just_told, {}
         for replica in just_told:
             if replica.high_watermark != replica.told_watermark:
-                self.moved(replica)
+                self._tell_if_moved(replica)
         self._seal_if_due()  # with batches watermarks move
 
     def _tell_moved(self, replica: Replica) -> None:
@@ -126,7 +111,7 @@ class Steps:
 
     # --- consuming
 
-    def fetch(self, request: FetchAsked, client: BatchClient) -> FetchSteps:
+    def fetch(self, request: FetchAsked, client: ObservedClient) -> FetchSteps:
         """A consumer asks."""
         now_us, connection = self.now_us(), client.connection_id
         is_full = now_us - self._told_us.get(connection, 0) >= QUIET_US
@@ -149,7 +134,7 @@ class Steps:
     def refused(
         self,
         api: str,
-        client: BatchClient,
+        client: ObservedClient,
         code: int,
         reason: str | None,
         topic: str | None = None,
@@ -179,7 +164,7 @@ class Steps:
         )
 
     def metadata_told(
-        self, topic: str, client: BatchClient, brokers: Iterable[int], controller: int, leaders: Iterable[int]
+        self, topic: str, client: ObservedClient, brokers: Iterable[int], controller: int, leaders: Iterable[int]
     ) -> None:
         self.add(
             MetadataTold(
@@ -230,7 +215,13 @@ class Steps:
     def group_changed(self, group: str, state_before: str, state: str, generation: int, members: int) -> None:
         self.add(GroupChanged(self.now_us(), self.node_id, group, state_before, state, generation, members))
 
-    def committed(self, topic: str, partition: int, group: str, client: BatchClient, offset: int) -> None:
+    def reader_heard(self, group: str, client_id: str, host: str) -> None:
+        self.readers.heard(group, client_id, host, self.now_us())
+
+    def reader_left(self, group: str, client_id: str, host: str) -> None:
+        self.readers.left(group, client_id, host)
+
+    def committed(self, topic: str, partition: int, group: str, client: ObservedClient, offset: int) -> None:
         if self.wants(topic):
             at_us, client_id, host = self.now_us(), client.client_id, client.client_host
             self.add(Committed(at_us, self.node_id, topic, partition, group, client_id, host, offset))
@@ -241,7 +232,7 @@ class FetchSteps:
 
     __slots__ = ("_client", "_group", "_has_waited", "_is_full", "_parts", "_request", "_steps", "since_us")
 
-    def __init__(self, steps: Steps, request: FetchAsked, client: BatchClient, since_us: int, is_full: bool) -> None:
+    def __init__(self, steps: Steps, request: FetchAsked, client: ObservedClient, since_us: int, is_full: bool) -> None:
         self._steps = steps
         self._request = request
         self._client = client

@@ -26,7 +26,6 @@ from chronik.core.machines.metadata.commands import (
 )
 from chronik.core.machines.metadata.controller_commands import AlterPartitions, BrokerHeartbeat
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.sessions import MetadataFact
 from chronik.node.net.peers import Peers, Unreachable
 
 ASK_MS = 5_000  # how long a question waits for a controller, all tries together
@@ -41,8 +40,6 @@ AnswerT = TypeVar("AnswerT")
 
 class LocalMetadata(Protocol):
     """This node's part in the cluster's metadata (node/cluster/metadata.py)."""
-
-    on_applied: list[Callable[[list[MetadataFact]], None]]
 
     @property
     def image(self) -> MetadataImage: ...
@@ -60,6 +57,8 @@ class LocalMetadata(Protocol):
 
     async def wait_until_applied(self, timeout_ms: int) -> None: ...
 
+    async def wait_for(self, is_there: Callable[[], bool], timeout_ms: int) -> bool: ...
+
 
 class ControllerLink:
     """What handlers and the parts of this node ask for a change of the cluster's metadata."""
@@ -68,8 +67,6 @@ class ControllerLink:
         self._metadata = metadata
         self._peers = peers
         self._node_id = node_id
-        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        metadata.on_applied.append(self._applied)
 
     @property
     def image(self) -> MetadataImage:
@@ -155,23 +152,5 @@ class ControllerLink:
             if names and self._metadata.is_controller:  # one that is asked over the wire has waited itself
                 await self._metadata.wait_until_applied(APPLIED_MS_MAX)
             return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((is_seen, future))
-        try:
-            async with asyncio.timeout_at(until):
-                await future
-        except TimeoutError:
-            self._waiting = [one for one in self._waiting if one[1] is not future]
-
-    def _applied(self, facts: list[MetadataFact]) -> None:
-        if not self._waiting:
-            return
-        still: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        for is_seen, future in self._waiting:
-            if future.done():
-                continue
-            if is_seen():
-                future.set_result(None)
-            else:
-                still.append((is_seen, future))
-        self._waiting = still
+        left_ms = round((until - asyncio.get_running_loop().time()) * 1000)
+        await self._metadata.wait_for(is_seen, max(left_ms, 0))

@@ -19,7 +19,7 @@ from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, 
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.records import FENCE, BrokerRegistrationChangeRecord, RegisterBrokerRecord
 from chronik.core.ports import Chance, Files
-from chronik.node.cluster.controller_link import ControllerLink, LocalMetadata
+from chronik.node.cluster.controller_link import ControllerLink
 from chronik.node.cluster.identity import CannotStart, Identity, registered
 from chronik.node.replication.checkpoints import CLEAN
 from chronik.trace.metrics import Metrics
@@ -59,7 +59,6 @@ class Liveness:
     def __init__(
         self,
         controller: ControllerLink,
-        metadata: LocalMetadata,
         config: NodeConfig,
         identity: Identity,
         files: Files,
@@ -82,7 +81,6 @@ class Liveness:
         self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
         self._twin: _Twin | None = None
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
-        metadata.on_applied.append(self._applied)
 
     @property
     def _image(self) -> MetadataImage:
@@ -280,7 +278,7 @@ class Liveness:
         answer: HeartbeatAnswer = await self._controller.ask(command, timeout_ms)
         return answer
 
-    def _applied(self, facts: list[Any]) -> None:
+    def metadata_applied(self, facts: list[Any]) -> None:
         """Report at once what the controller waits for: that this node knows it is registered, or another leaves."""
         for fact in facts:
             match fact:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import NamedTuple, TypeVar, cast
@@ -40,6 +40,7 @@ from chronik.node.machine_host import MachineHost
 from chronik.node.net.peers import Unreachable
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
+from chronik.node.runtime.predicate_waits import PredicateWaits
 from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.metrics import Metrics
 
@@ -87,10 +88,11 @@ class Metadata:
         metrics: Metrics,
         controller: ControllerConfig,
         snapshot_records: int = SNAPSHOT_RECORDS,
+        subscribers: Sequence[Callable[[list[MetadataFact]], None]] = (),
     ) -> None:
         """Raises Corrupt: the snapshot on disk cannot be read."""
         self.image = image
-        self.on_applied: list[Callable[[list[MetadataFact]], None]] = []
+        self._subscribers = subscribers
         self._quorum = quorum
         self._replicas = replicas
         self._waiting = waiting
@@ -101,9 +103,8 @@ class Metadata:
         self.snapshot_records = snapshot_records
         self._host: MachineHost[AnyMetadataCommand, MetadataFact] | None = None
         self._proposed: deque[_Proposed] = deque()
-        self._awaited: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._waits = PredicateWaits()
         self._snapshotting: asyncio.Task[None] | None = None
-        quorum.follower = self
         if quorum.log.snapshot is not None:
             image.refill(self._read(quorum.log.snapshot), quorum.log.snapshot.end_offset)
 
@@ -207,36 +208,18 @@ class Metadata:
 
     def _tell(self, facts: list[MetadataFact]) -> None:
         if facts:
-            for told in self.on_applied:
+            for told in self._subscribers:
                 try:
                     told(facts)
                 except Exception:  # the others, and those who wait for an answer, must hear of it all the same
                     self._metrics.faults += 1
                     log.exception("fault when told what is safe")
         self._quorum.applied.look_again()  # a broker may have been fenced
-        awaited, self._awaited = self._awaited, []
-        for is_there, future in awaited:
-            if future.done():
-                continue
-            if is_there():
-                future.set_result(None)
-            else:
-                self._awaited.append((is_there, future))
+        self._waits.look_again()
 
     async def wait_for(self, is_there: Callable[[], bool], timeout_ms: int) -> bool:
         """Until the image has it, or False when the time is over."""
-        if is_there():
-            return True
-        future = asyncio.get_running_loop().create_future()
-        self._awaited.append((is_there, future))
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await future
-        except TimeoutError:
-            return False
-        finally:  # a node that waits for others, for hours perhaps, must not gather these
-            self._awaited = [one for one in self._awaited if one[1] is not future]
-        return True
+        return await self._waits.wait_for(is_there, timeout_ms)
 
     async def wait_until_applied(self, timeout_ms: int) -> None:
         """On the controller: until the live brokers have applied all that this node has, or time is up. What is asked

@@ -10,7 +10,6 @@ What it says to the others goes through `quorum_links`.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable
 from functools import partial
@@ -19,39 +18,40 @@ from typing import TYPE_CHECKING, Any
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Chance, Files
-from chronik.core.raft import control_records, state_file
 from chronik.core.raft import messages as m
-from chronik.core.raft.control_records import Endpoint, Voter, VotersRecord
+from chronik.core.raft.control_records import VotersRecord
 from chronik.core.raft.core import Raft
 from chronik.core.raft.messages import LogPoint
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.quorum_log import QuorumLog
 from chronik.core.raft.quorum_replica import QuorumReplica
-from chronik.core.raft.ready import ElectionState, LeaderChange, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Ready, Timeouts, VotersChange
 from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
 from chronik.node.cluster.identity import CannotStart
 from chronik.node.cluster.installation import Installation
 from chronik.node.cluster.quorum_follower import QuorumFollower
+from chronik.node.cluster.quorum_news import QuorumNews
+from chronik.node.cluster.quorum_peers import QuorumPeers
+from chronik.node.cluster.quorum_timers import FetchTurn, QuorumTimer
 from chronik.node.cluster.quorum_waits import AppliedWaits, QuorumWaits
+from chronik.node.cluster.quorum_writes import QuorumWrites
+from chronik.node.cluster.vote_file import VoteFile
 from chronik.node.net.peers import Peers
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
-from chronik.node.runtime.deadlines import Deadline
 from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.metrics import Metrics
 
 if TYPE_CHECKING:
-    from chronik.node.cluster.quorum_links import Cargo, QuorumLinks
+    from chronik.node.cluster.quorum_links import Cargo
 
 log = logging.getLogger(__name__)
 
-LISTENER = "CONTROLLER"
 ASK_AGAIN_MS = 50
 FAILED_PAUSE_MS = 100  # after a disk that refused
 FETCH_PAUSE_MS = 30  # after a fetch that came to nothing
 RESIGN_MS_MAX = 500  # how long a leader that stops waits for the others to know
-KRAFT_VERSIONS = (0, 1)
 
 
 class Quorum:
@@ -62,7 +62,7 @@ class Quorum:
         replica: QuorumReplica,
         replicas: Replicas,
         files: Files,
-        waiting: Purgatory,
+        purgatory: Purgatory,
         peers: Peers,
         time: SteadyTime,
         chance: Chance,
@@ -71,52 +71,58 @@ class Quorum:
         cluster_id: str,
     ) -> None:
         """Raises Corrupt, OSError, CannotStart."""
-        self.node_id = config.node_id
-        self.cluster_id = cluster_id
-        self.replica = replica
-        self._replicas = replicas
-        self._files = files
-        self._waiting = waiting
-        self._peers = peers
-        self._time = time
-        self._chance = chance
-        self._metrics = metrics
-        self._state_path = f"{replica.log.directory}/{state_file.FILE_NAME}"
-        self._timeouts = Timeouts(
+        timeouts = Timeouts(
             config.quorum.controller_quorum_election_timeout_ms,
             config.quorum.controller_quorum_fetch_timeout_ms,
             config.quorum.controller_quorum_election_backoff_max_ms,
             ASK_AGAIN_MS,
         )
+        self.replica = replica
         self.log = QuorumLog(replica.log, files, _first_voters(config))
         replica.cut()  # a snapshot may have taken the place of a log that a crash left too short
-        self.follower: QuorumFollower | None = None
-        self._saved = self._read_election()
+        self._purgatory = purgatory
+        self._time = time
+        self._metrics = metrics
+        self._vote = VoteFile(files, replica.log.directory)
+        self._peers = QuorumPeers(peers, self.log, timeouts, cluster_id)
+        self._writes = QuorumWrites(self.log, replica, replicas, self._peers.address_of)
+        self._news = QuorumNews(metrics)
+        self._timer = QuorumTimer(purgatory, time, lambda: self._act_quietly(self.raft.tick))
+        self._turn = FetchTurn(purgatory, self._fetch)
+        self._waits = QuorumWaits()
+        self.applied = AppliedWaits()
         self.high_watermark = -1
+        self._make_raft = partial(_make_raft, config.node_id, self.log, timeouts, chance)
         self.raft = self._new_raft()
+        self._follower: QuorumFollower | None = None  # while this node takes part
         self._was_leader = False
         self._is_acting = False
-        self._is_running = False
-        self._has_log_changed = False
-        self._news = 0  # counts whatever a waiting fetch may want to know
-        self._is_wake_planned = False
-        self._readers: dict[Callable[[], None], None] = {}
-        self.told_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
-        self.applied = AppliedWaits()
-        self._fetching: object | None = None  # the fetch under way
-        self._fetching_from: tuple[int | None, int] = (None, -1)
-        self._fetch_pause: Deadline | None = None
-        self._deadline: Deadline | None = None
-        self._deadline_ms: int | None = None
         self._problem = ""  # the latest that was met; one that goes on is said once
-        self._not_before_ms = 0  # what it does by itself waits so long: the disk has just refused it
-        self.installation = Installation(self.log, replica, replicas)
-        self._opened_links: QuorumLinks | None = None
-        self._given_addresses: dict[int, tuple[str, int]] = {}  # with the change of voters that is just being made
-        self._waits = QuorumWaits()
         replica.on_synced = self.log_grew
 
     # --- what others see
+
+    @property
+    def node_id(self) -> int:
+        return self.raft.node_id
+
+    @property
+    def cluster_id(self) -> str:
+        return self._peers.cluster_id
+
+    @property
+    def is_running(self) -> bool:
+        """Whether this node takes part."""
+        return self._follower is not None
+
+    @property
+    def installation(self) -> Installation:
+        return self._writes.installation
+
+    @property
+    def told_watermarks(self) -> dict[int, int]:
+        """By follower, the watermark in the last answer to it."""
+        return self._news.told_watermarks
 
     @property
     def leader_id(self) -> int | None:
@@ -128,12 +134,12 @@ class Quorum:
 
     @property
     def is_leader(self) -> bool:
-        return self._is_running and self.raft.is_leader
+        return self.is_running and self.raft.is_leader
 
     @property
     def news(self) -> int:
         """Another number whenever the log, the watermark or the leader is another."""
-        return self._news
+        return self._news.number
 
     def describe(self) -> QuorumView:
         """Raises Refused: only the leader knows."""
@@ -141,7 +147,7 @@ class Quorum:
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached."""
-        return self.log.voter_addresses.get(node_id) or self._peers.address_of(node_id)
+        return self._peers.address_of(node_id)
 
     def read_snapshot_part(self, point: LogPoint, position: int, length: int) -> bytes:
         return self.log.snapshot_at(point).read(position, length)
@@ -151,34 +157,33 @@ class Quorum:
         leader = self.leader_id
         if leader is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "no leader of the quorum is known")
-        return self.describe() if leader == self.node_id else await self._links.ask_view(leader, timeout_ms)
+        if leader == self.node_id:
+            return self.describe()
+        return await self._peers.links.ask_view(leader, timeout_ms)
 
-    def start(self) -> None:
-        """Take part from now on. A node alone leads when this returns. Raises Refused when its disk does not let it."""
-        self._is_running = True
-        self._peers.on_refused.append(self._refused)
+    def start(self, follower: QuorumFollower) -> None:
+        """Take part from now on; `follower` lives by what is committed. A node alone leads when this returns. Raises
+        Refused when its disk does not let it."""
+        self._follower = follower
+        self._peers.listen(self._refused)
         self._act(self.raft.tick)
 
     async def stop(self) -> None:
         """In good order: a leader tells the others, and waits a little until one of them knows."""
-        if not self._is_running:
+        if not self.is_running:
             return
         if self.raft.is_leader:
             self._act_quietly(self.raft.resign)
-            if self._opened_links is not None:
-                await self._opened_links.wait_until_answered(RESIGN_MS_MAX / 1000)
+            await self._peers.wait_until_answered(RESIGN_MS_MAX / 1000)
         self._end()
 
     def _end(self) -> None:
-        self._is_running = False
-        if self._refused in self._peers.on_refused:
-            self._peers.on_refused.remove(self._refused)
-        for deadline in (self._deadline, self._fetch_pause):
-            if deadline is not None:
-                self._waiting.cancel(deadline)
-        self._deadline = self._fetch_pause = None
+        self._follower = None
+        self._peers.stop_listening(self._refused)
+        self._timer.cancel()
+        self._turn.cancel()
         self._waits.fail()
-        self._plan_wake()
+        self._news.wake_soon()
 
     def step(self, request: m.Request) -> Any:
         """What this node answers to another. Raises Refused while it takes no part."""
@@ -188,10 +193,10 @@ class Quorum:
     def log_grew(self) -> None:
         """More was written, or more of it is on disk."""
         if self._is_acting:
-            self._has_log_changed = True
-        elif self._is_running:
+            self._writes.has_changed = True
+        elif self.is_running:
             self._act_quietly(self.raft.log_grew)
-            self._tell()
+            self._news.publish()
 
     async def add_voter(self, node_id: int, address: tuple[str, int] | None, *, is_waited_for: bool = True) -> None:
         """Raises Refused."""
@@ -205,44 +210,31 @@ class Quorum:
     async def _change_voters(
         self, change: Callable[[int], Ready], known: dict[int, tuple[str, int]], is_waited_for: bool
     ) -> None:
-        self._given_addresses = known
+        self._writes.given_addresses = known
         try:
             self._act(change)
         finally:  # with the change they are in the log; without it nobody is there
-            self._given_addresses = {}
+            self._writes.given_addresses = {}
         if is_waited_for and self.high_watermark < self.log.end_offset:
             await self._waits.wait_for(self.log.end_offset)
 
     def when_news(self, reader: Callable[[], None]) -> None:
         """Call the reader (soon) when something has changed, until `stop_reading`."""
-        self._readers[reader] = None
+        self._news.add_reader(reader)
 
     def stop_reading(self, reader: Callable[[], None]) -> None:
-        self._readers.pop(reader, None)
+        self._news.remove_reader(reader)
 
     # --- the machine
 
-    def _read_election(self) -> ElectionState:
-        try:
-            saved = state_file.decode(self._files.read_all(self._state_path))
-            # An earlier process may have failed to sync its name: then the vote in it has not been given yet.
-            self._files.open(self._state_path).sync()
-            return saved
-        except FileNotFoundError:
-            return ElectionState(is_new=True)
-        except Corrupt as problem:  # whom it voted for is not known, so it votes for nobody until it has caught up
-            log.error("%s: this node has no vote until it has caught up", problem)
-            return ElectionState(is_new=True)
-
     def _new_raft(self) -> Raft:
-        now_ms = self._time.now_ms()
-        raft = Raft(self.node_id, self._saved, self.log, self._timeouts, self._chance, now_ms)
+        raft = self._make_raft(self._vote.saved, self._time.now_ms())
         raft.high_watermark = max(raft.high_watermark, self.high_watermark)
         return raft
 
     def _act(self, act: Callable[[int], Ready], cargo: Cargo | None = None) -> list[m.Message]:
         """Let the machine do something, and do what follows from it. Returns its answers. Raises Refused."""
-        if not self._is_running or self.replica.offline is not None:
+        if not self.is_running or self.replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, "this node takes no part in the quorum now")
         before = self.raft.leader, self.raft.epoch, self.high_watermark
         self._is_acting = True
@@ -251,17 +243,17 @@ class Quorum:
                 self.installation.finish(self._refill)
                 raise OSError("a snapshot has only now taken the place of the log: ask again")
             answers = self._carry_out(act(self._time.now_ms()), cargo)
-            while self._has_log_changed:
-                self._has_log_changed = False
-                self._tell()
+            while self._writes.has_changed:
+                self._writes.has_changed = False
+                self._news.publish()
                 self._carry_out(self.raft.log_grew(self._time.now_ms()), None)
         except (OSError, Corrupt) as problem:  # nothing of it was said to anyone
             if str(problem) != self._problem:
                 log.error("what the quorum decided cannot be written: %s", problem)
             self._problem = str(problem)
             self.raft = self._new_raft()
-            self._not_before_ms = self._time.now_ms() + FAILED_PAUSE_MS
-            self._pause_fetches()
+            self._timer.hold_off(FAILED_PAUSE_MS)
+            self._turn.pause(FETCH_PAUSE_MS)
             self._set_office()
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
         except AssertionError:  # a promise of Raft is broken: better no voter than one that spoils the others' logs
@@ -270,30 +262,29 @@ class Quorum:
         finally:
             self._is_acting = False
             if (self.raft.leader, self.raft.epoch, self.high_watermark) != before:
-                self._tell()
+                self._news.publish()
             self._set_deadline()
         self._fetch()
         return answers
 
     def _carry_out(self, ready: Ready, cargo: Cargo | None) -> list[m.Message]:
         if ready.election is not None:
-            self._files.replace(self._state_path, state_file.encode(ready.election))
-            self._saved = ready.election
+            self._vote.save(ready.election)
         if ready.high_watermark is not None and self._was_leader and not self.raft.is_leader:
             self._safe(ready.high_watermark)  # the last thing it knew as a leader: those who waited for it may know
         self._set_office()
         if ready.truncate_to is not None:
-            self._truncate(ready.truncate_to)
+            self._writes.truncate(ready.truncate_to)
         for record in ready.append:
-            self._append(record)
-        if ready.take and cargo is not None and cargo.content:
-            self._take(cargo)
+            self._writes.append(record, self.raft.epoch, self._time.wall_ms())
+        if ready.take and cargo is not None and cargo.content and not self._writes.take(cargo):
+            self._turn.pause(FETCH_PAUSE_MS)
         if ready.install is not None:
             self.installation.begin(ready.install, self._refill)
         answers: list[m.Message] = []
         for to, message in ready.send:
             if isinstance(message, m.Request):
-                self._links.ask(to, message, self._heard)
+                self._peers.links.ask(to, message, self._heard)
             else:
                 answers.append(message)
         if ready.high_watermark is not None:
@@ -306,89 +297,40 @@ class Quorum:
         self.replica.set_office(raft.epoch, self.node_id if raft.is_leader else _other(raft.leader, self.node_id))
         if self._was_leader and not raft.is_leader:
             log.info("this node does not lead the quorum any more: epoch %d, leader %s", raft.epoch, raft.leader)
-            if self.follower is not None:
-                self.follower.resigned()
+            if self._follower is not None:
+                self._follower.resigned()
             self._waits.fail()
         elif raft.is_leader and not self._was_leader:
             log.info("this node leads the quorum in epoch %d", raft.epoch)
         self._was_leader = raft.is_leader
 
-    def _truncate(self, end_offset: int) -> None:
-        self._replicas.cut([(self.replica, end_offset, False)])
-        if self.replica.log.end_offset > end_offset:
-            raise OSError(f"the metadata log cannot be cut at {end_offset}")
-        self.log.truncated()
-        self._has_log_changed = True
-
-    def _append(self, record: LeaderChange | VotersChange) -> None:
-        replica = self.replica
-        written = (
-            control_records.leader_change(record) if isinstance(record, LeaderChange) else self.voters_record(record)
-        )
-        batch = control_records.build(
-            [written], self._time.wall_ms(), base_offset=replica.log.end_offset, leader_epoch=self.raft.epoch
-        )
-        if not self._replicas.append_as_follower(replica, batch):
-            raise OSError("the metadata log cannot be written")
-        self.log.appended(batch)
-        self._has_log_changed = True
-
     def voters_record(self, change: VotersChange) -> VotersRecord:
-        """With the addresses of the voters, as far as they are known."""
-        voters: list[Voter] = []
-        for voter_id in change.voters:
-            address = self._given_addresses.get(voter_id) or self.address_of(voter_id)
-            endpoints = () if address is None else (Endpoint(LISTENER, *address),)
-            voters.append(Voter(voter_id, control_records.NO_DIRECTORY, endpoints, KRAFT_VERSIONS))
-        return VotersRecord(0, tuple(voters))
-
-    def _take(self, cargo: Cargo) -> None:
-        """Records that cannot be written are fetched again, after a while."""
-        if cargo.snapshot is not None:
-            self.log.take_part(cargo.snapshot, cargo.position, cargo.content)
-            return
-        if not self._replicas.append_as_follower(self.replica, cargo.content):
-            self._pause_fetches()
-        self.log.appended(cargo.content)  # all of it, or what there was room for
-        self._has_log_changed = True
+        return self._writes.voters_record(change)
 
     def _refill(self, point: LogPoint) -> None:
-        if self.follower is not None:
-            self.follower.refill(point)
-        self._has_log_changed = True
+        if self._follower is not None:
+            self._follower.refill(point)
+        self._writes.has_changed = True
 
     def _safe(self, end_offset: int) -> None:
         before, self.high_watermark = self.high_watermark, max(self.high_watermark, end_offset)
-        if self.follower is not None:
+        if self._follower is not None:
             try:
-                self.follower.committed(end_offset)
+                self._follower.committed(end_offset)
             except OSError:  # it cannot be read now: the machine that comes next hears of it again
                 self.high_watermark = before
                 raise
         self.replica.set_watermark(end_offset)
-        self._waiting.moved(self.replica)
+        self._purgatory.moved(self.replica)
         self._waits.safe(end_offset)
 
     # --- time
 
     def _set_deadline(self) -> None:
         # Whose disk failed takes no part: what is due would be refused, and be due again at once.
-        takes_part = self._is_running and self.replica.offline is None
+        takes_part = self.is_running and self.replica.offline is None
         due_ms = self.raft.next_deadline_ms() if takes_part else None
-        if due_ms is not None:
-            due_ms = max(due_ms, self._not_before_ms)
-        if due_ms == self._deadline_ms:
-            return
-        if self._deadline is not None:
-            self._waiting.cancel(self._deadline)
-            self._deadline = None
-        self._deadline_ms = due_ms
-        if due_ms is not None:
-            self._deadline = self._waiting.after_ms(due_ms - self._time.now_ms(), self._tick)
-
-    def _tick(self) -> None:
-        self._deadline = self._deadline_ms = None
-        self._act_quietly(self.raft.tick)
+        self._timer.set(due_ms)
 
     def _act_quietly(self, act: Callable[[int], Ready], cargo: Cargo | None = None) -> None:
         """For what nobody asked for: a disk that refuses is said in the log, and the machine tries again."""
@@ -402,87 +344,55 @@ class Quorum:
 
     # --- the other nodes
 
-    @property
-    def _links(self) -> QuorumLinks:
-        if self._opened_links is None:
-            from chronik.node.cluster.quorum_links import QuorumLinks  # a node that is alone starts without it
-
-            self._opened_links = QuorumLinks(self._peers, self._timeouts, self.cluster_id)
-        return self._opened_links
-
     def _heard(self, answer: m.Answer) -> None:
-        if self._is_running:
+        if self.is_running:
             self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms))
 
     def _refused(self, node_id: int) -> None:
         """Nobody listens there: the leader's process is gone."""
-        if self._is_running and node_id == self.raft.leader and node_id != self.node_id:
+        if self.is_running and node_id == self.raft.leader and node_id != self.node_id:
             self._act_quietly(self.raft.leader_gone)
 
     def _fetch(self) -> None:
         """Ask for more, if there is a node to ask and nothing is under way."""
-        if not self._is_running or self._fetch_pause is not None:
+        if not self.is_running or self._turn.is_paused:
             return
         if self.installation.is_half_done:  # nothing can be said of the log before that is done
             self._act_quietly(self.raft.tick)
             return
         source = self.raft.leader, self.raft.epoch
-        if self._fetching is not None and self._fetching_from == source:
+        if self._turn.is_under_way(source):
             return
         envelope = self.raft.next_fetch()
         if envelope is not None:
-            token = self._fetching = object()
-            self._fetching_from = source
-            self._links.fetch(envelope.to, envelope.message, self.high_watermark, partial(self._fetched, token))
+            token = self._turn.begin(source)
+            self._peers.links.fetch(envelope.to, envelope.message, self.high_watermark, partial(self._fetched, token))
 
     def _fetched(self, token: object, answer: m.Answer | None, cargo: Cargo | None) -> None:
-        if token is not self._fetching or not self._is_running:
+        if not self.is_running or not self._turn.end(token):
             return
-        self._fetching = None
         if answer is None or getattr(answer, "code", Code.NONE) is not Code.NONE:
-            self._pause_fetches()
+            self._turn.pause(FETCH_PAUSE_MS)
         if answer is not None:
             self._act_quietly(partial(self.raft.step, answer), cargo)
 
-    def _pause_fetches(self) -> None:
-        if self._fetch_pause is None:
-            self._fetch_pause = self._waiting.after_ms(FETCH_PAUSE_MS, self._resume_fetches)
-
-    def _resume_fetches(self) -> None:
-        self._fetch_pause = None
-        self._fetch()
-
-    # --- fetches that wait here for news
-
-    def _tell(self) -> None:
-        self._news += 1
-        self._plan_wake()
-
-    def _plan_wake(self) -> None:
-        if self._readers and not self._is_wake_planned:
-            self._is_wake_planned = True
-            asyncio.get_running_loop().call_soon(self._wake)
-
-    def _wake(self) -> None:
-        self._is_wake_planned = False
-        for reader in list(self._readers):
-            try:
-                reader()
-            except Exception:
-                self._metrics.faults += 1
-                log.exception("fault in a fetch that waited")
-
     def replica_offline(self, replica: Replica) -> None:
         """The disk failed. Of several, another is to lead; one alone keeps its office, and refuses everything."""
-        if replica is not self.replica or not self._is_running:
+        if replica is not self.replica or not self.is_running:
             return
         if self.raft.voters.ids != (self.node_id,):
             ready = self.raft.resign(self._time.now_ms())
             for to, message in ready.send:
                 if isinstance(message, m.EndEpoch):
-                    self._links.ask(to, message, self._heard)
+                    self._peers.links.ask(to, message, self._heard)
             self._set_office()
             self._end()
+
+
+def _make_raft(
+    node_id: int, log: QuorumLog, timeouts: Timeouts, chance: Chance, saved: ElectionState, now_ms: int
+) -> Raft:
+    return Raft(node_id, saved, log, timeouts, chance, now_ms)
 
 
 def _first_voters(config: NodeConfig) -> Voters:

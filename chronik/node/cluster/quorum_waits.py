@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 
 from chronik.core.errors import Code, Refused
 from chronik.core.raft.applied import AppliedOffsets
+from chronik.node.runtime.predicate_waits import PredicateWaits
 
 
 class QuorumWaits:
@@ -41,7 +42,7 @@ class AppliedWaits:
 
     def __init__(self) -> None:
         self._offsets = AppliedOffsets()
-        self._waiting: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
+        self._waits = PredicateWaits()
 
     def note(self, node_id: int, end_offset: int) -> None:
         """A node has applied everything below."""
@@ -51,29 +52,12 @@ class AppliedWaits:
     async def wait_for(self, end_offset: int, node_ids: Callable[[], Iterable[int]], timeout_ms: int) -> None:
         """Until the nodes that count by then have it, or time is up: those that have not are passed over from then on,
         until they are heard of again."""
-        if self._has_come(end_offset, node_ids):
-            return
-        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        one = (lambda: self._has_come(end_offset, node_ids)), future
-        self._waiting.append(one)
-        try:
-            async with asyncio.timeout(timeout_ms / 1000):
-                await future
-        except TimeoutError:
+        if not await self._waits.wait_for(lambda: self._has_come(end_offset, node_ids), timeout_ms):
             self._offsets.pass_over(self._offsets.behind(node_ids(), end_offset))
-        finally:
-            if one in self._waiting:
-                self._waiting.remove(one)
 
     def _has_come(self, end_offset: int, node_ids: Callable[[], Iterable[int]]) -> bool:
         return not self._offsets.behind(node_ids(), end_offset)
 
     def look_again(self) -> None:
         """A node may have come, or not count any more."""
-        if not self._waiting:
-            return
-        due = [future for has_come, future in self._waiting if has_come()]
-        self._waiting = [one for one in self._waiting if one[1] not in due]
-        for future in due:
-            if not future.done():
-                future.set_result(None)
+        self._waits.look_again()

@@ -24,7 +24,7 @@ from chronik.core.machines.groups.facts import (
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.groups.offsets import stamp_ms
 from chronik.node.runtime.steady_time import SteadyTime
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import Observation
 
 LEFT, EXPIRED, REPLACED = "left", "expired", "replaced"
 
@@ -58,8 +58,8 @@ def plain(host: str) -> str:
 class GroupChanges:
     """Sees all that is asked of this node's groups and all that follows."""
 
-    def __init__(self, trace: Recorder | None, time: SteadyTime) -> None:
-        self._trace = trace
+    def __init__(self, observation: Observation, time: SteadyTime) -> None:
+        self._observation = observation
         self._time = time
         self._known: dict[str, KnownGroup] = {}  # while something is traced
         self._epoch_since_ms: dict[str, int] = {}  # when a KIP-848 group came to its epoch, if that was here
@@ -67,7 +67,7 @@ class GroupChanges:
 
     def begin(self, machines: Iterable[GroupsMachine]) -> None:
         """From now on these are traced, if anything is: what they are now is where their stories begin."""
-        if self._trace is None or self._trace.steps is None:
+        if not self._observation.observer.is_observing:
             return
         for machine in machines:
             for group_id, group in machine.groups.items():
@@ -81,22 +81,22 @@ class GroupChanges:
 
     def asked(self, command: AnyGroupCommand) -> None:
         """This is about to be asked; `answered` when it has been."""
-        steps = None if self._trace is None else self._trace.steps
-        if steps is None:
+        observer = self._observation.observer
+        if not observer.is_observing:
             return
         match command:
             case Join():
                 self._reason = REPLACED
                 member_id, host = command.member_id or command.new_member_id, plain(command.client_host)
                 if command.member_id or not command.needs_known_member_id:  # else it is told its id, and comes again
-                    steps.group_joined(command.group_id, member_id, command.client_id, host)
-                steps.readers.heard(command.group_id, command.client_id, host, steps.now_us())
+                    observer.group_joined(command.group_id, member_id, command.client_id, host)
+                observer.reader_heard(command.group_id, command.client_id, host)
             case ConsumerBeat():
                 self._reason = LEFT if command.member_epoch < 0 else EXPIRED
                 host = plain(command.client_host)
                 if command.member_epoch == 0:
-                    steps.group_joined(command.group_id, command.member_id, command.client_id, host)
-                steps.readers.heard(command.group_id, command.client_id, host, steps.now_us())
+                    observer.group_joined(command.group_id, command.member_id, command.client_id, host)
+                observer.reader_heard(command.group_id, command.client_id, host)
             case Leave():
                 self._reason = LEFT
 
@@ -105,7 +105,7 @@ class GroupChanges:
 
     def applied(self, machine: GroupsMachine, facts: list[GroupFact]) -> None:
         """These facts hold now."""
-        is_traced = self._trace is not None and self._trace.steps is not None
+        is_observed = self._observation.observer.is_observing
         changed: dict[str, None] = {}
         for fact in facts:
             if isinstance(fact, GroupEpochSet):
@@ -113,7 +113,7 @@ class GroupChanges:
                     self._epoch_since_ms.pop(fact.group_id, None)
                 else:
                     self._epoch_since_ms[fact.group_id] = self._time.now_ms()
-            if not is_traced:
+            if not is_observed:
                 continue
             if isinstance(fact, ClassicGroupChanged | ClassicGroupSaved):
                 changed[fact.group.group_id] = None
@@ -123,16 +123,15 @@ class GroupChanges:
             self._tell(group_id, machine.groups.get(group_id))
 
     def _tell(self, group_id: str, group: ClassicGroup | ConsumerGroup | None) -> None:
-        steps = None if self._trace is None else self._trace.steps
-        assert steps is not None  # looked at above
+        observer = self._observation.observer
         before, now = self._known.get(group_id, NEW), known(group)
         for member_id, (client_id, host) in before.members.items():
             if member_id not in now.members:
-                steps.group_left(group_id, member_id, client_id, host, self._reason)
+                observer.group_left(group_id, member_id, client_id, host, self._reason)
                 if (client_id, host) not in now.members.values():
-                    steps.readers.left(group_id, client_id, host)
+                    observer.reader_left(group_id, client_id, host)
         if (now.state, now.generation) != (before.state, before.generation):
-            steps.group_changed(group_id, before.state, now.state, now.generation, len(now.members))
+            observer.group_changed(group_id, before.state, now.state, now.generation, len(now.members))
         if group is None:
             self._known.pop(group_id, None)
         else:

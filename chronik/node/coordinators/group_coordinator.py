@@ -24,7 +24,7 @@ from chronik.node.machine_host import MachineHost
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.steady_time import SteadyTime
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 if TYPE_CHECKING:
     from chronik.core.machines.groups.classic_group import ClassicGroup
@@ -53,12 +53,12 @@ class GroupCoordinator:
         time: SteadyTime,
         chance: Chance,
         config: GroupConfig,
-        trace: Recorder | None = None,
+        observation: Observation = NOT_OBSERVED,
     ) -> None:
         self._image = image
         self._time = time
         self._config = config
-        self._trace = trace
+        self._observation = observation
         self._changes: GroupChanges | None = None  # comes with the first machine
         self.append_timeout_ms = config.offsets_commit_timeout_ms
         self.runtime: CoordinatorRuntime[AnyGroupCommand, GroupFact] = CoordinatorRuntime(
@@ -73,7 +73,7 @@ class GroupCoordinator:
         from chronik.node.coordinators.group_changes import GroupChanges
 
         if self._changes is None:
-            self._changes = GroupChanges(self._trace, self._time)
+            self._changes = GroupChanges(self._observation, self._time)
         return GroupsMachine(replica.partition, self._config, self._config_of)
 
     def _config_of(self, group_id: str) -> GroupConfig:
@@ -134,7 +134,7 @@ class GroupCoordinator:
         one_of_all = cast(
             "AnyGroupCommand", command
         )  # tests/unit/core/machines/groups/test_machine.py holds them equal
-        if self._changes is None or self._trace is None or self._trace.steps is None:
+        if self._changes is None or not self._observation.observer.is_observing:
             return cast("AnswerT", await host.ask(one_of_all))
         self._changes.asked(one_of_all)
         try:

@@ -186,6 +186,11 @@ class TraceStore:
         return chunks
 
 
+def is_sync_awaited(replica: Replica) -> bool:
+    """Whether a response may wait for this replica's syncs; for those of the trace none does."""
+    return replica.topic != TRACE_TOPIC
+
+
 def packed_batch(record: Record) -> bytearray:
     """A batch of one record, compressed as fast as can be: a trace is all repetition, and shrinks to a twentieth."""
     body = bytearray()

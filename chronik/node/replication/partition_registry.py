@@ -30,7 +30,7 @@ from chronik.node.replication.hosted_partitions import HostedPartitions, OpenPar
 from chronik.node.replication.partition_logs import PartitionLogs
 from chronik.node.replication.purgatory import Purgatory
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 log = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class PartitionRegistry:
         *,
         node_id: int,
         listeners: ReplicaListeners = NO_LISTENERS,
-        trace: Recorder | None = None,
+        observation: Observation = NOT_OBSERVED,
     ) -> None:
         self._hosted = hosted
         self._logs = logs
@@ -74,7 +74,7 @@ class PartitionRegistry:
         self._metrics = metrics
         self._node_id = node_id
         self._listeners = listeners
-        self._trace = trace  # None in tests of what has nothing to tell
+        self._observation = observation
         self._image: MetadataImage | None = None
         self._is_caught_up = False  # what the image says holds now, and is no history being read
 
@@ -295,9 +295,9 @@ class PartitionRegistry:
         else:
             replica.follow(placed.leader, placed.leader_epoch, placed.partition_epoch)
         is_new = (replica.leader_id, replica.leader_epoch) != before
-        if before[1] >= 0 and self._trace is not None and self._trace.steps is not None:  # not only opened
+        if before[1] >= 0:  # not only opened
             if is_new:
-                self._trace.steps.leader_changed(replica, *before)
+                self._observation.observer.leader_changed(replica, *before)
             self.in_sync_changed(replica, in_sync_before)
         if was_leader and not replica.is_leader:
             self._purgatory.lost(replica, Code.NOT_LEADER_OR_FOLLOWER)
@@ -308,8 +308,7 @@ class PartitionRegistry:
 
     def in_sync_changed(self, replica: Replica, before: tuple[int, ...]) -> None:
         """Its in-sync set was another before."""
-        if self._trace is not None and self._trace.steps is not None:
-            self._trace.steps.in_sync_changed(replica, before)
+        self._observation.observer.in_sync_changed(replica, before)
 
     def _others_have(self, placed: Partition) -> bool:
         """Whether the cluster does not count on this node's copy, and another node leads."""

@@ -16,7 +16,7 @@ from chronik.core.errors import Code
 from chronik.core.replica.replica import ACKS_ALL, Replica
 from chronik.node.runtime.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +35,9 @@ class SafeWait:
 class Purgatory:
     """Who waits for which partition."""
 
-    def __init__(self, deadlines: Deadlines, metrics: Metrics, trace: Recorder | None = None) -> None:
+    def __init__(self, deadlines: Deadlines, metrics: Metrics, observation: Observation = NOT_OBSERVED) -> None:
         self._deadlines = deadlines
-        self._trace = trace
+        self._observation = observation
         self._metrics = metrics
         self._for_leader: dict[Replica, deque[SafeWait]] = {}
         self._for_all: dict[Replica, deque[SafeWait]] = {}
@@ -113,12 +113,7 @@ class Purgatory:
 
     def moved(self, replica: Replica) -> None:
         """The replica is safe further than before: let go whom that concerns."""
-        steps = None if self._trace is None else self._trace.steps
-        if steps is not None:
-            if replica not in steps.just_told:
-                steps.moved(replica)
-            if replica in steps.batches.awaited:
-                steps.batches.released(replica)
+        self._observation.observer.watermark_moved(replica)
         if replica in self._for_leader:
             self._release(self._for_leader, replica, replica.safe_end)
         if replica in self._for_all:

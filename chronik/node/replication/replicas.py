@@ -28,7 +28,7 @@ from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.sync_rounds import SyncRounds
 from chronik.node.runtime.long_work import LongWork
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class Replicas:
         metrics: Metrics,
         *,
         listeners: ReplicaListeners = NO_LISTENERS,
-        trace: Recorder | None = None,
+        observation: Observation = NOT_OBSERVED,
     ) -> None:
         self.partitions = partitions
         self.logs = logs
@@ -57,7 +57,7 @@ class Replicas:
         self._clock = clock
         self._metrics = metrics
         self._listeners = listeners
-        self._trace = trace  # None in tests of what has nothing to tell
+        self._observation = observation
         self.long_work = LongWork(files)
         self.shortage: str | None = None  # what the last batch was refused for: the disk is full, say
         self.read_shortage: str | None = None  # the same of the last read
@@ -162,11 +162,12 @@ class Replicas:
             self.purgatory.appended(replica)
 
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
-        in_sync, steps = replica.in_sync, None if self._trace is None else self._trace.steps
-        before = in_sync.followers[follower_id].safe_end if in_sync is not None and steps is not None else -1
+        in_sync, observer = replica.in_sync, self._observation.observer
+        is_observed = in_sync is not None and observer.wants(replica.topic)
+        before = in_sync.followers[follower_id].safe_end if in_sync is not None and is_observed else -1
         has_moved = replica.follower_fetched(follower_id, fetch_offset, self._clock.monotonic_ms(), broker_epoch)
-        if in_sync is not None and steps is not None:
-            steps.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
+        if in_sync is not None and is_observed:
+            observer.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
         if in_sync is not None and in_sync.may_change(
             follower_id, replica.high_watermark, replica.epoch_start, replica.log.start_offset
         ):

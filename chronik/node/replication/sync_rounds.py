@@ -6,7 +6,8 @@ syncs at the most, and a busy node does not sync more often than an idle one.
 A sync that failed is never tried again. One that could not begin, because there was no descriptor to open a file with,
 is put off for a moment: nothing was lost by it, and those who wait go on waiting.
 
-The trace has rounds of its own, beside the others: nobody waits for it, so it is not to make anybody wait.
+Logs that no response waits for (`is_awaited`) have rounds of their own, beside the others: they are not to make any
+response wait.
 """
 
 from __future__ import annotations
@@ -17,14 +18,13 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from chronik.core.errors import shortage_of
-from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import File, Files
 from chronik.core.replica.replica import Replica
 
 log = logging.getLogger(__name__)
 
 PUT_OFF_S = 0.1
-TRACE_GATHER_S = 0.02  # what is written to the trace at one time comes in several batches
+GATHER_S = 0.02  # before a round that no response waits for: what is written there comes in several batches
 
 
 class GroupCommit:
@@ -159,7 +159,7 @@ class GroupCommit:
 
 
 class SyncRounds:
-    """The rounds of a node: those that a response waits for, and those of the trace."""
+    """The rounds of a node: those that a response waits for, and the others."""
 
     def __init__(
         self,
@@ -167,30 +167,33 @@ class SyncRounds:
         moved: Callable[[Replica], None],
         failed: Callable[[Replica, Exception], None],
         store_recovery_points: Callable[[], Awaitable[None]],
+        *,
+        is_awaited: Callable[[Replica], bool] = lambda replica: True,
     ) -> None:
+        self._is_awaited = is_awaited
         self._awaited = GroupCommit(files, moved, failed, store_recovery_points)
-        self._of_trace = GroupCommit(files, moved, failed, store_recovery_points, TRACE_GATHER_S)
+        self._unawaited = GroupCommit(files, moved, failed, store_recovery_points, GATHER_S)
 
     @property
     def rounds(self) -> int:
-        return self._awaited.rounds + self._of_trace.rounds
+        return self._awaited.rounds + self._unawaited.rounds
 
     @property
     def sync_seconds(self) -> float:
-        return self._awaited.sync_seconds + self._of_trace.sync_seconds
+        return self._awaited.sync_seconds + self._unawaited.sync_seconds
 
     @property
     def is_put_off(self) -> bool:
-        return self._awaited.is_put_off or self._of_trace.is_put_off
+        return self._awaited.is_put_off or self._unawaited.is_put_off
 
     def due(self, replica: Replica) -> None:
         """The replica's log was written to."""
-        (self._of_trace if replica.topic == TRACE_TOPIC else self._awaited).due(replica)
+        (self._awaited if self._is_awaited(replica) else self._unawaited).due(replica)
 
     async def wait_until_idle(self) -> None:
         await self._awaited.wait_until_idle()
-        await self._of_trace.wait_until_idle()
+        await self._unawaited.wait_until_idle()
 
     def close(self) -> None:
         self._awaited.close()
-        self._of_trace.close()
+        self._unawaited.close()

@@ -36,15 +36,23 @@ log = logging.getLogger(__name__)
 class Dispatch:
     """Begins requests and sees that each gets its answer."""
 
-    def __init__(self, context: RequestContext, metrics: Metrics, forwarding: Forwarding | None = None) -> None:
+    def __init__(
+        self,
+        context: RequestContext,
+        metrics: Metrics,
+        forwarding: Forwarding | None = None,
+        *,
+        serves_clients: bool = True,
+        lets_clients_wait: bool = False,
+    ) -> None:
         self._context = context
         self._metrics = metrics
         self._forwarding = forwarding
         self._tasks: dict[asyncio.Task[None], None] = {}  # in the order they began
         # Until this node knows what the cluster is like, it could tell clients nothing that is true. Of several nodes
         # another can be asked, so they are hung up on; a node that is alone is ready in a moment, so they wait.
-        self.serves_clients = True
-        self.lets_clients_wait = False
+        self.serves_clients = serves_clients
+        self.lets_clients_wait = lets_clients_wait
         self._early: list[tuple[memoryview, Peer, AnswerSlot]] = []
 
     def start(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:

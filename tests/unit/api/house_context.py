@@ -89,7 +89,7 @@ class HouseContext:
             leader_throttle=leader_throttle(1, lambda: self.house.image.node_config.replication),
             start=self._start,
             metrics=self.house.metrics,
-            trace=self.house.trace,
+            observation=self.house.trace,
         )
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:

@@ -422,7 +422,7 @@ async def test_a_fetch_beyond_the_end_is_told_with_what_there_is(context: HouseC
 def traced(context: RequestContext) -> tuple[RequestContext, Recorder]:
     recorder = Recorder(1, FakeClock())
     recorder.switch(is_all=True, exceptions=ALL)
-    return dataclasses.replace(context, trace=recorder), recorder
+    return dataclasses.replace(context, observation=recorder), recorder
 
 
 def told_of(recorder: Recorder, kind: type[E]) -> list[E]:

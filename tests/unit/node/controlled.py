@@ -21,6 +21,7 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.node.cluster.controller_link import ControllerLink
+from chronik.node.runtime.predicate_waits import PredicateWaits
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.framing import RequestHeader
 from chronik.wire.versions import node_id_of
@@ -46,6 +47,7 @@ class Metadata:
         self.image = image
         self.on_applied: list[Callable[[list[Any]], None]] = []
         self.waited_ms: list[int] = []
+        self.waits = PredicateWaits()
 
     @property
     def is_controller(self) -> bool:
@@ -73,6 +75,9 @@ class Metadata:
 
     async def wait_until_applied(self, timeout_ms: int) -> None:
         self.waited_ms.append(timeout_ms)
+
+    async def wait_for(self, is_there: Callable[[], bool], timeout_ms: int) -> bool:
+        return await self.waits.wait_for(is_there, timeout_ms)
 
 
 class Controlled:
@@ -131,6 +136,7 @@ class Controlled:
             self.image.apply(fact)
         for told in self.metadata.on_applied if facts else ():
             told(facts)
+        self.metadata.waits.look_again()
 
     def hear(self, other: Other, header: RequestHeader, frame: bytes) -> None:
         asyncio.get_running_loop().create_task(self._answer(other, header, frame))

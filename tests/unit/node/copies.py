@@ -149,7 +149,7 @@ class CopyNode:
             node_id=node_id,
             is_synced=is_synced,
             listeners=self.subscribers.listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.tasks: list[asyncio.Task[None]] = []
@@ -167,7 +167,7 @@ class CopyNode:
             leader_throttle=leader_throttle(node_id, lambda: self.image.node_config.replication),
             start=lambda work: self.tasks.append(loop.create_task(work)),
             metrics=self.metrics,
-            trace=self.trace,
+            observation=self.trace,
         )
         self.fetchers = Fetchers(
             cast(Any, Peers(network, node_id)),

@@ -193,7 +193,7 @@ class House:
             node_id=NODE_ID,
             is_synced=is_synced,
             listeners=self.subscribers.listeners,
-            trace=self.trace,
+            observation=self.trace,
         )
         self.tell(RegisterBroker(NODE_ID, bytes(16), "localhost", 9092))
         for command in commands:  # what the metadata log says already when the node starts

@@ -23,13 +23,13 @@ class Living:
         self.identity = identity or settle(cast(Any, self.files), 1, FakeChance(), CLUSTER_ID)
         self.liveness = Liveness(
             cluster.link,
-            cluster.metadata,
             cluster.config,
             self.identity,
             cast(Any, self.files),
             FakeChance(),
             cluster.world.metrics,
         )
+        cluster.metadata.on_applied.append(self.liveness.metadata_applied)
 
     async def start(self) -> None:
         await self.liveness.register("127.0.0.1", 9092)

@@ -101,6 +101,8 @@ class Member:
             config,
             self.cluster_id,
         )
+        self.applied = []
+        self.subscribers: list[Callable[[list[Any]], None]] = [self.applied.extend]
         subscribers.went_offline.append(self.quorum.replica_offline)
         self.metadata = Metadata(
             MetadataImage(self.cluster_id, config),
@@ -112,11 +114,10 @@ class Member:
             self.metrics,
             ControllerConfig.of(config),
             self.snapshot_records,
+            self.subscribers,
         )
-        self.applied = []
-        self.metadata.on_applied.append(self.applied.extend)
         await self._listen(network, config)
-        self.quorum.start()
+        self.quorum.start(self.metadata)
         self.graveyard.append((self.quorum, self.metadata, self.dispatch, self.connections, self.peers))
 
     async def _listen(self, network: SimNetwork, config: NodeConfig) -> None:

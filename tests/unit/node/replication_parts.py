@@ -8,6 +8,7 @@ from typing import Any
 
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
+from chronik.node.observe.trace_store import is_sync_awaited
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.node.replication.hosted_partitions import HostedPartitions
 from chronik.node.replication.partition_logs import PartitionLogs
@@ -16,7 +17,7 @@ from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
 from chronik.node.replication.sync_rounds import SyncRounds
 from chronik.trace.metrics import Metrics
-from chronik.trace.recorder import Recorder
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 
 def build_replicas(
@@ -29,16 +30,20 @@ def build_replicas(
     node_id: int,
     is_synced: bool = True,
     listeners: ReplicaListeners = NO_LISTENERS,
-    trace: Recorder | None = None,
+    observation: Observation = NOT_OBSERVED,
 ) -> Replicas:
     """As `Node` puts them together."""
     hosted = HostedPartitions()
     logs = PartitionLogs(files, checkpoints, clock, hosted, node_id=node_id, is_synced=is_synced, data_dir="/data")
     partitions = PartitionRegistry(
-        hosted, logs, purgatory, clock, metrics, node_id=node_id, listeners=listeners, trace=trace
+        hosted, logs, purgatory, clock, metrics, node_id=node_id, listeners=listeners, observation=observation
     )
-    sync_rounds = SyncRounds(files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points)
-    return Replicas(partitions, logs, sync_rounds, purgatory, files, clock, metrics, listeners=listeners, trace=trace)
+    sync_rounds = SyncRounds(
+        files, purgatory.moved, partitions.sync_failed, logs.store_recovery_points, is_awaited=is_sync_awaited
+    )
+    return Replicas(
+        partitions, logs, sync_rounds, purgatory, files, clock, metrics, listeners=listeners, observation=observation
+    )
 
 
 class Subscribers:

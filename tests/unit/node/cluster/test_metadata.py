@@ -25,7 +25,7 @@ async def test_what_is_decided_is_seen_when_it_is_safe_and_the_answer_comes_afte
     controller = await world.start()
     world.cut(controller)
     told: list[str] = []
-    controller.metadata.on_applied.append(lambda facts: told.append("applied"))
+    controller.subscribers.append(lambda facts: told.append("applied"))
 
     asked = controller.asked("orders")
     asked.add_done_callback(lambda _: told.append("answered"))
@@ -193,8 +193,8 @@ async def test_a_listener_that_fails_does_not_keep_the_others_from_hearing(world
     def fails(facts: list[Any]) -> None:
         raise ValueError("on purpose")
 
-    controller.metadata.on_applied[:0] = [fails]
-    controller.metadata.on_applied.append(heard.extend)
+    controller.subscribers[:0] = [fails]
+    controller.subscribers.append(heard.extend)
     await controller.create("orders")
 
     assert any(isinstance(fact, TopicRecord) for fact in heard)

@@ -125,7 +125,7 @@ async def test_a_node_alone_whose_disk_failed_does_nothing_until_it_is_asked(wor
 
     await pass_time(5)
 
-    assert alone.quorum._deadline is None
+    assert alone.quorum._timer.due_ms is None
 
 
 @in_quorum()
@@ -213,7 +213,7 @@ async def fails_while_a_snapshot_is_installed(world: QuorumWorld, failing: str) 
     # Then it takes no part, and its log and image stay as they are, until it is started again
     assert away.quorum.log.end_offset == end_offset
     assert away.topics() == ["first"]
-    assert not away.quorum._is_running
+    assert not away.quorum.is_running
     away.kill()
     await away.start()
     await world.agreed()
@@ -335,7 +335,7 @@ async def test_a_leader_that_cannot_read_its_log_for_a_while_stays_in_the_quorum
     await world.agreed()
 
     assert all(member.topics() in ([], ["orders"]) for member in world.up)
-    assert controller.quorum._is_running
+    assert controller.quorum.is_running
 
 
 @in_quorum()
@@ -363,10 +363,10 @@ async def test_a_node_alone_without_descriptors_does_not_try_without_end(world: 
     alone.disk.failures["write"] = EMFILE
     alone.quorum.raft = alone.quorum._new_raft()  # as after a read that failed
 
-    alone.quorum._tick()
+    alone.quorum._timer._due()
 
-    assert alone.quorum._deadline_ms is not None
-    assert alone.quorum._deadline_ms >= alone.quorum._time.now_ms() + FAILED_PAUSE_MS
+    assert alone.quorum._timer.due_ms is not None
+    assert alone.quorum._timer.due_ms >= alone.quorum._time.now_ms() + FAILED_PAUSE_MS
     alone.disk.failures.clear()
     await world.controller()
     assert alone.quorum.is_leader

@@ -14,6 +14,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.machines.metadata.names import TRACE_TOPIC
 from chronik.core.ports import File
 from chronik.core.replica.replica import Replica
+from chronik.node.observe.trace_store import is_sync_awaited
 from chronik.node.replication.sync_rounds import GroupCommit, SyncRounds
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
@@ -311,7 +312,9 @@ async def test_what_was_cut_while_the_recovery_point_was_stored_is_synced_anew(d
 
 @run
 async def test_the_trace_is_synced_beside_the_others_and_not_with_them(disk: Disk) -> None:
-    commits = SyncRounds(cast(Any, disk.files), disk.moved.append, disk._failed, disk._store)
+    commits = SyncRounds(
+        cast(Any, disk.files), disk.moved.append, disk._failed, disk._store, is_awaited=is_sync_awaited
+    )
     replica, trace = disk.replica(), disk.replica(TRACE_TOPIC)
     for written in (trace, replica, trace):
         written.append(batch_of(), 1, NOW_MS)

@@ -1,0 +1,48 @@
+"""The other nodes of the quorum: where they are, and the links to them, which come with the first word to be said."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from chronik.core.raft.quorum_log import QuorumLog
+from chronik.core.raft.ready import Timeouts
+from chronik.node.net.peers import Peers
+
+if TYPE_CHECKING:
+    from chronik.node.cluster.quorum_links import QuorumLinks
+
+
+class QuorumPeers:
+    """How this node reaches them."""
+
+    def __init__(self, peers: Peers, quorum_log: QuorumLog, timeouts: Timeouts, cluster_id: str) -> None:
+        self._peers = peers
+        self._log = quorum_log
+        self._timeouts = timeouts
+        self._links: QuorumLinks | None = None
+        self.cluster_id = cluster_id
+
+    @property
+    def links(self) -> QuorumLinks:
+        if self._links is None:
+            from chronik.node.cluster.quorum_links import QuorumLinks  # a node that is alone starts without it
+
+            self._links = QuorumLinks(self._peers, self._timeouts, self.cluster_id)
+        return self._links
+
+    def address_of(self, node_id: int) -> tuple[str, int] | None:
+        return self._log.voter_addresses.get(node_id) or self._peers.address_of(node_id)
+
+    async def wait_until_answered(self, seconds: float) -> None:
+        """Until nothing that was asked is under way, or so long."""
+        if self._links is not None:
+            await self._links.wait_until_answered(seconds)
+
+    def listen(self, refused: Callable[[int], None]) -> None:
+        """Hear of nodes that refuse connections: their process is gone."""
+        self._peers.on_refused.append(refused)
+
+    def stop_listening(self, refused: Callable[[int], None]) -> None:
+        if refused in self._peers.on_refused:
+            self._peers.on_refused.remove(refused)
