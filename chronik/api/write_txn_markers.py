@@ -2,8 +2,8 @@
 
 From other nodes only. A marker is answered when it is on every in-sync replica: then the transaction is decided here
 for good, and the last stable offset has passed it. With transaction version 2 a marker that comes again is known for
-what it is (KIP-1228); with the earlier ones it is written again, and the coordinator begins no other transaction of that
-producer before all markers of the last one are answered.
+what it is (KIP-1228); with the earlier ones it is written again, and the coordinator begins no other transaction of
+that producer before all markers of the last one are answered.
 
 Kafka lets an administrator send it too, to end a transaction that hangs (KIP-664); here only nodes may.
 """
