@@ -59,13 +59,25 @@ async def test_a_marker_ends_the_transaction_and_is_answered_when_it_is_replicat
     await context.settle()
 
     answer = asyncio.ensure_future(write_txn_markers.handle(request(is_commit=False), NODE, context.context))
-    await asyncio.sleep(0)
-    assert (replica.log.end_offset, answer.done()) == (2, False)
     await context.settle()
 
     assert codes(await answer) == [Code.NONE]
     assert replica.last_stable_offset == replica.high_watermark == 2
     assert [entry.producer_id for entry in replica.log.aborted_between(0, 2)] == [7]
+
+
+@run()
+async def test_a_marker_that_only_the_leader_has_is_not_answered(context: HouseContext) -> None:
+    replica = context.house.replicas.leader("orders", 0)
+    replica.lead(replica.leader_epoch + 1, replica.partition_epoch + 1, (1, 2), (1, 2), 0)
+
+    answer = asyncio.ensure_future(write_txn_markers.handle(request(), NODE, context.context))
+    await asyncio.sleep(0)
+    await context.settle()
+    await asyncio.sleep(0)
+
+    assert (replica.log.end_offset, answer.done()) == (1, False)
+    answer.cancel()
 
 
 @run()
