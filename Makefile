@@ -11,12 +11,14 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.chronik-setup
 LOCK   := requirements/lock.txt
 PYTEST := $(BIN)/python -m pytest
-# Tests of these folders share nothing, so they run on all cores; all others start nodes and clients, one at a time.
+# Tests of these folders share nothing, so they run on all cores.
 SPREAD := tests/tidy tests/unit
 # So do these, and they take longer.
 WORLDS := tests/sim
 # Busy, where the rest mostly waits: the two run side by side.
 ON_SPARK := tests/spark tests/bench
+# All others start nodes and clients, and mostly wait for them: three files at a time, more than there are cores.
+SIDE_BY_SIDE := -n 3 --dist loadfile
 # These take minutes: `make test-ecosystem` runs them, beside the quicker ones of their folder.
 ON_DEMAND := $(addprefix tests/ecosystem/test_,connect.py karapace.py mirror_maker.py)
 ARGS   ?=
@@ -68,7 +70,7 @@ test: setup clients ecosystem ## All set-up, then everything: checks, unit, scen
 
 .PHONY: test-real
 test-real: setup clients ecosystem ## Only what runs real nodes, clusters and clients, fuzz and recovery
-	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) --durations=25 $(ARGS)
+	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) $(SIDE_BY_SIDE) --durations=25 $(ARGS)
 
 .PHONY: test-on-spark
 test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
+    from chronik.core.machines.transactions.commands import TransactionCommand
+    from chronik.core.machines.transactions.machine import TransactionsMachine
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
     from chronik.core.raft.view import QuorumView
@@ -97,11 +99,31 @@ class GroupsDesk(Protocol):
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
 
+    def wait_for_partition(self, group_id: str) -> Awaitable[int]:
+        """The partition of `__consumer_offsets` that has the group. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+
     @property
     def is_loading(self) -> bool:
         """Whether some groups of this node are not known yet."""
 
     def machines(self) -> Iterable[GroupsMachine]:
+        """All machines this node holds, for listing; without those that are still being read."""
+
+
+class TransactionsDesk(Protocol):
+    """The transaction coordinator on this node, one machine per partition of `__transaction_state`."""
+
+    def ask(self, transactional_id: str, command: TransactionCommand[T]) -> Awaitable[T]:
+        """Ask the machine that has the id. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
+
+    def coordinator(self, transactional_id: str) -> Awaitable[tuple[int, str, int]]:
+        """Node id, host and port of the id's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether some transactional ids of this node are not known yet."""
+
+    def machines(self) -> Iterable[TransactionsMachine]:
         """All machines this node holds, for listing; without those that are still being read."""
 
 
@@ -319,6 +341,7 @@ class RequestContext:
     metrics: Metrics = field(default_factory=Metrics)
     observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
+    transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nobody looks: in the simulator

@@ -1,13 +1,13 @@
-"""FindCoordinator (10), versions 0-6. Which node holds a group: any node knows, from the metadata.
+"""FindCoordinator (10), versions 0-6. Which node holds a group or a transactional id: the metadata says.
 
-Up to 3 there is one key, from 4 many. Key type 0 is a group. There are no transactions yet: type 1 is
-TRANSACTIONAL_ID_AUTHORIZATION_FAILED, which clients take as final; COORDINATOR_NOT_AVAILABLE they would retry. Type 2
-(share groups, from 6) is not supported: INVALID_REQUEST.
+Up to 3 there is one key, from 4 many. Key type 0 is a group, 1 a transactional id. Type 2 (share groups, from 6) is
+not supported: INVALID_REQUEST.
 """
 
 from __future__ import annotations
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.transactional import transactions
 from chronik.core.errors import Code, Refused
 from chronik.wire.unions.find_coordinator import AnyCoordinator, AnyFindCoordinatorRequest, AnyFindCoordinatorResponse
 
@@ -28,11 +28,10 @@ async def handle(
 
 async def _find(key: str, key_type: int, context: RequestContext) -> AnyCoordinator:
     try:
-        if key_type == TRANSACTION:
-            raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
-        if key_type != GROUP:
+        if key_type not in (GROUP, TRANSACTION):
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
-        node_id, host, port = await context.groups.coordinator(key)
+        desk = context.groups if key_type == GROUP else transactions(context)
+        node_id, host, port = await desk.coordinator(key)
     except Refused as refused:
         return AnyCoordinator(key=key, error_code=refused.code, error_message=refused.message)
     return AnyCoordinator(key=key, node_id=node_id, host=host, port=port)

@@ -90,7 +90,14 @@ _ALL = (
 )
 
 # Built, and neither advertised nor answered until the whole of it works: transactions. They move up when it does.
-_PREPARED = (_api(27, "write_txn_markers", 1, 2, 1),)
+_PREPARED = (
+    _api(24, "add_partitions_to_txn", 0, 5, 3),
+    _api(25, "add_offsets_to_txn", 0, 4, 3),
+    _api(26, "end_txn", 0, 5, 3),
+    _api(27, "write_txn_markers", 1, 2, 1),
+    _api(65, "describe_transactions", 0, 0, 0),
+    _api(66, "list_transactions", 0, 2, 0),
+)
 PREPARED_NAMES = frozenset(api.name for api in _PREPARED)
 
 APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
+from chronik.inspect.trace_topic import stored_events
 from chronik.lab.clients import create_topic as create_lab_topic
 from chronik.lab.faults import AFTER_RECORDS
 from chronik.lab.gallery import GALLERY
@@ -21,6 +21,7 @@ from chronik.lab.loads import TOPIC as LAB_TOPIC
 from chronik.lab.run import LabRun
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
+from chronik.trace.events import ProduceAnswered
 from tests.cluster.support import (
     check_logs,
     create_topic,
@@ -34,7 +35,7 @@ from tests.cluster.support import (
 ANSWER_S = 30.0
 COMMAND_S = 60.0
 LOOK_EVERY_MS = "200"
-STORED_S = 2.0  # until the trace is surely in the trace topic, and on its replicas
+TRACE_PARTITIONS = 3
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +48,12 @@ def traced() -> Iterator[RunningCluster]:
     with start_cluster(nodes=3, settings=settings) as running:
         yield running
         check_logs(running)
+
+
+def is_answer_stored(running: RunningCluster, topic: str) -> bool:
+    """Readers see what all in-sync replicas have, so it outlives any node."""
+    events = stored_events(running.bootstrap, TRACE_PARTITIONS, 0, [topic.encode()])
+    return any(isinstance(event, ProduceAnswered) and event.topic == topic for event in list(events))
 
 
 def run(bootstrap: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -201,7 +208,7 @@ def test_records_before_and_after_a_failover_name_the_leader_that_wrote_them(tra
     wait_until_in_sync(traced, topic)
     first = leader_of(traced, topic)
     produce(traced.bootstrap, topic, [b"before"])
-    time.sleep(STORED_S)
+    wait_until(lambda: is_answer_stored(traced, topic), "the trace topic has it that the record was acknowledged")
     traced.kill(first)
     try:
         second = leader_of(traced, topic)

@@ -53,7 +53,7 @@ class Log:
     """One partition's batches on disk."""
 
     __slots__ = (
-        "_clean_offset", "_epochs_safe_at", "_files", "_segments", "_snapshots", "_stored_end_offset", "_to_sync",
+        "_epochs_safe_at", "_files", "_segments", "_snapshots", "_stored_end_offset", "_to_sync", "clean_offset",
         "config", "cuts", "directory", "end_offset", "epochs", "horizon", "producers", "recovery", "recovery_point",
         "start_offset", "synced_offset",
     )  # fmt: skip
@@ -64,6 +64,7 @@ class Log:
         self.start_offset = 0
         self.end_offset = 0
         self.synced_offset = 0
+        self.clean_offset = 0  # it has been compacted below this: of each key one record is left there
         self.cuts = 0  # how often its end was cut off: a sync that began before says nothing of what stands there now
         self.epochs = Epochs()
         self.horizon = TombstoneHorizon(files, directory)
@@ -73,7 +74,6 @@ class Log:
         self._segments: list[Segment] = []  # none until the first append
         self._snapshots = Snapshots(files, directory)
         self._epochs_safe_at = 0  # their checkpoint is on disk once everything below this offset is
-        self._clean_offset = 0  # below it every key has one record; not kept over restarts
         self._stored_end_offset = 0  # up to here indexes and producers are on disk
         self.recovery_point = RecoveryPoint()
         # Files besides the active segment's, each with the offset that a sync must have reached to include it.
@@ -92,6 +92,7 @@ class Log:
         was_clean: bool,
         synced_offset: int = 0,
         log_start_offset: int = 0,
+        clean_offset: int = 0,
     ) -> Log:
         """The log in this directory as the last process left it; `log.recovery` says what had to be mended."""
         log = cls(files, directory, config)
@@ -112,6 +113,10 @@ class Log:
         safe_offset = max(synced_offset, log_start_offset)
         if safe_offset > log.end_offset:
             raise Corrupt(directory, f"the log ends at offset {log.end_offset}, yet all below {safe_offset} was safe")
+        if (
+            log.start_offset <= clean_offset <= log.end_offset
+        ):  # else it is of another log, and all of this one is dirty
+            log.clean_offset = clean_offset
         return log
 
     def _load(self, names: list[str], was_clean: bool, synced_offset: int, log_start_offset: int) -> None:
@@ -492,7 +497,7 @@ class Log:
 
     def dirtiness(self, now_ms: int, stable_offset: int) -> float:
         """The share of it that is to be compacted; 0 while that is not due."""
-        return dirtiness(self._segments, self.config, self._clean_offset, stable_offset, now_ms)
+        return dirtiness(self._segments, self.config, self.clean_offset, stable_offset, now_ms)
 
     def compact(
         self, now_ms: int, stable_offset: int, tombstones_needed_from: int = UNKNOWN_END, keys_max: int = KEYS_MAX
@@ -503,7 +508,7 @@ class Log:
         planned before may fail after it (`is_current`). A cut ends it: what it wrote of old batches must not come back.
         """
         cuts = self.cuts
-        if not (run := cleanable(self._segments, self.config, self._clean_offset, stable_offset, now_ms)):
+        if not (run := cleanable(self._segments, self.config, self.clean_offset, stable_offset, now_ms)):
             return
         last_offsets = frozenset(p.batches[-1].last_offset for p in self.producers.states() if p.batches)
         transactions = CleanedTransactions(
@@ -511,14 +516,14 @@ class Log:
             frozenset((p.producer_id, p.epoch) for p in self.producers.states() if not p.batches),
         )
         settings = (self.config, now_ms, tombstones_needed_from, keys_max, transactions)
-        with closing(clean(self._files, run, self._clean_offset, last_offsets, *settings)) as steps:
+        with closing(clean(self._files, run, self.clean_offset, last_offsets, *settings)) as steps:
             for step in steps:
                 if isinstance(step, Rewritten):
                     self.horizon.advance(step.tombstones_gone_below)
                     new = swap_in(self._files, self._segments, step, now_ms)
                     self._forget_unsynced(step.segments)
                     self._to_sync += [(new.end_offset + 1, file) for file in new.write_indexes()]
-                    self._clean_offset = max(self._clean_offset, min(new.end_offset, step.clean_offset))
+                    self.clean_offset = max(self.clean_offset, min(new.end_offset, step.clean_offset))
                     run = [segment for segment in run if segment not in step.segments]
                 yield None if isinstance(step, Rewritten) else step
                 if self.cuts != cuts or any(segment not in self._segments for segment in run):
@@ -540,6 +545,7 @@ class Log:
         self.synced_offset = min(self.synced_offset, end_offset)
         self.recovery_point.cut(end_offset)
         self.start_offset = min(self.start_offset, end_offset)
+        self.clean_offset = min(self.clean_offset, end_offset)
         self.cuts += 1
 
     def truncate_to(self, end_offset: int) -> None:
@@ -559,7 +565,6 @@ class Log:
         finally:  # as far as it came
             self.end_offset = end_offset = self._segments[-1].end_offset
             self.expect_cut(end_offset)  # which may be below the start, in the middle of a batch: then all is gone
-            self._clean_offset = min(self._clean_offset, end_offset)
             self._stored_end_offset = UNKNOWN_OFFSET
             self._to_sync = [(min(needed, end_offset), file) for needed, file in self._to_sync]
             self.epochs.truncate(end_offset)
@@ -570,7 +575,7 @@ class Log:
     def reset_to(self, offset: int, now_ms: int = 0) -> None:
         """Give up everything and begin anew at `offset`: a follower whose leader's log starts there does."""
         self._begin_at(offset, now_ms)
-        self.start_offset, self._clean_offset, self._stored_end_offset = offset, 0, UNKNOWN_OFFSET
+        self.start_offset, self.clean_offset, self._stored_end_offset = offset, 0, UNKNOWN_OFFSET
         self._snapshots.drop_above(UNKNOWN_OFFSET)
         self.producers, self.epochs = Producers(), Epochs()
         self._store_epochs(offset, sync=True)

@@ -151,6 +151,10 @@ class GroupCoordinator:
         """The node that leads the group's partition, as far as the image says."""
         return self.runtime.coordinator_now(group_id)
 
+    async def wait_for_partition(self, group_id: str) -> int:
+        """The partition of `__consumer_offsets` that has the group. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
+        return await self.runtime.wait_for_partition(group_id)
+
     @property
     def is_loading(self) -> bool:
         """Whether some groups of this node are not known yet."""

@@ -221,6 +221,10 @@ class CoordinatorRuntime(Generic[CommandT, FactT]):
         topic = self._image.topic(self._guest.topic) or await self._wait_for_topic()
         return self.host(partition_of(key, len(topic.partitions)))
 
+    async def wait_for_partition(self, key: str) -> int:
+        """Where the key lives. Raises Refused (COORDINATOR_NOT_AVAILABLE): the topic cannot be created now."""
+        return partition_of(key, len((await self._wait_for_topic()).partitions))
+
     def host(self, partition: int) -> MachineHost[CommandT, FactT]:
         """The machine of a partition. Raises Refused as `wait_for_host`."""
         host = self._hosts.get(partition)

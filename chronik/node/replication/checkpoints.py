@@ -2,8 +2,9 @@
 
 `recovery-point-offset-checkpoint`: up to where each log was synced; recovery scans from there, and below it a bad
 batch is damage, not a torn tail. `replication-offset-checkpoint`: high watermarks. `log-start-offset-checkpoint`: log
-starts moved by DeleteRecords. `.kafka_cleanshutdown` is there only after an orderly stop, and has the checksums of the
-three: Kafka's format has none, and a digit that turned into another would hide records or bring deleted ones back.
+starts moved by DeleteRecords. `cleaner-offset-checkpoint`: up to where each log has been compacted; where that is lost,
+it is compacted anew. `.kafka_cleanshutdown` is there only after an orderly stop, and has the checksums of all: Kafka's
+format has none, and a digit that turned into another would hide records or bring deleted ones back.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ log = logging.getLogger(__name__)
 SYNCED = "recovery-point-offset-checkpoint"
 WATERMARKS = "replication-offset-checkpoint"
 STARTS = "log-start-offset-checkpoint"
-ALL = (SYNCED, WATERMARKS, STARTS)
+CLEANED = "cleaner-offset-checkpoint"
+ALL = (SYNCED, WATERMARKS, STARTS, CLEANED)
 CLEAN = ".kafka_cleanshutdown"
 VERSION = 0
 
@@ -55,7 +57,7 @@ def decode(name: str, content: bytes) -> dict[TopicPartition, int]:
 
 
 class Checkpoints:
-    """The three files, and the mark of an orderly stop."""
+    """The four files, and the mark of an orderly stop."""
 
     def __init__(self, files: Files) -> None:
         self._files = files
@@ -67,6 +69,8 @@ class Checkpoints:
         self.synced = self._read(SYNCED)
         self.watermarks = self._read(WATERMARKS)
         self.starts = self._read(STARTS)
+        self.cleaned = self._read_cleaned()
+        self._has_cleaned = files.exists(CLEANED)
         self._stored_starts = dict(self.starts)  # as they are on disk now
         # With a damaged checkpoint nothing is known, so every log is looked at.
         self.was_clean = files.exists(CLEAN) and not self.damaged
@@ -75,16 +79,28 @@ class Checkpoints:
 
     def _read(self, name: str) -> dict[TopicPartition, int]:
         try:
-            content = self._files.read_all(name)
-            if self._checksums.get(name, crc32c(content)) != crc32c(content):
-                raise Corrupt(name, "the checksum does not hold")
-            return decode(name, content)
-        except FileNotFoundError:
-            return {}
+            return self._decoded(name)
         except Corrupt as problem:
             log.warning("a checkpoint is damaged, so every log is looked at: %s", problem)
             self.damaged.append(name)
             return {}
+
+    def _read_cleaned(self) -> dict[TopicPartition, int]:
+        try:
+            return self._decoded(CLEANED)
+        except Corrupt as problem:
+            log.warning("a checkpoint is damaged, so every log is compacted anew: %s", problem)
+            return {}
+
+    def _decoded(self, name: str) -> dict[TopicPartition, int]:
+        """Raises Corrupt."""
+        try:
+            content = self._files.read_all(name)
+        except FileNotFoundError:
+            return {}
+        if self._checksums.get(name, crc32c(content)) != crc32c(content):
+            raise Corrupt(name, "the checksum does not hold")
+        return decode(name, content)
 
     def _read_checksums(self) -> dict[str, int]:
         """Those of the last orderly stop; none when there was none, or when they themselves do not check out."""
@@ -137,6 +153,7 @@ class Checkpoints:
 
     def _is_written(self, name: str, content: bytes) -> None:
         self._written[name] = content
+        self._has_cleaned = self._has_cleaned or name == CLEANED
         if name == STARTS:
             self._stored_starts = decode(name, content)
 
@@ -157,21 +174,24 @@ class Checkpoints:
         """What is known of a log that is not open, or could not be opened, stays: without it the next start would take
         damage for a torn tail, and cut off what was acknowledged."""
         synced, watermarks, starts = dict(self.synced), dict(self.watermarks), dict(self.starts)
+        cleaned = dict(self.cleaned)
         for replica in replicas:
-            _note(replica, synced, watermarks, starts)
+            _note(replica, synced, watermarks, starts, cleaned)
         # In this order: a log start is never above what is synced; and what a follower has below its leader's log start
         # may be of another history, so it must not become readable by a watermark that is on disk before the start is.
-        contents = ((SYNCED, encode(synced)), (STARTS, encode(starts)), (WATERMARKS, encode(watermarks)))
+        contents = [(SYNCED, encode(synced)), (STARTS, encode(starts)), (WATERMARKS, encode(watermarks))]
+        if cleaned or self._has_cleaned:  # as in Kafka, there is none before something has been compacted
+            contents.append((CLEANED, encode(cleaned)))
         return [(name, content) for name, content in contents if self._written.get(name) != content]
 
     def remember(self, replica: Replica) -> None:
         """This log is let go of, to be opened anew: what is known of it holds then."""
-        _note(replica, self.synced, self.watermarks, self.starts)
+        _note(replica, self.synced, self.watermarks, self.starts, self.cleaned)
 
     def forget(self, keys: Iterable[TopicPartition]) -> None:
         """These partitions are gone: a new topic of the same name begins at 0."""
         for key in keys:
-            for offsets in (self.synced, self.watermarks, self.starts, self._stored_starts):
+            for offsets in (self.synced, self.watermarks, self.starts, self.cleaned, self._stored_starts):
                 offsets.pop(key, None)
 
     def stopped(self) -> None:
@@ -185,6 +205,7 @@ def _note(
     synced: dict[TopicPartition, int],
     watermarks: dict[TopicPartition, int],
     starts: dict[TopicPartition, int],
+    cleaned: dict[TopicPartition, int],
 ) -> None:
     key = TopicPartition(replica.topic, replica.partition)
     if replica.log.end_offset == 0 and key not in synced:
@@ -195,6 +216,10 @@ def _note(
         starts[key] = replica.log.start_offset
     else:  # a follower may have begun anew, further down
         starts.pop(key, None)
+    if replica.log.clean_offset > 0:
+        cleaned[key] = replica.log.clean_offset
+    else:
+        cleaned.pop(key, None)
 
 
 def _checksum_line(name: str, content: bytes) -> str:

@@ -64,6 +64,7 @@ class PartitionLogs:
             was_clean=checkpoints.was_clean and not self._hosted.was_open(name),
             synced_offset=checkpoints.recovery_point(name),
             log_start_offset=checkpoints.starts.get(name, 0),
+            clean_offset=checkpoints.cleaned.get(name, 0),
         )
         self._sync_recovered(opened)
         self._count_recovered(name, opened)

@@ -119,6 +119,9 @@ class FakeGroups:
         self.asked.append((group_id, command))
         return self.answer(group_id, command)
 
+    async def wait_for_partition(self, group_id: str) -> int:
+        return len(group_id)  # any will do
+
     async def coordinator(self, group_id: str) -> tuple[int, str, int]:
         if self.refusing is not None:
             raise self.refusing

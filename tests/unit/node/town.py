@@ -53,6 +53,7 @@ class Sent:
 
     def fail(self, problem: Exception) -> None:
         self.answer.set_exception(problem)
+        self.answer.exception()  # as the real link: if nobody waits any longer, that is no fault
 
 
 class FakeLink:

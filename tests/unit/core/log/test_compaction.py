@@ -18,7 +18,7 @@ from chronik.core.records.batch import CONTROL_BIT, DELETE_HORIZON_BIT, TRANSACT
 from chronik.core.records.payload import KeyValue, Record, assemble, build, pack, walk, write_record
 from chronik.core.records.steps import RECORDS_A_STEP, Work
 from tests.unit.core.fakes import MemoryFiles
-from tests.unit.core.log.logs import NOW_MS, SEGMENT, batch_of, contents, header_of, open_log, put
+from tests.unit.core.log.logs import DIRECTORY, NOW_MS, SEGMENT, batch_of, contents, header_of, open_log, put
 
 KEPT_MS = 10_000
 KEPT_SUFFIXES = (".log", ".index", ".timeindex", ".snapshot", "-checkpoint")
@@ -123,6 +123,44 @@ def test_small_neighbours_become_one_segment() -> None:
         plan = log.read(offset, 40, 10_000, at_least_one=True)
         assert plan is not None
         assert plan.next_offset > offset
+
+
+def test_what_was_compacted_before_a_restart_is_not_compacted_again() -> None:
+    files = MemoryFiles()
+    log = filled_with(files, 2, 36)
+    compact(log)
+    log.close()
+    assert log.clean_offset == log._segments[-1].base_offset
+
+    again = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True, clean_offset=log.clean_offset)
+    anew = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True)
+
+    assert again.dirtiness(NOW_MS, again.end_offset) == 0
+    assert anew.dirtiness(NOW_MS, anew.end_offset) > 0
+    put_pairs(again, [(b"key0", b"v" * 600), (b"key1", b"v" * 600)])
+    put_pairs(again, [(b"key0", b"v" * 600)])
+    compact(again)
+    assert [record.key for record in records(again)] == [b"key0", b"key1", b"key0"]
+
+
+@pytest.mark.parametrize("clean_offset", [37, 3])
+def test_an_offset_that_is_not_in_this_log_says_nothing_of_it(clean_offset: int) -> None:
+    """As in Kafka: beyond its end, or before its start, it is of another log; all of this one is dirty."""
+    files = MemoryFiles()
+    filled_with(files, 2, 36).close()
+
+    log = Log.open(files, DIRECTORY, COMPACT, NOW_MS, was_clean=True, log_start_offset=5, clean_offset=clean_offset)
+
+    assert log.clean_offset == 0
+
+
+def test_a_cut_that_is_announced_makes_what_comes_after_it_dirty() -> None:
+    log = filled_with(MemoryFiles(), 2, 36)
+    compact(log)
+
+    log.expect_cut(7)
+
+    assert log.clean_offset == 7
 
 
 def test_a_tombstone_stays_for_its_time_and_then_goes() -> None:

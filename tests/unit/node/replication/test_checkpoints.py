@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from chronik.core.errors import Corrupt
 from chronik.core.replica.replica import Replica
 from chronik.core.types import Buffer, TopicPartition
-from chronik.node.replication.checkpoints import CLEAN, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
+from chronik.node.replication.checkpoints import CLEAN, CLEANED, STARTS, SYNCED, WATERMARKS, Checkpoints, decode, encode
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import NOW_MS, memory_replica
@@ -103,6 +103,60 @@ def test_a_digit_that_turned_into_another_is_damage(name: str) -> None:
     after = written_to(files)
 
     assert (after.damaged, after.was_clean) == ([name], False)
+
+
+def compacted_to(topic: str, clean_offset: int) -> Replica:
+    replica = replica_of(topic, 5, 5)
+    replica.log.clean_offset = clean_offset
+    return replica
+
+
+def test_how_far_logs_were_compacted_is_known_to_the_next_process() -> None:
+    files = MemoryFiles()
+    written_to(files).write([compacted_to("one", 3), replica_of("two", 4, 4)])
+
+    assert files.read_all(CLEANED) == b"0\n1\none 0 3\n"  # as Kafka's
+    assert written_to(files).cleaned == {TopicPartition("one", 0): 3}
+
+
+def test_where_nothing_was_ever_compacted_there_is_no_such_checkpoint() -> None:
+    files = MemoryFiles()
+    written_to(files).write([replica_of("one", 5, 3)])
+
+    assert not files.exists(CLEANED)
+
+
+def test_a_topic_that_is_made_anew_was_never_compacted() -> None:
+    files = MemoryFiles()
+    written_to(files).write([compacted_to("one", 3)])
+    later = written_to(files)
+
+    later.forget([TopicPartition("one", 0)])
+    later.write([])
+
+    assert written_to(files).cleaned == {}
+
+
+def test_a_log_that_was_cut_to_its_start_is_dirty_again() -> None:
+    files = MemoryFiles()
+    checkpoints = written_to(files)
+    checkpoints.write([compacted_to("one", 3)])
+
+    checkpoints.write([compacted_to("one", 0)])
+
+    assert written_to(files).cleaned == {}
+
+
+def test_damage_to_it_costs_a_compaction_and_no_look_at_every_log() -> None:
+    files = MemoryFiles()
+    before = written_to(files)
+    before.write([compacted_to("one", 3)])
+    before.stopped()
+    files.flip(CLEANED, (len(files.read_all(CLEANED)) - 2) * 8)
+
+    after = written_to(files)
+
+    assert (after.cleaned, after.damaged, after.was_clean) == ({}, [], True)
 
 
 def test_damage_to_the_checksums_themselves_condemns_no_checkpoint() -> None:

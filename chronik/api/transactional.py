@@ -1,0 +1,46 @@
+"""What the requests of transactional producers have in common."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from chronik.api.context import RequestContext, TransactionsDesk
+from chronik.api.producer_ids import wait_for_producer_id
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.transactions.commands import (
+    EndTransaction,
+    InitProducer,
+    ProducerIdentity,
+    ProducerIdNeeded,
+)
+
+
+def transactions(context: RequestContext) -> TransactionsDesk:
+    """Raises Refused where this node coordinates none, with the one code that the Java client, librdkafka and
+    kafka-python take as final and report at once: an unknown or 'not available' one makes some ask for ever."""
+    if context.transactions is None:
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
+    return context.transactions
+
+
+def checked_id(transactional_id: str | None) -> str:
+    """Raises Refused (INVALID_REQUEST)."""
+    if not transactional_id:
+        raise Refused(Code.INVALID_REQUEST, "An empty transactional id.")
+    return transactional_id
+
+
+def fenced_code(code: Code, version: int, fenced_from: int) -> Code:
+    """PRODUCER_FENCED for clients that know it; those of versions before are told that their epoch is invalid."""
+    return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < fenced_from else code
+
+
+async def ask_with_producer_id(context: RequestContext, command: InitProducer | EndTransaction) -> ProducerIdentity:
+    """The answer; with a new producer id where the machine needs one. Raises Refused."""
+    desk = transactions(context)
+    answer = await desk.ask(command.transactional_id, command)
+    if isinstance(answer, ProducerIdNeeded):
+        with_id = replace(command, new_producer_id=await wait_for_producer_id(context))
+        answer = await desk.ask(command.transactional_id, with_id)
+    assert isinstance(answer, ProducerIdentity)  # it had one
+    return answer
