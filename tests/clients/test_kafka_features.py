@@ -78,3 +78,15 @@ def test_kafka_features_refuses_levels_that_cannot_be(tool: Tool) -> None:
         (("upgrade", "--feature", "group.version=1", "--feature", "foo=3"), "2 out of 2 operation(s) failed."),
     ):
         assert reason in refused(tool, *arguments)
+
+
+@pytest.mark.skipif(os.environ.get("CHRONIK_TEST_PEER") == "kafka", reason="Apache Kafka has share and streams groups")
+def test_a_release_that_needs_what_is_missing_is_refused_as_a_whole_and_named(tool: Tool) -> None:
+    before = described(tool)
+
+    told = refused(tool, "upgrade", "--release-version", "4.3")
+
+    assert (
+        "Invalid update version 1 for feature share.version. Local controller 1 does not support this feature." in told
+    )
+    assert described(tool) == before

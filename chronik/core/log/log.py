@@ -113,9 +113,8 @@ class Log:
         safe_offset = max(synced_offset, log_start_offset)
         if safe_offset > log.end_offset:
             raise Corrupt(directory, f"the log ends at offset {log.end_offset}, yet all below {safe_offset} was safe")
-        if (
-            log.start_offset <= clean_offset <= log.end_offset
-        ):  # else it is of another log, and all of this one is dirty
+        # Outside of this log it is of another one, and all of this one is dirty.
+        if log.start_offset <= clean_offset <= log.end_offset:
             log.clean_offset = clean_offset
         return log
 
