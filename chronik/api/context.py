@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
 from chronik.trace.observer import NOT_OBSERVED, Observation
@@ -151,6 +152,12 @@ class ReplicaDesk(Protocol):
 
     def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
         """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
+
+    def append_marker(
+        self, replica: Replica, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> Appended:
+        """Write that a producer's transaction has ended. Raises Refused (INVALID_PRODUCER_EPOCH and
+        TRANSACTION_COORDINATOR_FENCED: a later one is known)."""
 
     def delete_records(self, replica: Replica, offset: int) -> int:
         """Move the log start up (-1: to the watermark), here and on the followers; where it is then. Raises Refused."""

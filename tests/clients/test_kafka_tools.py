@@ -14,6 +14,8 @@ from tests.clients.behaviours import member_of
 from tests.clients.kafka_tools import Tool, rows
 from tests.clients.librdkafka import Librdkafka
 from tests.clients.support import Client, Record, needs, read
+from tests.unit.core.fakes import MemoryFiles
+from tests.unit.core.log.logs import DIRECTORY, end_transaction, open_log, put_in_transaction
 
 needs("kafka tools")
 
@@ -217,6 +219,35 @@ def test_kafka_dump_log_finds_the_indexes_of_a_rolled_segment_right(
     assert "Found out of order" not in dumped
     sane = tool.alone("kafka-dump-log", "--files", ",".join(indexes), "--index-sanity-check")
     assert sane.count("passed sanity check") == 2
+
+
+def test_kafka_dump_log_reads_markers_aborted_transactions_and_open_ones(tool: Tool, tmp_path: Path) -> None:
+    # Written by the log alone: clients cannot have transactions yet.
+    files = MemoryFiles()
+    log = open_log(files)
+    for producer_id, is_commit in ((7, True), (8, False)):
+        put_in_transaction(log, producer_id)
+        end_transaction(log, producer_id, is_commit=is_commit, coordinator_epoch=3)
+    put_in_transaction(log, 9)
+    log.close()
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    for name in files.names(DIRECTORY):
+        (folder / name).write_bytes(files.read_all(f"{DIRECTORY}/{name}"))
+    stem = str(folder / "00000000000000000000")
+
+    batches = tool.alone("kafka-dump-log", "--files", f"{stem}.log", "--print-data-log")
+    aborted = tool.alone("kafka-dump-log", "--files", f"{stem}.txnindex")
+    producers = tool.alone("kafka-dump-log", "--files", str(folder / "00000000000000000005.snapshot"))
+
+    assert re.findall(r"endTxnMarker: (\w+) coordinatorEpoch: (\d+)", batches) == [("COMMIT", "3"), ("ABORT", "3")]
+    assert "isvalid: false" not in batches
+    assert "producerId: 8 firstOffset: 2 lastOffset: 3 lastStableOffset: 4" in aborted
+    assert re.findall(r"producerId: (\d+) .*coordinatorEpoch: (-?\d+) currentTxnFirstOffset: (\S+)", producers) == [
+        ("7", "3", "OptionalLong.empty"),
+        ("8", "3", "OptionalLong.empty"),
+        ("9", "-1", "OptionalLong[4]"),
+    ]
 
 
 def test_kafka_dump_log_reads_the_indexes_of_the_active_segment(

@@ -1,0 +1,92 @@
+"""WriteTxnMarkers (27), versions 1-2. A transaction's coordinator has its partitions marked: committed, or aborted.
+
+From other nodes only. A marker is answered when it is on every in-sync replica: then the transaction is decided here
+for good, and the last stable offset has passed it. With transaction version 2 a marker that comes again is known for
+what it is (KIP-1228); with the earlier ones it is written again, and the coordinator begins no other transaction of
+that producer before all markers of the last one are answered.
+
+Kafka lets an administrator send it too, to end a transaction that hangs (KIP-664); here only nodes may.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WriteTxnMarkersRequest
+from kio.schema.write_txn_markers.v2.response import (
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersResponse,
+)
+
+from chronik.api.context import Caller, RequestContext
+from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.names import is_internal
+from chronik.core.records.control import Marker
+from chronik.core.replica.replica import ACKS_ALL
+
+REQUEST = WriteTxnMarkersRequest
+RESPONSE = WriteTxnMarkersResponse
+
+REPLICATED_WITHIN_MS = 30_000  # else the coordinator hears REQUEST_TIMED_OUT, and sends it again
+
+
+async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    if not caller.is_node:
+        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, "markers come from nodes of the cluster")
+    asked = [
+        [[_write(marker, topic.name, index, context) for index in topic.partition_indexes] for topic in marker.topics]
+        for marker in request.markers
+    ]
+    await asyncio.gather(*(outcome for topics in asked for partitions in topics for outcome in partitions))
+    codes = [[[outcome.result() for outcome in partitions] for partitions in topics] for topics in asked]
+    return _response(request, codes)
+
+
+def _write(marker: WritableTxnMarker, topic: str, partition: int, context: RequestContext) -> asyncio.Future[Code]:
+    outcome: asyncio.Future[Code] = asyncio.get_running_loop().create_future()
+    try:
+        if is_internal(topic):
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} takes part in no transaction")
+        replica = context.replicas.leader(topic, partition)
+        ending = Marker(marker.transaction_result, marker.coordinator_epoch)
+        who = marker.producer_id, marker.producer_epoch
+        appended = context.replicas.append_marker(replica, ending, *who, marker.transaction_version)
+    except Refused as refusal:
+        outcome.set_result(refusal.code)
+        return outcome
+
+    def replicated(code: Code) -> None:
+        if not outcome.done():
+            outcome.set_result(code)
+
+    context.waiting.when_safe(replica, appended.last_offset + 1, ACKS_ALL, REPLICATED_WITHIN_MS, replicated)
+    return outcome
+
+
+def _response(request: Any, codes: list[list[list[Code]]]) -> Any:
+    return WriteTxnMarkersResponse(
+        markers=tuple(
+            WritableTxnMarkerResult(
+                producer_id=marker.producer_id,
+                topics=tuple(
+                    WritableTxnMarkerTopicResult(
+                        name=topic.name,
+                        partitions=tuple(
+                            WritableTxnMarkerPartitionResult(partition_index=index, error_code=code)
+                            for index, code in zip(topic.partition_indexes, of_partitions, strict=True)
+                        ),
+                    )
+                    for topic, of_partitions in zip(marker.topics, of_topics, strict=True)
+                ),
+            )
+            for marker, of_topics in zip(request.markers, codes, strict=True)
+        )
+    )
+
+
+def refuse(request: Any, code: Code, message: str | None) -> Any:
+    codes = [[[code] * len(topic.partition_indexes) for topic in marker.topics] for marker in request.markers]
+    return _response(request, codes)
