@@ -31,6 +31,8 @@ def coordinator_of(cluster: RunningCluster, group: str) -> int:
 def topic(cluster: RunningCluster) -> str:
     """With messages in partition 0."""
     name = create_topic(cluster.bootstrap)
+    # kafka-python asks a node that does not know the topic yet only once in minutes.
+    wait_until_told_truly(cluster, name)
     send(cluster.bootstrap, name, *(b"before %d" % number for number in range(BEFORE)))
     return name
 

@@ -216,9 +216,8 @@ class SocketTransport:
     def __init__(self, opened: socket.socket) -> None:
         self._opened = opened
 
-    def get_extra_info(self, name: str) -> socket.socket:
-        assert name == "socket"
-        return self._opened
+    def get_extra_info(self, name: str) -> socket.socket | None:
+        return {"socket": self._opened, "sslcontext": None}[name]
 
 
 def test_a_read_that_may_wait_for_the_disk_gives_the_same(files: RealFiles) -> None:

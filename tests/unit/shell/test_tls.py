@@ -171,7 +171,7 @@ def test_a_certificate_without_the_name_is_refused_unless_names_do_not_matter(au
     assert handshake(named, config_of(authority, ssl_endpoint_identification_algorithm="")) == b"welcome"
 
 
-def test_versions_without_a_common_one_do_not_connect(authority: Authority) -> None:
+def test_peers_that_share_no_tls_version_do_not_connect(authority: Authority) -> None:
     old, new = (config_of(authority, ssl_enabled_protocols=(version,)) for version in ("TLSv1.2", "TLSv1.3"))
     assert handshake(old, old) == handshake(new, new) == b"welcome"
     with pytest.raises(OSError):  # an SSLError, or the other side has hung up

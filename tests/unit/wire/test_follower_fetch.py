@@ -116,6 +116,7 @@ answers = st.lists(
         st.none() | st.builds(CurrentLeader, numbers, numbers),
         epoch_ends,
         st.integers(0, 2**63 - 1),
+        st.none() | st.lists(st.tuples(offsets, offsets), max_size=3),
     ),
     max_size=6,
 )
