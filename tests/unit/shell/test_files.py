@@ -8,6 +8,7 @@ import errno
 import os
 import resource
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -184,6 +185,22 @@ def test_a_slice_is_sent_unread_as_far_as_the_socket_takes_it_and_the_rest_is_le
     assert sent + rest == b"head" + content + b"tail"
 
 
+def test_nothing_is_written_to_the_socket_below_tls(files: RealFiles) -> None:
+    """F63: what `send_now` leaves goes through the transport, which encrypts it."""
+    file = files.open("a")
+    file.append((b"0123456789",))
+    pieces: list[Outgoing] = [b"head", FileSlice(file, 0, 10)]
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.setblocking(False)
+        encrypted = SocketTransport(ours, ssl.create_default_context())
+        left = RealNetwork().send_now(cast(asyncio.Transport, encrypted), pieces)
+        ours.close()
+        assert theirs.recv(100) == b""
+
+    assert left == pieces
+
+
 def test_a_slice_that_is_no_longer_all_there_is_an_error_and_not_fewer_bytes(files: RealFiles) -> None:
     file = files.open("a")
     file.append((b"0123456789",))
@@ -213,11 +230,11 @@ def test_a_file_that_was_given_up_is_not_opened_again_though_its_path_holds_anot
 class SocketTransport:
     """As much of a transport as `send_now` looks at."""
 
-    def __init__(self, opened: socket.socket) -> None:
-        self._opened = opened
+    def __init__(self, opened: socket.socket, tls: ssl.SSLContext | None = None) -> None:
+        self._shown = {"socket": opened, "sslcontext": tls}
 
-    def get_extra_info(self, name: str) -> socket.socket | None:
-        return {"socket": self._opened, "sslcontext": None}[name]
+    def get_extra_info(self, name: str) -> socket.socket | ssl.SSLContext | None:
+        return self._shown[name]
 
 
 def test_a_read_that_may_wait_for_the_disk_gives_the_same(files: RealFiles) -> None:
