@@ -30,7 +30,7 @@ def check_sender(cluster_id: str | None, node_id: int, caller: Caller, context: 
     if cluster_id is None:
         raise Refused(Code.INCONSISTENT_CLUSTER_ID, f"this is cluster {context.cluster_id}, and no cluster was named")
     check_cluster(cluster_id, context)
-    if caller.node_id != node_id:
+    if not caller.is_node or caller.node_id != node_id:
         raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {node_id}")
 
 

@@ -358,7 +358,6 @@ class Group:
         self._about = bootstrap, topic
         self._classes = classes
         self._numbers = itertools.count(1)
-        self._admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def join(self, client: str, assignor: str | None) -> None:
         """Of the consumer protocol, unless it has an assignor of the classic one."""
@@ -405,8 +404,10 @@ class Group:
         wait_until(goes_on, lambda: f"read on: {before}, {self.ledger.positions()}", seconds=4 * WAIT_SECONDS)
 
     def type(self) -> ConsumerGroupType:
-        group_id = self._about[1]
-        described = self._admin.describe_consumer_groups([group_id])[group_id].result(WAIT_SECONDS)
+        bootstrap, group_id = self._about[:2]
+        # A client of its own: librdkafka asks a coordinator that it has cached, though that node is gone, for a minute.
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        described = admin.describe_consumer_groups([group_id])[group_id].result(WAIT_SECONDS)
         return described.type
 
     def close(self) -> None:

@@ -92,11 +92,20 @@ def _parsed(rules: str) -> list[_Rule]:
             raise ValueError(f"Invalid rule: `{text[position:]}`")
         default, pattern, replacement, case = found.groups()
         try:
-            parsed.append(_Rule(None) if default else _Rule(re.compile(pattern), _python(replacement), case))
+            parsed.append(_Rule(None) if default else _rule(pattern, replacement, case))
         except re.error as problem:
             raise ValueError(f"Invalid rule: `{found.group().strip()}`: {problem}") from problem
         position = found.end()
     return parsed
+
+
+def _rule(pattern: str, replacement: str, case: str) -> _Rule:
+    """Raises re.error, also for a group that the pattern does not have: else each connection would find that out."""
+    compiled, template = re.compile(pattern), _python(replacement)
+    for group in map(int, re.findall(r"\\g<(\d+)>", template)):
+        if group > compiled.groups:
+            raise re.error(f"there is no group {group}")
+    return _Rule(compiled, template, case)
 
 
 def _python(replacement: str) -> str:

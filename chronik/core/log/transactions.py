@@ -55,4 +55,5 @@ class UndecidedTransactions:
             del ended[first_offset]
         if not self._open and not ended:
             return None
-        return min(next(iter(self._open), high_watermark), next(iter(ended), high_watermark))
+        # Those that have ended are in the order of their markers.
+        return min(next(iter(self._open), high_watermark), min(ended, default=high_watermark))

@@ -253,6 +253,8 @@ class Metadata:
             try:
                 seen = await self._quorum.ask_view(left_ms)
             except (Unreachable, Refused):
+                seen = None
+            if seen is None or seen.high_watermark < 0:  # just elected: it does not know yet what is committed
                 await asyncio.sleep(CATCH_UP_LOOK_MS / 1000)
                 continue
             left_ms = round((until - loop.time()) * 1000)

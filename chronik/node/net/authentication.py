@@ -26,6 +26,7 @@ class Authentication:
         """Raises NoMatchingRule: it has a certificate, and no rule makes a principal of that."""
         if not self._identifies:
             return
+        peer.may_be_node = False  # whatever goes wrong from here on
         certificate = transport.get_extra_info("peercert")
         principal = ANONYMOUS  # without one, where certificates are requested only
         if certificate:

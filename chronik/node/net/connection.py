@@ -408,7 +408,8 @@ class Connection(asyncio.BufferedProtocol):
         piece_bytes = FLUSH_BYTES
         if pieces and self._all.held_bytes >= HELD_ALL_BYTES:
             piece_bytes = SMALL_PIECE_BYTES
-            transport.set_write_buffer_limits(high=0)  # one piece at a time
+            # One piece at a time. Not 0: TLS pauses at the limit, TCP above it, and nothing would ever leave.
+            transport.set_write_buffer_limits(high=1)
         while pieces and not self._is_paused:
             part, pieces = _split(pieces, piece_bytes)
             transport.writelines([_read(piece) for piece in part])

@@ -220,9 +220,13 @@ class PartitionRegistry:
             self.take_offline(replica, str(problem))
             return
         self._logs.remember(replica)
-        self._let_go(replica, Code.KAFKA_STORAGE_ERROR)
         name = TopicPartition(replica.topic, replica.partition)
+        # First, and everything else before readers are woken: one of them may open it again at once.
         self._not_opened(name, replica.topic_id, cause, was_open=True)
+        replica.take_offline("it is opened anew")
+        replica.log.abandon()
+        self._listeners.removed(replica)
+        self._purgatory.lost(replica, Code.KAFKA_STORAGE_ERROR)
 
     def counts_on_this_copy(self, replica: Replica) -> bool:
         """Whether the controller may make this copy the leader's."""
@@ -325,6 +329,7 @@ class PartitionRegistry:
             self._hosted.not_moved_aside(name, topic_id, str(problem))
             return
         self._hosted.closed(name)
+        self._logs.forget([name])  # on disk too: after a kill, offsets of the old copy would be believed of the new one
 
     def repair_damaged(self) -> None:
         """Fetch anew what was found damaged, where others have it; open what a shortage kept from being opened."""

@@ -72,6 +72,14 @@ def test_nor_does_a_fetch_count() -> None:
     assert quorum.asked == []
 
 
+def test_a_client_that_claims_no_id_does_not_read_the_metadata_log() -> None:
+    """It has the credentials of all users in it."""
+    quorum = FakeQuorum()
+
+    assert fetched(quorum, -1, CLUSTER_ID, -1) is Code.CLUSTER_AUTHORIZATION_FAILED
+    assert quorum.asked == []
+
+
 @pytest.mark.parametrize(("node_id", "sender"), [(3, 3), (9, m.NOBODY)])
 def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender: int) -> None:
     quorum = FakeQuorum(lambda fetch: m.RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))

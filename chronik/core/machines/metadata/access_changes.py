@@ -115,7 +115,9 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> tuple[list[AccessR
 def alter_user_scram_credentials(
     image: MetadataImage, command: AlterUserScramCredentials
 ) -> tuple[list[AccessRecord], dict[str, ChangeOutcome]]:
-    """A user that is named twice is not changed at all."""
+    """A user that is named twice is not changed at all. Raises Refused."""
+    if len(command.deletions) + len(command.upsertions) > CHANGES_MAX:  # Kafka has no limit here
+        raise Refused(Code.INVALID_REQUEST, f"at most {CHANGES_MAX} credentials can be altered at once")
     outcomes: dict[str, ChangeOutcome] = {}
     facts: dict[str, AccessRecord] = {}
     changes: list[ScramDeletion | ScramUpsertion] = [*command.deletions, *command.upsertions]

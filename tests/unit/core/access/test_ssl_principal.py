@@ -56,7 +56,9 @@ def test_a_pattern_is_the_whole_name_not_a_part() -> None:
         mapper_of("RULE:CN=admin/root/")("CN=admin,O=attacker")
 
 
-@pytest.mark.parametrize("rules", ["default", "RULE:", "RULE:a/b", "RULE:a/b/X", "RULE:(/a/", "DEFAULT,whatever"])
+@pytest.mark.parametrize(
+    "rules", ["default", "RULE:", "RULE:a/b", "RULE:a/b/X", "RULE:(/a/", "RULE:(a)/$2/", "DEFAULT,whatever"]
+)
 def test_rules_that_are_none_are_refused(rules: str) -> None:
     with pytest.raises(ValueError, match="Invalid rule"):
         mapper_of(rules)

@@ -72,6 +72,16 @@ def test_a_marker_above_the_high_watermark_decides_nothing_yet() -> None:
     assert log.first_undecided(high_watermark=marker.last_offset + 1) is None
 
 
+def test_the_earliest_is_undecided_though_a_later_one_ended_first() -> None:
+    log = open_log(MemoryFiles())
+    put_in_transaction(log, 1)
+    put_in_transaction(log, 2)
+    first_to_end = end_transaction(log, 2)
+    end_transaction(log, 1)
+
+    assert log.first_undecided(high_watermark=first_to_end.last_offset) == 0
+
+
 def test_the_next_transaction_of_a_producer_begins_where_its_own_first_batch_is() -> None:
     log = open_log(MemoryFiles())
     put_in_transaction(log, 1)

@@ -50,7 +50,7 @@ def test_rules_make_a_shorter_name() -> None:
 
 
 def test_a_certificate_that_no_rule_knows_is_refused() -> None:
-    config = SecurityConfig(ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=x$/$1/")
+    config = SecurityConfig(ssl_client_auth="required", ssl_principal_mapping_rules="RULE:^CN=(x)$/$1/")
     with pytest.raises(NoMatchingRule):
         authenticated(ALICE, config)
 

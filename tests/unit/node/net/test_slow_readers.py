@@ -110,7 +110,7 @@ async def test_with_much_held_for_all_everybody_is_slow_and_gets_small_pieces(cl
     await client.received()
 
     assert len(client.transport.written) == SMALL_PIECE_BYTES
-    assert client.transport.high_bytes == 0
+    assert client.transport.high_bytes == 1  # at 0 a transport over TLS is paused before it has anything
 
 
 @with_client()

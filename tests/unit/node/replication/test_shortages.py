@@ -14,6 +14,7 @@ import pytest
 from chronik.core.errors import Code, Corrupt, Interrupted, SyncFailed, shortage_of
 from chronik.core.ports import Unread
 from chronik.core.records.batch import stamp
+from chronik.core.replica.replica import Replica
 from tests.unit.core.log.logs import batch_of
 from tests.unit.node.fakes import House
 from tests.unit.node.in_house import ORDERS, plan_of, refusal
@@ -219,6 +220,17 @@ async def test_a_cut_that_stopped_half_way_is_finished_when_the_log_is_opened_an
     assert (again.log.end_offset, house.replicas.partitions.offline()) == (1, {})
 
 
+class Reopening:
+    """A fetch that waits, and asks for its partition again when it is woken."""
+
+    def __init__(self, house: House) -> None:
+        self._house = house
+        self.found: Replica | None = None
+
+    def wake(self) -> None:
+        self.found = self._house.replicas.leader("orders", 0)
+
+
 @each(SHORTAGES)
 async def test_what_is_opened_anew_has_all_that_it_had(house: House, shortage: OSError) -> None:
     replica = house.replicas.leader("orders", 0)
@@ -235,6 +247,19 @@ async def test_what_is_opened_anew_has_all_that_it_had(house: House, shortage: O
     assert codes == [Code.KAFKA_STORAGE_ERROR]
     assert (again.log.end_offset, again.log.synced_offset, again.high_watermark) == (2, 2, 2)
     assert not house.replicas.append(again, batch_of(producer_id=7, sequence=1), 1).is_new
+
+
+@each(SHORTAGES)
+async def test_a_reader_that_opens_it_again_at_once_has_the_only_replica(house: House, shortage: OSError) -> None:
+    """F10: two replicas of a partition on one node could give one offset to two batches."""
+    replica = house.replicas.leader("orders", 0)
+    reader = Reopening(house)
+    house.waiting.when_readable([replica], reader)
+
+    house.replicas.partitions.open_anew(replica, Interrupted("compaction", shortage))
+
+    assert reader.found is not None
+    assert house.replicas.leader("orders", 0) is reader.found
 
 
 @each(SHORTAGES)

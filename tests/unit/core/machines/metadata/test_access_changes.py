@@ -8,6 +8,7 @@ from chronik.core.access.acls import AclFilter, AclPatternType
 from chronik.core.access.scram import ScramClient, ScramExchange, ScramMechanism, credential_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.access_changes import (
+    CHANGES_MAX,
     AlterUserScramCredentials,
     CreateAcls,
     DeleteAcls,
@@ -114,6 +115,16 @@ def test_a_user_named_twice_is_not_changed() -> None:
     assert asked.ask(both)["alice"].code is Code.DUPLICATE_RESOURCE
     kept = asked.image.access.scram["alice", ScramMechanism.SHA_256]
     assert kept == credential_of(ScramMechanism.SHA_256, b"secret", b"salt", 4096)
+
+
+def test_a_request_with_more_credentials_than_fit_one_batch_is_refused() -> None:
+    asked = Asked()
+    too_many = tuple(ScramDeletion(f"user{number}", 1) for number in range(CHANGES_MAX + 1))
+
+    with pytest.raises(Refused) as caught:
+        asked.ask(AlterUserScramCredentials(too_many))
+
+    assert caught.value.code is Code.INVALID_REQUEST
 
 
 def test_texts_of_credentials_show_none() -> None:
