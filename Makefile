@@ -15,7 +15,7 @@ PYTEST := $(BIN)/python -m pytest
 SPREAD := tests/tidy tests/unit
 # So do these, and they take longer.
 WORLDS := tests/sim
-# Busy, where the rest mostly waits: the two run side by side.
+# These keep all cores busy: they run by themselves, behind the rest.
 ON_SPARK := tests/spark tests/bench
 # All others start nodes and clients, and mostly wait for them: three files at a time, more than there are cores.
 SIDE_BY_SIDE := -n 3 --dist loadfile
@@ -65,7 +65,7 @@ test: setup clients ecosystem ## All set-up, then everything: checks, unit, scen
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(PYTEST) $(SPREAD) $(WORLDS) -n auto --durations=10 $(ARGS)
-	$(MAKE) --jobs=2 test-real test-on-spark
+	$(MAKE) test-real test-on-spark
 	$(BIN)/python -m tests.mutants.run
 
 .PHONY: test-real
@@ -73,9 +73,8 @@ test-real: setup clients ecosystem ## Only what runs real nodes, clusters and cl
 	$(PYTEST) tests $(SPREAD:%=--ignore=%) $(WORLDS:%=--ignore=%) $(ON_SPARK:%=--ignore=%) $(ON_DEMAND:%=--ignore=%) $(SIDE_BY_SIDE) --durations=25 $(ARGS)
 
 .PHONY: test-on-spark
-test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form; its output comes at its end
-	@mkdir -p .cache
-	@nice -n 5 $(PYTEST) $(ON_SPARK) --durations=25 $(ARGS) >.cache/test-on-spark.log 2>&1; code=$$?; cat .cache/test-on-spark.log; exit $$code
+test-on-spark: setup clients ## Only what runs Spark, and the bench in a tiny form
+	$(PYTEST) $(ON_SPARK) --durations=25 $(ARGS)
 
 .PHONY: clients
 clients: setup ## Install the Kafka clients of other languages that the tests use
