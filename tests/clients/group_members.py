@@ -22,7 +22,7 @@ from confluent_kafka import TopicPartition as LibrdkafkaPartition
 from confluent_kafka.admin import AdminClient
 
 from tests.clients.jvm import jars_of, java_command
-from tests.clients.support import WAIT_SECONDS, needs, wait_until
+from tests.clients.support import KAFKA_PYTHON_POLL_MS, WAIT_SECONDS, needs, wait_until
 
 needs("kafka")
 
@@ -240,7 +240,7 @@ class KafkaPythonMember(GroupMember, ConsumerRebalanceListener):  # type: ignore
         try:
             while not self._leaving.is_set():
                 positions: dict[TopicPartition, OffsetAndMetadata] = {}
-                for partition, records in consumer.poll(timeout_ms=100).items():
+                for partition, records in consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS).items():
                     for record in records:
                         self.ledger.was_read(self.name, time.monotonic_ns(), partition.partition, record.offset)
                     positions[partition] = OffsetAndMetadata(records[-1].offset + 1, "", -1)

@@ -13,7 +13,7 @@ from kafka.structs import TopicPartition as KafkaPythonPartition
 
 from chronik.testing import RunningCluster
 from tests.clients.group_members import COOPERATIVE, Group, Load
-from tests.clients.support import wait_until
+from tests.clients.support import KAFKA_PYTHON_POLL_MS, wait_until
 from tests.cluster.support import PARTITIONS, WAIT_S, create_topic, new_name, wait_until_in_sync, wait_until_told_truly
 from tests.recovery.ledger import send
 
@@ -145,7 +145,7 @@ def read_kafka_python(consumer: KafkaConsumer, count: int) -> list[bytes]:
     found: list[bytes] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < count and time.monotonic() < deadline:
-        for records in consumer.poll(timeout_ms=200).values():
+        for records in consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS).values():
             found += [record.value for record in records]
     return found
 

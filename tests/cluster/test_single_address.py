@@ -12,7 +12,7 @@ from kafka import KafkaConsumer, KafkaProducer
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
 from tests.clients.librdkafka import codes_of_one_batch
-from tests.clients.support import Record
+from tests.clients.support import KAFKA_PYTHON_POLL_MS, Record
 from tests.cluster.load import ConfluentLoad, check_producers, under_load
 from tests.cluster.port_forward import PortForward, port_forward
 from tests.cluster.support import PARTITIONS, WAIT_S, check_logs, create_topic, new_name, told_by, wait_until
@@ -111,7 +111,7 @@ def test_kafka_python_produces_and_consumes_through_one_address(behind: Behind) 
     found: list[bytes] = []
     deadline = time.monotonic() + WAIT_S
     while len(found) < MESSAGES and time.monotonic() < deadline:
-        for records in consumer.poll(timeout_ms=500).values():
+        for records in consumer.poll(timeout_ms=KAFKA_PYTHON_POLL_MS).values():
             found += [record.value for record in records]
     consumer.close()
     assert sorted(found) == sorted(values)
