@@ -289,7 +289,7 @@ class QuorumDesk(Protocol):
     def replica(self) -> Replica: ...
 
     @property
-    def told_watermarks(self) -> dict[int, int]:
+    def sent_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
 
     @property

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.connecting import client_settings, parse_addresses, plain_errors
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import Inspections, NotChronik, inspect_as, states
+from chronik.client.inspect_request import Inspections, NotChronik, inspect_node, states
 from chronik.client.request import Address, NoAnswer
 from chronik.inspect.reporting import Reporter
 from chronik.trace.inspections import FIND, FindView, RecordPlace, StateView
@@ -258,7 +258,7 @@ def _look(addresses: list[Address], **arguments: object) -> FindView:
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return inspect_as(FindView, address, FIND, LOOK_TIMEOUT_S, **arguments)
+            return inspect_node(FindView, address, FIND, LOOK_TIMEOUT_S, **arguments)
         except NoAnswer as met:
             problem = met
     raise problem

@@ -15,7 +15,7 @@ from chronik.client.cluster_view import view_of
 from chronik.client.connecting import parse_addresses
 from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere_as, states
+from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere, states
 from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
 from chronik.inspect import read_record
@@ -120,7 +120,7 @@ class Gatherer:
         """Raises NotChronik."""
         arguments = {"topic": self.topic, "partition": partition, "offset": offset}
         try:
-            return inspect_everywhere_as(RecordView, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
+            return inspect_everywhere(RecordView, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
         except NotChronik:
             raise
         except NoAnswer as problem:

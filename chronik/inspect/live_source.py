@@ -52,7 +52,7 @@ class Looker:
         problem = NoAnswer("there is no address to look at")
         for address in self._addresses:
             try:
-                found = inspect_request.inspect_as(ClusterStateView, address, CLUSTER, LOOK_TIMEOUT_S)
+                found = inspect_request.inspect_node(ClusterStateView, address, CLUSTER, LOOK_TIMEOUT_S)
             except NoAnswer as met:
                 problem = met
                 continue

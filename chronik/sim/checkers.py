@@ -179,21 +179,21 @@ class Judge:
         name: TopicPartition,
         from_offset: int,
         records: bytes,
-        told_watermark: int,
+        response_watermark: int,
         known_watermark: int,
         leader_epoch: int = 0,
     ) -> int:
         """What a fetch brought, asked for when `known_watermark` was known. Returns where to go on."""
-        self.watermark(who, name, told_watermark, known_watermark, leader_epoch)
+        self.watermark(who, name, response_watermark, known_watermark, leader_epoch)
         try:
             found = list(walk(records))
         except Corrupt as problem:
             raise self._story.break_promise(f"{who}: {name} from {from_offset}: {problem}") from problem
         next_offset = from_offset
         for record in self._dense(who, name, from_offset, found):
-            if record.offset >= told_watermark:
+            if record.offset >= response_watermark:
                 raise self._story.break_promise(
-                    f"{who}: {name} offset {record.offset} was given, and the watermark is {told_watermark}"
+                    f"{who}: {name} offset {record.offset} was given, and the watermark is {response_watermark}"
                 )
             self._saw(who, name, record)
             next_offset = record.offset + 1

@@ -42,9 +42,9 @@ class Replica:
         "log",
         "node_id",
         "offline",
+        "opened_watermark",
         "partition",
         "partition_epoch",
-        "told_watermark",
         "topic",
         "topic_id",
     )
@@ -79,7 +79,7 @@ class Replica:
         # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self._others_durable_end = self.high_watermark
-        self.told_watermark = self.high_watermark  # where it was when it was last told of: the trace's own mark
+        self.opened_watermark = self.high_watermark  # what was known of it when the log was opened
 
     # --- who leads
 
@@ -130,10 +130,6 @@ class Replica:
         """How many must be in sync for acks=all: never more than there are replicas."""
         assert self.in_sync is not None  # only who leads asks
         return min(self.log.config.min_insync_replicas, self.in_sync.replica_count)
-
-    @property
-    def has_followers(self) -> bool:
-        return self.in_sync is not None and bool(self.in_sync.followers)
 
     # --- what kind of promise
 

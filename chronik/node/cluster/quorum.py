@@ -120,9 +120,9 @@ class Quorum:
         return self._writes.installation
 
     @property
-    def told_watermarks(self) -> dict[int, int]:
+    def sent_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
-        return self._news.told_watermarks
+        return self._news.sent_watermarks
 
     @property
     def leader_id(self) -> int | None:
@@ -135,11 +135,6 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         return self.is_running and self.raft.is_leader
-
-    @property
-    def news(self) -> int:
-        """Another number whenever the log, the watermark or the leader is another."""
-        return self._news.number
 
     def describe(self) -> QuorumView:
         """Raises Refused: only the leader knows."""

@@ -331,7 +331,7 @@ def test_a_follower_learns_what_is_safe_with_the_records_themselves() -> None:
 
     cluster.fetch(3)
 
-    assert cluster[3].told_watermark == 2
+    assert cluster[3].applied_watermark == 2
 
 
 def test_a_follower_calls_nothing_safe_that_it_does_not_have() -> None:

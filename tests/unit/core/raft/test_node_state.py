@@ -87,7 +87,7 @@ def test_for_a_sole_voter_safe_is_what_is_synced_and_it_never_lacks_a_majority()
     cluster = Cluster(1)
     cluster.at(0)
     cluster.write(1, "a")
-    assert cluster[1].told_watermark == 2
+    assert cluster[1].applied_watermark == 2
 
     for now_ms in range(0, 60_000, 100):
         cluster.at(now_ms)
