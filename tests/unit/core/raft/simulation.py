@@ -285,7 +285,8 @@ class World:
 
         self.run_until(self.now_ms + CALM_MS_MAX, is_settled)
         assert is_settled(), "\n".join(
-            f"{host.node_id}: {host.raft.role} {host.saved} {host.log.voters} {host.log.epochs()} {host.applied_watermark}"
+            f"{host.node_id}: {host.raft.role} {host.saved} {host.log.voters} {host.log.epochs()}"
+            f" {host.applied_watermark}"
             for host in self.hosts.values()
         )
         self.check_log_matching()
