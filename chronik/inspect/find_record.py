@@ -181,7 +181,7 @@ def _reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int |
 
 
 def reached_end(seen: Inspections[StateView], topic: str, number: int) -> int | str:
-    """The highest watermark that a node tells of, where it is sure who leads; else why it is not."""
+    """The highest watermark that a node tells of, where it is sure which node leads; else why it is not."""
     place = (topic, number)
     copies = [copy for look in seen.values() for copy in look.copies if (copy.topic, copy.partition) == place]
     end = max((copy.watermark for copy in copies), default=0)
@@ -227,7 +227,7 @@ def look_through(
     for number in partitions:
         holder = leaders.get(number, others.get(number))
         if holder is None:
-            unread[number] = "nobody answers who has a copy"
+            unread[number] = "nothing answers who has a copy"
             continue
         try:
             hits = _found_by(holder, number, look)

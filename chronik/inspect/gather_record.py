@@ -146,7 +146,7 @@ class Gatherer:
             read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
             try:
                 return [event for event in read if self._is_told(event)]
-            except ChronikError as problem:  # who leads it may be what is wrong; all else can be told
+            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be told
                 self.reporter.note(f"the trace topic cannot be read now: {problem}")
                 return None
 
@@ -176,7 +176,7 @@ class Gatherer:
         start, end = (asked([place])[place] for asked in (self.cluster.start_offsets, self.cluster.end_offsets))
         state = self.state.partitions[partition]
         if start is None or end is None:
-            where = RecordPlace.NO_COPY  # that answers: nobody leads it
+            where = RecordPlace.NO_COPY  # that answers: no node leads it
         else:
             where = (
                 RecordPlace.DELETED

@@ -48,7 +48,7 @@ class Looker:
         return ClusterSnapshot(at_s, states, silent, self._given.taken(), self._stalls(events, now_us), known_s)
 
     def _find_nodes(self) -> None:
-        """Puts the address that answers first, so that nobody waits for one that does not again and again."""
+        """Puts the address that answers first, so that nothing waits for one that does not again and again."""
         problem = NoAnswer("there is no address to look at")
         for address in self._addresses:
             try:

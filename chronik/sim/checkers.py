@@ -20,7 +20,7 @@ from chronik.sim.story import WorldStory
 
 
 class CheckedCoordinator(NamedTuple):
-    """Who coordinates a group, and since when."""
+    """Which node coordinates a group, and since when."""
 
     host: str  # "" when there is no choice
     leader_epoch: int
@@ -80,7 +80,7 @@ class KnownPartition:
     seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
     watermarks: dict[int, int] = field(default_factory=dict)  # the furthest anybody was told of, by leader epoch
-    # Acknowledged by a leader alone, by offset, with its epoch: promised while nobody else has led.
+    # Acknowledged by a leader alone, by offset, with its epoch: promised while no other node has led.
     leaders_word: dict[int, tuple[bytes, int]] = field(default_factory=dict)
 
     @property
@@ -217,7 +217,7 @@ class Judge:
         known, value = self.known(name), record.value or b""
         if value not in known.written:
             raise self._story.break_promise(
-                f"{who}: {name} offset {record.offset} has {_short(value)}, nobody sent that"
+                f"{who}: {name} offset {record.offset} has {_short(value)}, nothing sent that"
             )
         for told, words in ((known.promised, "acknowledged"), (known.seen, "read before")):
             before = told.get(record.offset)
@@ -278,7 +278,7 @@ class Judge:
         self._given_up[key] = {given_up for given_up in self._given_up.get(key, ()) if given_up[0] == by}
 
     def commit_given_up(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
-        """Nobody heard what became of it. It may arrive after a later one of the same member at the same epoch, and
+        """Nothing heard what became of it. It may arrive after a later one of the same member at the same epoch, and
         count all the same: nothing in it says which came first."""
         self._given_up.setdefault((group, name), set()).add((by, offset))
 

@@ -212,7 +212,7 @@ class Steps:
             )
 
     def in_sync_changed(self, replica: Replica, before: Sequence[int]) -> None:
-        """The set may be another than before; told by who leads."""
+        """The set may be another than before; told by the leader."""
         kept = replica.in_sync
         if kept is not None and tuple(before) != kept.in_sync and self.wants(replica.topic):
             at_us, node, topic, partition = self.now_us(), self.node_id, replica.topic, replica.partition

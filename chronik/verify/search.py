@@ -64,7 +64,7 @@ def search(
 
 
 def _settled_ends(cluster: VerifyCluster, scene: Scene, patience_s: float) -> dict[int, int]:
-    """The watermarks as soon as they stay where they are: what nobody waited for may still be on its way."""
+    """The watermarks as soon as they stay where they are: what nothing waited for may still be on its way."""
     deadline = time.monotonic() + patience_s
     ends: dict[int, int] = {}
     while True:

@@ -1,4 +1,4 @@
-"""Log start, watermark and next offset: each has one source of truth, and all who tell of it tell the same (L1-L6)."""
+"""Log start, watermark and next offset: each has one source of truth, and all that tell of it tell the same (L1-L6)."""
 
 from __future__ import annotations
 

@@ -123,7 +123,7 @@ class Tracing:
         from chronik.node.observe.partition_states import groups_seen, partition_seen  # loads msgspec, as tracing does
 
         clock, node_id = self._clock, self._recorder.node_id
-        self._recorder.seal_if_due()  # where no watermark moves, nobody else looks whether there are many batches
+        self._recorder.seal_if_due()  # where no watermark moves, nothing else looks whether there are many batches
         steps.tell_waiting()
         told: dict[Replica, tuple[Any, int]] = {}
         replicas = list(self._replicas.held())

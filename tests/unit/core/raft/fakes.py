@@ -1,6 +1,6 @@
 """What a Raft machine is handed in tests: a log in memory whose tail a crash can take, dice, and a host.
 
-The host does what the package demands of whoever runs the machine: it carries a `Ready` out in order.
+The host does what the package demands of whatever runs the machine: it carries a `Ready` out in order.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ class World:
             assert host.log.records[: len(self.safe)] == self.safe, f"leader {host.node_id} lacks safe records"
 
     def check_watermark(self, host: Host) -> None:
-        """State machine safety: whoever says that something is safe says the same as everyone before."""
+        """State machine safety: whatever says that something is safe says the same as everyone before."""
         checked, watermark = self.checked_watermark[host.node_id], host.applied_watermark
         if watermark <= checked:
             return

@@ -151,7 +151,7 @@ def test_an_observer_whose_leader_comes_back_follows_it_again() -> None:
 
 
 def test_an_observer_votes_when_it_is_asked() -> None:
-    """KIP-853: whoever asks may know that it is a voter, and it need not know that yet itself."""
+    """KIP-853: whatever asks may know that it is a voter, and it need not know that yet itself."""
     raft = start(ElectionState(), voters=(2, 3))
 
     assert raft.step(Vote(2, 1, LogPoint(0, 0)), 0).send[0].message == VoteAnswer(1, 1, None, is_granted=True)

@@ -63,7 +63,7 @@ def test_kip_853_a_node_that_lags_is_not_added() -> None:
     cluster.fetch(2, 2)
 
     assert cluster.add(1, 4) is Code.REQUEST_TIMED_OUT
-    cluster.fetch(4, 4)  # it learns who leads, and what there is to fetch
+    cluster.fetch(4, 4)  # it learns which node leads, and what there is to fetch
     assert cluster.add(1, 4) is Code.REQUEST_TIMED_OUT
     cluster.fetch(4)
     assert cluster.add(1, 4) is Code.NONE
