@@ -335,8 +335,8 @@ class _Pending:
             raise
         for (batch, guard), name in zip(parts, names, strict=True):
             if codes[name]:
-                refusal = unverified(codes[name], knows_abortable=version >= ABORTABLE_FROM)
-                self.refused(batch, _refusal(batch.partition, refusal))
+                told = unverified(codes[name], knows_abortable=version >= ABORTABLE_FROM)
+                self.refused(batch, _refusal(batch.partition, told))
             else:
                 batch.guard = guard
                 self.again(batch)
