@@ -229,7 +229,7 @@ class World:
 
     def _controller(self) -> Host:
         """The node that carries out what is ordered; any other while there is none."""
-        leads = [host for host in self.hosts if host.node is not None and host.node.quorum.is_leader]
+        leads = [host for host in self.hosts if host.node is not None and host.node.cluster.quorum.is_leader]
         return (leads or self.hosts)[0]
 
     def _members(self, classic_count: int, chance: SimChance) -> list[SimClient]:

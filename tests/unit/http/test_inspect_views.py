@@ -66,7 +66,7 @@ def test_a_node_names_all_nodes_it_knows_where_clients_find_them() -> None:
     node = FakeNode()
     node.image.brokers[9] = Broker(9, 0, bytes(16), "there", 1909, None, is_fenced=True)
     node.image.brokers[7] = Broker(7, 0, bytes(16), "here", 1907, None, is_fenced=False)
-    node.metadata.controller_id = 9
+    node.cluster.metadata.controller_id = 9
 
     seen = look(node, ClusterStateView, "cluster")
 

@@ -133,7 +133,7 @@ def test_a_node_whose_number_another_has_taken_ends_with_words(tmp_path: Path) -
         staying = asyncio.ensure_future(stay(node, asyncio.Event()))
         await asyncio.sleep(0)
         assert not staying.done()
-        node.liveness.has_to_end.set()
+        node.cluster.liveness.has_to_end.set()
         with pytest.raises(StartError, match="another node with id 1 is alive"):
             await staying
         await house.close()
