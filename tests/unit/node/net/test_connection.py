@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.ports import FileSlice
-from chronik.node.net.connection import FLUSH_BYTES, UNFINISHED_BYTES
+from chronik.node.net.connection import FLUSH_BYTES
+from chronik.node.net.request_memory import UNFINISHED_BYTES
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.connected import OVERLAPPING, Client, with_client
 from tests.unit.node.fakes import FakeTransport
