@@ -111,7 +111,7 @@ def traces(node: Node) -> Traces:
         tuple(sorted(trace.exceptions)),
         trace.added,
         trace.kept,
-        is_stored=trace.on_sealed is not None,
+        is_stored=trace.is_stored,
     )
 
 

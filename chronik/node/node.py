@@ -31,10 +31,10 @@ from chronik.node.cleaner import Cleaner
 from chronik.node.cluster.controller_link import ControllerLink
 from chronik.node.cluster.failure_detector import FailureDetector
 from chronik.node.cluster.identity import Identity
-from chronik.node.cluster.liveness import Liveness
+from chronik.node.cluster.liveness import BrokerSetup, Liveness
 from chronik.node.cluster.member import ClusterMember
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
-from chronik.node.cluster.quorum import Quorum
+from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
@@ -147,6 +147,7 @@ class Node:
             node_id=config.node_id,
             is_synced=config.server.durability == "sync",
             data_dir=self.data_dir,
+            metadata_log_synced=lambda: self.cluster.quorum.log_grew(),
         )
         listeners = ReplicaListeners(
             role_changed=self._replica_role_changed,
@@ -240,7 +241,7 @@ class Node:
             quorum,
             metadata,
             controller,
-            Liveness(controller, config, self.identity, doors.files, doors.chance, metrics),
+            Liveness(controller, BrokerSetup.of(config), self.identity, doors.files, doors.chance, metrics),
             FailureDetector(
                 metadata,
                 peers,
@@ -319,8 +320,7 @@ class Node:
             time,
             self._doors.chance,
             self.metrics,
-            self.config,
-            self.identity.cluster_id,
+            QuorumSetup.of(self.config, self.identity.cluster_id),
         )
 
     def _metadata_applied(self, facts: list[Any]) -> None:

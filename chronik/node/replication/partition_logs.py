@@ -8,7 +8,7 @@ what a change of files makes untrue is taken out of the checkpoints first: a cra
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
@@ -38,6 +38,7 @@ class PartitionLogs:
         node_id: int,
         is_synced: bool,
         data_dir: str,
+        metadata_log_synced: Callable[[], None],
     ) -> None:
         self._files = files
         self.checkpoints = checkpoints
@@ -46,6 +47,7 @@ class PartitionLogs:
         self._node_id = node_id
         self._is_synced = is_synced
         self.data_dir = data_dir
+        self._metadata_log_synced = metadata_log_synced
         self.directories = Directories(files, checkpoints)
 
     # --- opening and closing
@@ -70,11 +72,14 @@ class PartitionLogs:
         self._count_recovered(name, opened)
         if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
             log.warning("%s was recovered: %s", name, opened.recovery)
-        # The metadata log is led by whom the quorum elects, and safe as far as the quorum says.
-        kind = QuorumReplica if name.topic == METADATA_TOPIC else Replica
-        return kind(
-            name.topic,
-            name.partition,
+        topic, partition = name.topic, name.partition
+        if topic == METADATA_TOPIC:  # led by the node that the quorum elects, and safe as far as the quorum says
+            return QuorumReplica(
+                topic, partition, topic_id, opened, node_id=self._node_id, synced=self._metadata_log_synced
+            )
+        return Replica(
+            topic,
+            partition,
             topic_id,
             opened,
             node_id=self._node_id,

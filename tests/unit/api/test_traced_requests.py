@@ -105,7 +105,7 @@ async def test_batches_that_are_soon_answered_are_one_line(context: HouseContext
     trace_all(context)
     stored: list[Chunk] = []
     context.house.trace.seal()
-    context.house.trace.on_sealed = stored.append
+    context.house.trace.store_with(stored.append)
 
     send(context)
     send(context)

@@ -173,9 +173,13 @@ async def test_a_node_that_refuses_connections_is_told_of_at_once(world: World) 
 @pytest.mark.usefixtures("quiet")
 @in_world
 async def test_a_fault_of_one_that_is_told_is_counted_and_the_others_are_told_as_well(world: World) -> None:
+    def faulty(node_id: int) -> None:
+        raise ZeroDivisionError
+
     await world.two.stop()
     told: list[int] = []
-    world.peers.on_refused[:] = [lambda node_id: 1 // 0, told.append]  # type: ignore[list-item]
+    world.peers.listen_for_refusals(faulty)
+    world.peers.listen_for_refusals(told.append)
 
     await problem_of(world.peers.link(2, "quorum").ask(HEARTBEAT, a_request(), timeout_ms=5000))
 
