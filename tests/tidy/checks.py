@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-FILE_LINES_MAX = 650  # a smell, not a law: what belongs together stays together
+FILE_LINES_MAX = 700  # a smell, not a law: what belongs together stays together
 FUNCTION_LINES_MAX = 60
 
 # As a part of a module, class or function name these say nothing about the thing.
