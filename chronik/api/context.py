@@ -130,7 +130,7 @@ class TransactionsDesk(Protocol):
 class LongWorkDesk(Protocol):
     """What takes longer than others can wait (node/runtime/long_work.py)."""
 
-    def wait_for_rest(self, begun: Unfinished[T]) -> Awaitable[T]:
+    def wait_for_rest(self, begun: Unfinished[T], *, may_refuse: bool = True) -> Awaitable[T]:
         """What comes out of it in the end. Raises Refused (REQUEST_TIMED_OUT: too many wait for theirs), and what it
         raises itself."""
 

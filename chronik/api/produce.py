@@ -11,7 +11,8 @@ its place. A batch that is refused because the leader changed gets the new leade
 A compacted topic wants a key in every record, and one with `message.timestamp.before.max.ms` a time that is not older,
 so their batches are looked through first; others only when their header has a time that is not allowed. The answer
 names the records at fault, and librdkafka and the Java client then know the others for good (KIP-467, from version 8).
-Where the look takes long, others are served meanwhile, and only the requests of the same connection wait.
+Where the topic names a codec, a batch that has another is compressed anew (core/log/recompression). Where either takes
+long, others are served meanwhile, and only the requests of the same connection wait.
 
 Of an idempotent producer that a log does not know, nothing is taken that came behind a refused batch on the same
 connection (core/replica/batch_order).
@@ -34,7 +35,8 @@ from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
 from chronik.core.errors import Code, InvalidRecords, Refused
-from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
+from chronik.core.log.admission import RECORD_ERRORS_MAX
+from chronik.core.log.recompression import ready_to_append
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.records.batch import (
     ATTRIBUTES_AT,
@@ -75,7 +77,6 @@ class _Look(Enum):
 
     WHERE_WANTED = 0  # where the topic's settings ask for it
     NOW = 1  # its header has been refused for its times
-    DONE = 2
 
 
 def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | None:
@@ -103,8 +104,14 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
 
 
-def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
-    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
+def _append(
+    pending: _Pending,
+    batch: PartitionBatch,
+    look: _Look = _Look.WHERE_WANTED,
+    ready: memoryview | bytearray | None = None,
+) -> None:
+    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once. `ready` is
+    what to keep of it, when that took long to make."""
     request, context, records = pending.request, pending.context, batch.records
     try:
         replica = _replica(request, batch.topic, batch.partition, context)
@@ -120,18 +127,29 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         if may_have_id and read_producer_id(records) >= context.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, context.metadata.image.next_producer_id)
         config = replica.log.config
-        if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
-            looking = begin(check_records(records, accept(records), config, context.clock.now_ms()))
-            if isinstance(looking, Unfinished):
-                pending.look_through(looking, batch)
+        kept: memoryview | bytearray = records
+        if ready is not None:
+            kept = ready
+        elif look is _Look.NOW or not config.takes_batches_as_they_come:
+            checks_records = look is _Look.NOW or config.checks_each_record
+            now_ms = context.clock.now_ms()
+            making = begin(ready_to_append(records, accept(records), config, now_ms, checks_records=checks_records))
+            if isinstance(making, Unfinished):
+                pending.make_ready(making, batch, may_refuse=checks_records)
                 return
+            kept = making.value
         observer, began_ns, watermark_before = pending.observer, 0, 0
         is_observed = observer.wants(replica.topic)
         if is_observed:
             began_ns, watermark_before = observer.now_ns(), replica.high_watermark
-        appended = context.replicas.append(replica, records, request.acks)
+        appended = context.replicas.append(replica, kept, request.acks)
     except Refused as refusal:
-        if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
+        if (
+            refusal.code == Code.INVALID_TIMESTAMP
+            and look is _Look.WHERE_WANTED
+            and ready is None
+            and _is_by_header(refusal)
+        ):
             _append(pending, batch, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
@@ -144,7 +162,7 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         batch.partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
     if is_observed:
-        observer.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
+        observer.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, kept)
     if request.acks == 0:
         pending.one_done()
         return
@@ -242,7 +260,7 @@ class _Pending:
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
-        self.is_held_up = False  # by a batch that takes long to look through
+        self.is_held_up = False  # by a batch that takes long to look through or to compress
         self.elsewhere: list[PartitionBatch] = []
         self.record_errors_left = RECORD_ERRORS_MAX
         self.observer = context.observation.observer  # the same for all of it, also when the trace is switched
@@ -279,10 +297,10 @@ class _Pending:
         else:
             order.settled(batch.topic, batch.partition, header, code)
 
-    def again(self, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
-        """It has another leader, perhaps this node."""
+    def again(self, batch: PartitionBatch, ready: memoryview | bytearray | None = None) -> None:
+        """It has another leader, perhaps this node; or what to keep of it is `ready`."""
         try:
-            _append(self, batch, look)
+            _append(self, batch, ready=ready)
         except Exception:
             self.abandoned()
             self.call.answer(None)  # parts of it may have been appended: only hanging up is true
@@ -290,21 +308,25 @@ class _Pending:
         if self.elsewhere:
             self.send_on()
 
-    def look_through(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
-        """Append the batch when it has been looked through."""
+    def make_ready(
+        self, making: Unfinished[memoryview | bytearray], batch: PartitionBatch, *, may_refuse: bool
+    ) -> None:
+        """Append the batch when what to keep of it is made."""
         self.is_held_up = True
-        self.context.start(self._wait_for_look(looking, batch))
+        self.context.start(self._wait_until_ready(making, batch, may_refuse))
 
-    async def _wait_for_look(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
+    async def _wait_until_ready(
+        self, making: Unfinished[memoryview | bytearray], batch: PartitionBatch, may_refuse: bool
+    ) -> None:
         try:
-            await self.context.replicas.long_work.wait_for_rest(looking)
+            ready = await self.context.replicas.long_work.wait_for_rest(making, may_refuse=may_refuse)
         except Refused as refusal:
             self.refused(batch, _refusal(batch.partition, refusal))
         except Exception:
             self.call.answer(None)
             raise
         else:
-            self.again(batch, _Look.DONE)
+            self.again(batch, ready)
 
     def refused(self, batch: PartitionBatch, answer: PartitionAnswer, leader_epoch: int | None = None) -> None:
         code = Code(answer.error_code)
