@@ -66,7 +66,7 @@ def test_every_codec_becomes_every_other_and_nothing_else_changes(codec: int, ta
 @pytest.mark.parametrize("target", ["producer", "zstd"])
 def test_a_batch_that_has_the_codec_already_is_kept_byte_for_byte_whatever_its_level(target: str) -> None:
     batch = batch_of(100)
-    batch = assemble(cramjam.zstd.compress(batch[HEADER_BYTES:], 19), read_header(batch)._replace(attributes=4))
+    batch = assemble(bytes(cramjam.zstd.compress(batch[HEADER_BYTES:], 19)), read_header(batch)._replace(attributes=4))
     assert kept_of(batch, TopicConfig(compression_type=target, compression_zstd_level=1)) is batch
 
 
@@ -131,7 +131,7 @@ def test_a_high_level_of_zstd_is_work_for_a_thread_though_the_batch_is_small() -
 
 def test_what_unpacks_to_more_than_any_batch_may_is_refused() -> None:
     batch = batch_of(1)
-    bomb = assemble(cramjam.zstd.compress(bytes(129 * 1024 * 1024)), read_header(batch)._replace(attributes=4))
+    bomb = assemble(bytes(cramjam.zstd.compress(bytes(129 * 1024 * 1024))), read_header(batch)._replace(attributes=4))
     refused = refusal(bomb, TopicConfig(compression_type="gzip"))
     assert (refused.code, "more than" in (refused.message or "")) == (Code.INVALID_RECORD, True)
 
