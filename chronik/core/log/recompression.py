@@ -5,7 +5,7 @@ appends the batch; a batch that has the codec already stays as it is, whatever i
 their bytes are the same, and so are all fields of the header but codec, length and checksum. So producer id, epoch,
 sequence and times stay what the producer said, and a retry is known as such.
 
-Whoever waits for this holds nothing but the batch as it came: unpacking and packing are one piece of work.
+A request that waits for this holds nothing but the batch as it came: unpacking and packing are one piece of work.
 """
 
 from __future__ import annotations
