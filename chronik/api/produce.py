@@ -142,30 +142,19 @@ def _append(
             if guard is not None:
                 pending.unverified.append((batch, guard))
                 return
-        config = replica.log.config
-        kept: memoryview | bytearray = records
-        if ready is not None:
-            kept = ready
-        elif look is _Look.NOW or not config.takes_batches_as_they_come:
-            checks_records = look is _Look.NOW or config.checks_each_record
-            now_ms = context.clock.now_ms()
-            making = begin(ready_to_append(records, accept(records), config, now_ms, checks_records=checks_records))
-            if isinstance(making, Unfinished):
-                pending.make_ready(making, batch, may_refuse=checks_records)
-                return
-            kept = making.value
+        kept: memoryview | bytearray | None = ready or records
+        if ready is None and (look is _Look.NOW or not replica.log.config.takes_batches_as_they_come):
+            kept = _ready(pending, batch, replica, look)
+        if kept is None:
+            return
         observer, began_ns, watermark_before = pending.observer, 0, 0
         is_observed = observer.wants(replica.topic)
         if is_observed:
             began_ns, watermark_before = observer.now_ns(), replica.high_watermark
         appended = context.replicas.append(replica, kept, request.acks, batch.guard)
     except Refused as refusal:
-        if (
-            refusal.code == Code.INVALID_TIMESTAMP
-            and look is _Look.WHERE_WANTED
-            and ready is None
-            and _is_by_header(refusal)
-        ):
+        may_look = look is _Look.WHERE_WANTED and ready is None
+        if refusal.code == Code.INVALID_TIMESTAMP and may_look and _is_by_header(refusal):
             _append(pending, batch, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
@@ -186,6 +175,18 @@ def _append(
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     done = partial(pending.partition_done, batch, replica)
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+
+
+def _ready(pending: _Pending, batch: PartitionBatch, replica: Replica, look: _Look) -> memoryview | bytearray | None:
+    """What the log is to keep of it. None where that takes long to make, and it is appended then."""
+    records, config = batch.records, replica.log.config
+    checks_records = look is _Look.NOW or config.checks_each_record
+    now_ms = pending.context.clock.now_ms()
+    making = begin(ready_to_append(records, accept(records), config, now_ms, checks_records=checks_records))
+    if not isinstance(making, Unfinished):
+        return making.value
+    pending.make_ready(making, batch, may_refuse=checks_records)
+    return None
 
 
 def _begin_verification(pending: _Pending, batch: PartitionBatch, replica: Replica) -> VerificationGuard | None:
@@ -429,7 +430,7 @@ class _Pending:
         if self.outstanding:
             return
         if self.request.acks == 0:
-            # Nobody reads an answer to acks=0; hanging up is the only way to say that something went wrong.
+            # Nothing reads an answer to acks=0; hanging up is the only way to say that something went wrong.
             self.call.answer(None if self.failed else ())
             return
         version = self.call.header.version
