@@ -255,7 +255,7 @@ class World:
         return all(producer.is_done for producer in self.producers)
 
     def auditors(self, number: int) -> list[SimClient]:
-        """Those who look at everything, after everything."""
+        """Those that look at everything, after everything."""
         return [
             self.client(
                 ConfigAuditor,

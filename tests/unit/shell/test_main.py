@@ -98,9 +98,10 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(key: str, value: st
     assert said in caught.value.message
 
 
-def test_a_setting_of_kafka_that_means_nothing_here_is_passed_over_with_a_line_in_the_log(
+def test_a_setting_of_kafka_that_means_nothing_here_is_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """A setting of kafka that means nothing here is passed over with a line in the log."""
     with caplog.at_level(logging.INFO):
         loaded = load_config({"zookeeper.connect": "localhost:2181"}, None)
 

@@ -112,7 +112,8 @@ def among_three(test: Callable[[Three], Coroutine[Any, Any, None]]) -> Callable[
 
 
 @among_three
-async def test_what_its_metadata_does_not_know_yet_is_kept_until_it_has_caught_up_and_then_too(three: Three) -> None:
+async def test_what_its_metadata_does_not_know_yet_is_kept_until_it_has_caught_up(three: Three) -> None:
+    """What its metadata does not know yet is kept until it has caught up and then too."""
     await three.start(*IDS)
     behind = three.hosts[3]
     behind.is_wanted = False

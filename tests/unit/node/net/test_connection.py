@@ -182,7 +182,8 @@ def test_an_impossible_size_closes_the_connection(size: int) -> None:
 
 
 @with_client()
-async def test_a_request_malformed_behind_a_barrier_closes_the_connection_when_its_turn_comes(client: Client) -> None:
+async def test_a_request_malformed_behind_a_barrier_closes_the_connection(client: Client) -> None:
+    """A request malformed behind a barrier closes the connection when its turn comes."""
     client.send(b"b1", b"x2")
     assert not client.transport.is_closing()
 

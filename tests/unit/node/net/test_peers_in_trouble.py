@@ -31,7 +31,8 @@ from tests.unit.wire.messages import response_type
 
 
 @in_world
-async def test_a_request_that_is_not_answered_in_time_ends_the_connection_and_all_under_way_on_it(world: World) -> None:
+async def test_a_request_that_is_not_answered_in_time_ends_the_connection(world: World) -> None:
+    """A request that is not answered in time ends the connection and all under way on it."""
     link = world.peers.link(2, "quorum")
     patient = link.ask(HEARTBEAT, a_request(), timeout_ms=60_000)
     impatient = link.ask(LIST_GROUPS, a_request(LIST_GROUPS), timeout_ms=300)
@@ -332,10 +333,11 @@ RESPONSES = tuple(response_type(key, APIS[key].highest) for key in (HEARTBEAT, L
 
 @settings(max_examples=60, deadline=None)
 @given(content=st.binary(min_size=1, max_size=60), greets=st.booleans(), is_sized=st.booleans())
-def test_whatever_another_node_says_a_request_fails_or_is_answered_and_nothing_is_left(
+def test_whatever_another_node_says_a_request_fails_or_is_answered(
     content: bytes, greets: bool, is_sized: bool
 ) -> None:
-    """Also instead of its versions. The end of the world looks for faults and for what is left."""
+    """Whatever another node says a request fails or is answered and nothing is left. Also instead of its versions. The
+    end of the world looks for faults and for what is left."""
 
     def babble(other: Other, header: RequestHeader, frame: bytes) -> None:
         answer = struct.pack(">ii", 4 + len(content), header.correlation_id) + content
