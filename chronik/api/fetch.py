@@ -359,10 +359,10 @@ def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: i
     if own is not None and own.rack == rack:
         return -1
     near = [
-        (follower.safe_end, -node_id)
+        (follower.durable_end_offset, -node_id)
         for node_id, follower in replica.in_sync.followers.items()
         if node_id in replica.in_sync.in_sync
-        and replica.log.start_offset <= fetch_offset <= follower.safe_end
+        and replica.log.start_offset <= fetch_offset <= follower.durable_end_offset
         and node_id in brokers
         and brokers[node_id].rack == rack
         and not brokers[node_id].is_fenced

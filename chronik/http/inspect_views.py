@@ -198,7 +198,7 @@ def copy_seen(replica: Replica) -> CopySeen:
         replica.high_watermark,
         replica.last_stable_offset,
         log.end_offset,
-        replica.safe_end,
+        replica.durable_end_offset,
         log.size_bytes(),
         replica.offline,
     )

@@ -16,6 +16,9 @@ from typing import TypeAlias
 
 import msgspec
 
+# What is called differently in the JSON: it was stored under this name first, and a stored name stays.
+STORED_NAMES = {"durable_end_offset": "safe_end"}
+
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
     """When, and on which node."""
@@ -254,18 +257,18 @@ class Committed(Event, frozen=True, gc=False, tag="committed"):
 # --- how things stand, once a second while tracing
 
 
-class FollowerSeen(msgspec.Struct, frozen=True, gc=False):
+class FollowerSeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     """What the leader knows of a follower."""
 
     node: int
     is_in_sync: bool
-    safe_end: int  # it has everything below this; -1 when it has not been heard of
+    durable_end_offset: int  # it has everything below this; -1 when it has not been heard of
     lag_records: int
     lag_ms: int  # since it last had all that the leader had; 0 while it has
     silent_ms: int  # since its last fetch that named this partition or moved it; -1: never
 
 
-class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
+class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen", rename=STORED_NAMES):
     """A partition, told by its leader."""
 
     topic: str
@@ -275,7 +278,7 @@ class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
     last_stable_offset: int
     watermark: int
     next_offset: int
-    safe_end: int  # the leader itself has everything below this safely
+    durable_end_offset: int  # the leader itself has everything below this safely
     in_sync: tuple[int, ...]
     in_sync_min: int  # min.insync.replicas, and never more than there are replicas
     followers: tuple[FollowerSeen, ...]

@@ -64,7 +64,9 @@ def test_through_any_one_node_all_of_them_tell_the_same_partition(cluster: Runni
     assert {each.lag_records for each in partition.followers} == {0}
     copies = {state.node: copy for state in seen.values() for copy in state.copies if copy.partition == 0}
     assert {node_id for node_id, copy in copies.items() if copy.is_leader} == {leader_id}
-    assert all(copy.leader == leader_id and copy.safe_end == copy.next_offset == MESSAGES for copy in copies.values())
+    assert all(
+        copy.leader == leader_id and copy.durable_end_offset == copy.next_offset == MESSAGES for copy in copies.values()
+    )
 
 
 def test_a_group_is_told_by_its_coordinator_with_its_members_and_offsets(cluster: RunningCluster) -> None:

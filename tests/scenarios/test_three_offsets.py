@@ -38,7 +38,7 @@ async def test_all_who_tell_the_watermark_tell_the_same(context: HouseContext) -
     replica_of(context).follower_fetched(2, 3, 0)
     send(context, bytes(batch_of(2)))
     await context.settle()
-    assert (replica_of(context).safe_end, replica_of(context).log.synced_offset) == (5, 5)
+    assert (replica_of(context).durable_end_offset, replica_of(context).log.synced_offset) == (5, 5)
     assert told_watermarks(context) == {3}
 
 

@@ -31,7 +31,8 @@ class Replica:
 
     __slots__ = (
         "_is_synced",
-        "_others_safe_end",
+        "_others_durable_end",
+        "durable_end_offset",
         "epoch_start",
         "high_watermark",
         "in_sync",
@@ -43,7 +44,6 @@ class Replica:
         "offline",
         "partition",
         "partition_epoch",
-        "safe_end",
         "told_watermark",
         "topic",
         "topic_id",
@@ -75,10 +75,10 @@ class Replica:
         self._is_synced = is_synced  # durability = "sync"
         # Up to where this node alone has it safely: what acks=1 waits for, and where a follower fetches from; set here
         # only. What a log holds when it is opened was recovered from disk, so it is safe here.
-        self.safe_end = log.end_offset
+        self.durable_end_offset = log.end_offset
         # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
-        self._others_safe_end = self.high_watermark
+        self._others_durable_end = self.high_watermark
         self.told_watermark = self.high_watermark  # where it was when it was last told of: the trace's own mark
 
     # --- who leads
@@ -115,7 +115,7 @@ class Replica:
         self.in_sync = None
         self.log.epochs.truncate(self.log.end_offset)  # the epoch it led without writing anything
         if is_led_anew:  # else the leader has said it, and will not say it again: the own sync may still be under way
-            self._others_safe_end = self.high_watermark
+            self._others_durable_end = self.high_watermark
 
     def in_sync_decided(self, in_sync: tuple[int, ...], partition_epoch: int) -> bool:
         """The controller answered what the set is. True when the watermark moved."""
@@ -179,8 +179,8 @@ class Replica:
     def append(
         self, records: memoryview | bytearray, acks: int, now_ms: int, guard: VerificationGuard | None = None
     ) -> Appended:
-        """Take a producer's batch. Safe only when the watermark (acks=all) or `safe_end` (acks=1) has passed it. The
-        first of a transaction needs the guard of its verification (`log.producers`)."""
+        """Take a producer's batch. Safe only when the watermark (acks=all) or `durable_end_offset` (acks=1) has passed
+        it. The first of a transaction needs the guard of its verification (`log.producers`)."""
         in_sync = self.in_sync
         if in_sync is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
@@ -252,8 +252,8 @@ class Replica:
     def own_safe(self, end_offset: int) -> bool:
         """This node has everything below `end_offset` safely. True when the watermark moved."""
         # Syncs may be reported twice or out of order: only the furthest counts.
-        if end_offset > self.safe_end:
-            self.safe_end = end_offset
+        if end_offset > self.durable_end_offset:
+            self.durable_end_offset = end_offset
         return self._advance()
 
     def recount(self) -> bool:
@@ -263,11 +263,11 @@ class Replica:
         if in_sync is not None:
             # With fewer in sync than wanted nothing becomes safe (KIP-966): who left the set then has all that is.
             is_enough = len(in_sync.in_sync) >= self.in_sync_min
-            self._others_safe_end = in_sync.others_safe_end if is_enough else self.high_watermark
+            self._others_durable_end = in_sync.others_durable_end if is_enough else self.high_watermark
         return self._advance()
 
     def _advance(self) -> bool:
-        own, others = self.safe_end, self._others_safe_end
+        own, others = self.durable_end_offset, self._others_durable_end
         safe = own if own < others else others
         if safe <= self.high_watermark:
             return False
@@ -329,7 +329,7 @@ class Replica:
 
     def apply_leader_watermark(self, high_watermark: int, start_offset: int) -> bool:
         """What the leader says is safe, and where its log starts. True when something of it was new here."""
-        self._others_safe_end = max(self._others_safe_end, high_watermark)
+        self._others_durable_end = max(self._others_durable_end, high_watermark)
         has_moved = self._advance()
         start_offset = min(start_offset, self.high_watermark)
         if start_offset > self.log.start_offset:
@@ -350,10 +350,10 @@ class Replica:
 
     def _cut(self) -> bool:
         end_offset = self.log.end_offset
-        self.safe_end = self.log.synced_offset if self.is_synced else end_offset
+        self.durable_end_offset = self.log.synced_offset if self.is_synced else end_offset
         was_safe = end_offset < self.high_watermark
         self.high_watermark = max(min(self.high_watermark, end_offset), self.log.start_offset)
-        self._others_safe_end = self.high_watermark
+        self._others_durable_end = self.high_watermark
         return was_safe
 
     def take_offline(self, reason: str) -> None:

@@ -183,7 +183,7 @@ def marked(replica: Replica) -> Any:
     in_sync, end_offset = replica.in_sync, replica.log.end_offset
     if in_sync is None or replica.high_watermark < end_offset or len(in_sync.in_sync) < in_sync.replica_count:
         return None
-    if any(follower.safe_end < end_offset for follower in in_sync.followers.values()):
+    if any(follower.durable_end_offset < end_offset for follower in in_sync.followers.values()):
         return None
     return end_offset, replica.log.start_offset, replica.leader_epoch, replica.partition_epoch
 

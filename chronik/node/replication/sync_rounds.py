@@ -152,9 +152,9 @@ class GroupCommit:
     def _synced(self, replica: Replica, end_offset: int) -> None:
         self._is_short = False
         replica.log.mark_synced(end_offset)
-        before = replica.safe_end
+        before = replica.durable_end_offset
         replica.own_safe(end_offset)
-        if replica.safe_end > before:  # not so when a write alone is safe enough (durability = "os")
+        if replica.durable_end_offset > before:  # not so when a write alone is safe enough (durability = "os")
             self._moved(replica)
 
 

@@ -330,7 +330,7 @@ def test_with_too_few_in_sync_nothing_becomes_safe() -> None:
     partition.produce()
     partition.copies[1].sync()
 
-    assert (leader.safe_end, leader.high_watermark) == (leader.log.end_offset, 0)
+    assert (leader.durable_end_offset, leader.high_watermark) == (leader.log.end_offset, 0)
     with pytest.raises(Refused) as caught:
         leader.append(batch_of(), ACKS_ALL, NOW_MS)
     assert caught.value.code == Code.NOT_ENOUGH_REPLICAS

@@ -155,7 +155,7 @@ async def test_the_first_record_after_a_long_silence_makes_nobody_look_late(
     await pass_time(5)
 
     late = in_sync_of(copies).followers[3]
-    assert late.safe_end == 1
+    assert late.durable_end_offset == 1
     assert copies[1].clock.monotonic_ms() - late.caught_up_ms <= LOOK_MS_MAX + 10
 
 
