@@ -8,7 +8,7 @@ sent, and returns the newest response. It raises Refused for an answer other tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -26,12 +26,13 @@ if TYPE_CHECKING:
     from chronik.core.config.sections.fetch import FetchConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
+    from chronik.core.log.producers import VerificationGuard
     from chronik.core.log.segment import Slice
     from chronik.core.machines.groups.commands import GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
-    from chronik.core.machines.transactions.commands import TransactionCommand
+    from chronik.core.machines.transactions.commands import ProducerIdentity, TransactionCommand
     from chronik.core.machines.transactions.machine import TransactionsMachine
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
     from chronik.core.replica.throttle import Throttle
+    from chronik.core.types import TopicPartition
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
@@ -127,6 +129,15 @@ class TransactionsDesk(Protocol):
         """All machines this node holds, for listing; without those that are still being read."""
 
 
+class VerificationDesk(Protocol):
+    """The coordinators of transactions, wherever they are (node/coordinators/transaction_verification.py)."""
+
+    def confirm(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition], *, adds: bool
+    ) -> Awaitable[dict[TopicPartition, Code]]:
+        """By partition, NONE when it is in the producer's transaction; with `adds` it is from then on."""
+
+
 class LongWorkDesk(Protocol):
     """What takes longer than others can wait (node/runtime/long_work.py)."""
 
@@ -150,8 +161,15 @@ class ReplicaDesk(Protocol):
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
         """A follower has everything below this offset."""
 
-    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
-        """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
+    def append(
+        self,
+        replica: Replica,
+        records: memoryview | bytearray,
+        acks: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        """Append a producer's batch and have it synced; the first of a transaction with the guard of its verification.
+        Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
     def append_marker(
         self, replica: Replica, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
@@ -235,7 +253,7 @@ NULL_RECORDS = memoryview(b"")  # of a partition for which a produce request has
 class PartitionBatch:
     """One partition's batch of a produce request, and where its answer goes: `answers[index]`."""
 
-    __slots__ = ("answers", "index", "partition", "records", "topic", "until")
+    __slots__ = ("answers", "guard", "index", "partition", "records", "topic", "until")
 
     def __init__(
         self, topic: str | bytes, partition: int, records: memoryview, answers: list[PartitionAnswer], index: int
@@ -246,6 +264,7 @@ class PartitionBatch:
         self.answers = answers
         self.index = index
         self.until: float | None = None  # in the loop's time: how long it may wait for a leader, once it has to
+        self.guard: VerificationGuard | None = None  # once its transaction's coordinator has confirmed it
 
 
 class PendingProduce(Protocol):
@@ -342,6 +361,7 @@ class RequestContext:
     observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
+    verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nobody looks: in the simulator
