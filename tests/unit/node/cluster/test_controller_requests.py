@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.controller_commands import (
     HeartbeatAnswer,
     InSyncChange,
 )
+from chronik.core.machines.metadata.records import BrokerEndpoint
 from chronik.node.cluster.controller_requests import asking
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.peer_world import World, in_world
@@ -37,6 +38,7 @@ REGISTER = RegisterBroker(
     internal_host="private",
     internal_port=19092,
     previous_epoch=17,
+    end_points=(BrokerEndpoint("CLIENTS", "public", 9092, 1), BrokerEndpoint("LAN", "lan", 9093, 0)),
 )
 
 
