@@ -65,7 +65,7 @@ async def test_that_a_disk_is_new_arrives(world: World) -> None:
 
     await arrived(
         cluster,
-        RegisterBroker(1, bytes(16), "h", 1, None, True, has_lost_its_log=True, internal_host="h", internal_port=1),
+        replace(REGISTER, incarnation_id=bytes(16), has_lost_its_log=True, previous_epoch=-1),
     )
 
 
