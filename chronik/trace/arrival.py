@@ -48,7 +48,7 @@ def arrival_of(events: Sequence[AnyEvent], offset: int, batch: BatchSeen | None)
     # The leader that took it may be gone, and its events with it: then a retry is all that is known.
     if tries := [*kept[-1:], *retries]:
         own = tries[0]
-        # The first try may have been cut off before its answer: a retry was told then.
+        # The first try may have been cut off before its answer: a retry was recorded then.
         answered = next((told for each in tries if (told := _answer_to(events, each)) is not None), None)
         acknowledged = Acknowledged(
             None if written is None else written.at_us,

@@ -1,4 +1,4 @@
-"""Batches from their append to their answer, as they are told to the trace.
+"""Batches from their append to their answer, as they are recorded in the trace.
 
 Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended; when
 that turn of the loop ends, all that were noted are brought into the form in which they are written down. Nobody notes
@@ -6,7 +6,7 @@ when a batch is answered: what is safe is answered in the order of offsets, many
 partition was safe and when (`released`), and how many batches each of these moments answered is worked out when the
 recorder writes down what there is. What is safe as soon as it is appended is answered when its turn ends, with all
 others of that turn. Only a batch that is refused after all is noted by itself, and the retry of what was safe long ago.
-Batches of a connection to a partition are told together: a *run* is one event.
+Batches of a connection to a partition are recorded together: a *run* is one event.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class PendingBatches:
         self._node_id = node_id
         self._put = put
         self._runs: dict[tuple[Replica, int, ObservedClient, int], Run] = {}
-        self._left = 0  # batches that waited for an answer when the others were told of
+        self._left = 0  # batches that waited for an answer when the others were recorded
         self._told: list[tuple[Run, Note]] = []  # as appended, since their answers were long in coming
         self._refused: Counter[tuple[Replica, ObservedClient, int]] = Counter()  # and the offset where the batch begins
         self._hung_up_ns: dict[int, int] = {}  # connections that ended while a response was due there, and when
@@ -120,7 +120,7 @@ class PendingBatches:
 
     @property
     def count(self) -> int:
-        """Those that came before this turn, and since the others were told of, or left to wait."""
+        """Those that came before this turn, and since the others were recorded, or left to wait."""
         return sum(len(run.batches) + len(run.waiting) for run in self._runs.values()) - self._left
 
     def appended(
@@ -224,7 +224,7 @@ class PendingBatches:
         return here if gone_ns is None else [release for release in here if release.at_ns < gone_ns]
 
     def _leave(self, run: Run, unanswered: list[Note], until_ns: int) -> list[Note]:
-        """They are not answered yet: those that have waited since `until_ns` are told now, the rest the next time."""
+        """They are not answered yet: those that have waited since `until_ns` are recorded now, the rest later."""
         late: list[Note] = []
         for note in unanswered:
             self.awaited[run.replica] = None

@@ -78,7 +78,7 @@ class Replicated(Event, frozen=True, gc=False, tag="replicated"):
 
 
 class WatermarkMoved(Event, frozen=True, gc=False, tag="watermark_moved"):
-    """On this node, which leads the partition or follows. One that moves all the time is told of every 10 ms."""
+    """On this node, which leads the partition or follows. One that moves all the time is recorded every 10 ms."""
 
     topic: str
     partition: int

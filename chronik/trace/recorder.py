@@ -3,8 +3,8 @@
 Off, what is reported goes to an observer that does nothing. On, an event is a small value put on a
 list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for what
 stores them. So a ring full of events is a few large blocks that nothing touches, and not a million small values that
-push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and who reads
-the ring is told how many.
+push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and a reader
+of the ring is told how many.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""The steps of requests as they are told to the trace: each method makes one event, of what the step knows anyway.
+"""The steps of requests as they are recorded in the trace: each method makes one event, of what the step knows anyway.
 
 A fetch that gives something is always told. Of those that give nothing, which are most of them while a consumer waits
 for more, each connection tells one a second, with all its partitions; and any that waits for longer than that. A
-watermark that moves all the time is told of every few milliseconds: how far it has come since it was told last.
+watermark that moves all the time is recorded every few milliseconds: how far it has come since it was recorded last.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class Steps:
         leader: int = -1,
         leader_epoch: int = -1,
     ) -> None:
-        """What names no topic is told whatever is traced: there is little of it, and groups have none of their own."""
+        """What names no topic is recorded whatever is traced: there is little of it, and groups have no topic."""
         if topic is not None and not self.wants(topic):
             return
         self.add(
@@ -265,7 +265,7 @@ class FetchSteps:
             self._tell_waiting(self._steps.now_us())
 
     def tell_waiting(self, now_us: int) -> None:
-        self._is_full = True  # its end is to be told as well
+        self._is_full = True  # its end is to be recorded as well
         self._tell_waiting(now_us)
 
     def _tell_waiting(self, now_us: int) -> None:

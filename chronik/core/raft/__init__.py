@@ -18,4 +18,12 @@ Followers pull. `next_fetch()` says what to ask whom; one fetch is under way at 
 have everything below it, on disk', so nothing is asked while a sync is under way. A leader's answer that brings neither
 records nor news may be held back for a while; when the log grows or the watermark moves, the same fetch is stepped
 again and the fresh answer is sent instead.
+
+Owned and called by `node.cluster.quorum` alone. Invariants: at most one vote an epoch, on disk before it is given; the
+epoch and the high watermark never go back; nothing below the watermark is cut.
+
+    core                    the machine (Kafka: KafkaRaftClient, QuorumState); roles: its states; quorum: votes
+    ready, messages         what comes out and goes in
+    quorum_log, snapshot_file, state_file    its files: log and snapshots, epoch and vote (quorum-state)
+    quorum_replica          the metadata log as a replica; view: what DescribeQuorum shows
 """

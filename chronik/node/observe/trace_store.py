@@ -2,7 +2,8 @@
 
 A record is some chunks of the recorder's: hundreds of events, one JSON object a line. It has this node's id as its key
 and the schema's version in a header; a batch is one record, compressed. Nothing waits for it to be safe. While this
-node leads no partition of that topic the latest events are kept, and when it does again, it is told how many were not.
+node leads no partition of that topic the latest events are kept, and when it does again, how many
+were not is recorded.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What is traced, as the settings say: followed in the metadata, so that it holds on every node and after every start.
 
-While something is, it is also told once a second how things stand: partitions that this node leads, groups that it
-coordinates, fetches that wait. What has not changed since, and is as it should be, is told less often.
+While something is, it is also recorded once a second how things stand: partitions that this node leads, groups that it
+coordinates, fetches that wait. What has not changed since, and is as it should be, is recorded less often.
 """
 
 from __future__ import annotations

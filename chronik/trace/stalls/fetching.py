@@ -47,7 +47,7 @@ def _hangs(waits: list[FetchWaits], history: EventHistory, limits: Limits) -> Ve
     first = waits[0]
     past = history.partitions.get((first.topic, first.partition))
     if past is not None and past.seen and not past.seen[-1].is_traced:
-        return None  # its end would not be told
+        return None  # its end would not be recorded
     asked_us = first.at_us - first.waited_us
     heard_us = history.heard_us[first.node]
     due_us = asked_us + first.max_wait_ms * 1000

@@ -1,4 +1,4 @@
-"""All rules over one history, and which of their verdicts remain: what another verdict explains is not told twice."""
+"""All rules over one history, and which verdicts remain: what another verdict explains is not reported twice."""
 
 from __future__ import annotations
 

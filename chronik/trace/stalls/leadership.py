@@ -107,7 +107,7 @@ def _refused_verdict(
 def _lost(
     client: TracedClient, topic: str, tellings: list[MetadataTold], history: EventHistory, limits: Limits
 ) -> Verdict | None:
-    """It keeps asking where to go, and is told nowhere each time."""
+    """It keeps asking where to go, and gets no address each time."""
     lost: frozenset[int] = frozenset()
     first = last = tellings[-1]
     count = 0
