@@ -44,7 +44,7 @@ class Habits:
 
 
 @dataclass
-class Counts:
+class LoadCounts:
     """What the clients have been told so far."""
 
     sent: int = 0
@@ -57,7 +57,7 @@ class Load:
     """The clients of one lab cluster. `addresses` are HOST:PORT of each node."""
 
     def __init__(self, addresses: list[str], habits: Habits, topic: str = TOPIC) -> None:
-        self.counts = Counts()
+        self.counts = LoadCounts()
         self._habits = habits
         self._topic = topic
         self._all = addresses

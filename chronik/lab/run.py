@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from chronik.client.request import NoAnswer
 from chronik.inspect.trace_history import TraceHistory
 from chronik.lab.gallery import Exhibit
-from chronik.lab.loads import Counts, Load
+from chronik.lab.loads import Load, LoadCounts
 from chronik.local_cluster import processes
 from chronik.local_cluster.directory import ClusterDirectory
 from chronik.local_cluster.making import HOST, PORT_DEFAULT, ClusterPlan, make
@@ -66,7 +66,7 @@ class LabRun:
         return 0 if any(is_taken(HOST, each) for each in usual) else PORT_DEFAULT
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> LoadCounts:
         return self._load.counts
 
     @property

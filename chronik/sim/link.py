@@ -53,7 +53,7 @@ _SIZE_AND_HEADER = struct.Struct(">ihhih")
 _KEYS = {api.name: api.key for api in APIS.values()}
 
 
-class Asked(NamedTuple):
+class AskedOverLink(NamedTuple):
     """A request under way."""
 
     name: str
@@ -91,7 +91,7 @@ class SimLink(asyncio.Protocol):
         self._story = story
         self._transport: asyncio.BaseTransport | None = None
         self._received = bytearray()
-        self._asked: deque[Asked] = deque()
+        self._asked: deque[AskedOverLink] = deque()
         self._next_id = 1
 
     @classmethod
@@ -131,7 +131,7 @@ class SimLink(asyncio.Protocol):
         _SIZE_AND_HEADER.pack_into(frame, 0, len(frame) - 4, key, version, correlation_id, len(client_id))
         answer = asyncio.get_running_loop().create_future()
         if is_answered:
-            self._asked.append(Asked(name, correlation_id, answer))
+            self._asked.append(AskedOverLink(name, correlation_id, answer))
         self._transport.write(frame)
         return answer
 

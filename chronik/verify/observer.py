@@ -20,7 +20,7 @@ OnProgress = Callable[[str, int, int], None]
 """Told the phase, how many are done, and of how many."""
 
 
-class Observer:
+class ClusterObserver:
     """`gathering` is None where there is nobody to ask: another Kafka than ours."""
 
     def __init__(

@@ -14,7 +14,7 @@ from chronik.verify.verdict import FateCount, Judgement
 
 
 @dataclass(frozen=True)
-class Result:
+class VerifyResult:
     run: int
     started_at: str
     settings: VerifySettings

@@ -22,10 +22,10 @@ from chronik.verify.fates import Fate, MissingSearch, fates
 from chronik.verify.history import RunHistory
 from chronik.verify.ledger import ACKNOWLEDGED, DeliveredMessages, Ledger, missing
 from chronik.verify.messages import Messages
-from chronik.verify.observer import Observer, OnProgress
+from chronik.verify.observer import ClusterObserver, OnProgress
 from chronik.verify.patience import Ends, Patience
 from chronik.verify.pulse import STALL_S
-from chronik.verify.result import Result
+from chronik.verify.result import VerifyResult
 from chronik.verify.search import Scene, search, told_of
 from chronik.verify.settings import Spread, VerifyAcks, VerifySettings
 from chronik.verify.tail import Tail
@@ -78,7 +78,7 @@ def verify(
     is_stopped: Callable[[], bool] = lambda: False,
     books: Books = NO_BOOKS,
     on_note: OnNote = lambda text: None,
-) -> Result:
+) -> VerifyResult:
     """The whole run. Raises RunCannotStart when it cannot even begin, Stopped when it is to end before its end."""
     settings.check()
     books.check()
@@ -96,7 +96,7 @@ def verify_on(
     is_stopped: Callable[[], bool],
     books: Books,
     on_note: OnNote,
-) -> Result:
+) -> VerifyResult:
     """The same with a cluster and a client that are there."""
     cluster.nodes()
     started_at = datetime.now().astimezone().isoformat(timespec="seconds")
@@ -197,12 +197,12 @@ class _Run:
         self._began = time.monotonic()
         self._ledger = Ledger(settings.messages, self._seconds, is_answered=settings.acks is not VerifyAcks.NONE)
         gathering = TraceHistory(cluster.addresses, [stage.topic]) if cluster.is_chronik else None
-        self._observer = Observer(gathering, stage.topic, stage.group, self._seconds, on_progress)
+        self._observer = ClusterObserver(gathering, stage.topic, stage.group, self._seconds, on_progress)
 
     def _seconds(self) -> float:
         return time.monotonic() - self._began
 
-    def carry_out(self, started_at: str) -> Result:
+    def carry_out(self, started_at: str) -> VerifyResult:
         ledger = self._ledger
         self._observer.start()
         try:
@@ -234,7 +234,7 @@ class _Run:
             self._observer.verdicts,
             consuming.unread,
         )
-        return Result(
+        return VerifyResult(
             run=self._run,
             started_at=started_at,
             settings=self._settings,

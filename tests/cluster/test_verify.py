@@ -11,7 +11,7 @@ import pytest
 
 from chronik.testing import RunningCluster
 from chronik.verify.history import RunHistory
-from chronik.verify.result import Result
+from chronik.verify.result import VerifyResult
 from chronik.verify.run import verify
 from chronik.verify.settings import ClientName, VerifyAcks, VerifySettings
 from chronik.verify.verdict import VerifyOutcome
@@ -27,14 +27,14 @@ def history() -> Iterator[RunHistory]:
     kept.close()
 
 
-def run(cluster: RunningCluster, history: RunHistory, node_id: int = 1, **given: object) -> Result:
+def run(cluster: RunningCluster, history: RunHistory, node_id: int = 1, **given: object) -> VerifyResult:
     """With one address known, as in the run that this project began with."""
     node = cluster.nodes[node_id]
     settings = replace(VerifySettings(node.bootstrap), **given)  # type: ignore[arg-type]
     return verify(settings, [(node.host, node.port)], history, lambda phase, done, total: None)
 
 
-def check_passed(result: Result, messages: int = 5_000) -> None:
+def check_passed(result: VerifyResult, messages: int = 5_000) -> None:
     told = result.to_json()
     assert (told["verdict"], told["cause"]) == ("pass", None), told
     assert (told["produced"], told["acknowledged"], told["consumed"]) == (messages,) * 3
@@ -43,7 +43,7 @@ def check_passed(result: Result, messages: int = 5_000) -> None:
     assert told["versions"]["cluster"].startswith("chronik ")
 
 
-def check_accounted(result: Result) -> None:
+def check_accounted(result: VerifyResult) -> None:
     """Every message that was sent was consumed or has a fate, and only what was acknowledged can be lost."""
     told = result.to_json()
     assert told["produced"] == told["settings"]["messages"]
@@ -87,7 +87,7 @@ def test_a_client_with_too_little_time_is_told_so(
 
 def killed_in_the_middle(
     cluster: RunningCluster, history: RunHistory, settings: VerifySettings, node_id: int
-) -> Result:
+) -> VerifyResult:
     """The leader of partition 0 is killed when a fifth has been acknowledged, and started again when all is over."""
     killed: list[int] = []
 

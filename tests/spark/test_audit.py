@@ -38,7 +38,7 @@ from chronik.trace.events import AnyEvent, Committed, FetchAnswered
 from chronik.trace.lines import to_lines
 from chronik.verify.books import Books
 from chronik.verify.history import RunHistory
-from chronik.verify.result import Result
+from chronik.verify.result import VerifyResult
 from chronik.verify.run import verify
 from chronik.verify.settings import VerifySettings as VerifySettings
 from tests.spark.commands import run_command
@@ -257,7 +257,7 @@ def test_the_seed_run_is_found_to_the_last_message(
     assert {row["group"] for row in found.committed} <= {result.group}
 
 
-def seed_run(bootstrap: str, books: Books, messages: int, topic: str) -> Result:
+def seed_run(bootstrap: str, books: Books, messages: int, topic: str) -> VerifyResult:
     settings = VerifySettings(bootstrap=bootstrap, messages=messages, partitions=3, topic=topic, is_kept=True)
     history = RunHistory(None)
     try:

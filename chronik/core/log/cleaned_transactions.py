@@ -18,7 +18,7 @@ from chronik.core.records.batch import BatchHeader
 from chronik.core.records.control import read_marker
 
 
-class Fate(Enum):
+class BatchFate(Enum):
     """What becomes of a batch for the sake of its transaction."""
 
     COUNTS = 0  # its records are judged by their keys
@@ -52,28 +52,28 @@ class CleanedTransactions:
         """Whether this batch is data of an aborted transaction."""
         return header.is_transactional and not header.is_control and self._aborted_at(header) is not None
 
-    def meets(self, header: BatchHeader, batch: bytes) -> Fate:
+    def meets(self, header: BatchHeader, batch: bytes) -> BatchFate:
         """The next batch."""
         if header.is_control:
             return self._meets_control(header, batch)
         if not header.is_transactional:
-            return Fate.COUNTS
+            return BatchFate.COUNTS
         self._with_data.add(header.producer_id)
-        return Fate.COUNTS if self._aborted_at(header) is None else Fate.GONE
+        return BatchFate.COUNTS if self._aborted_at(header) is None else BatchFate.GONE
 
-    def _meets_control(self, header: BatchHeader, batch: bytes) -> Fate:
+    def _meets_control(self, header: BatchHeader, batch: bytes) -> BatchFate:
         if header.record_count == 0:
-            return Fate.GONE  # emptied, and kept for its place only
+            return BatchFate.GONE  # emptied, and kept for its place only
         if header.producer_id < 0 or read_marker(batch) is None:
-            return Fate.MARKER  # of another kind, of which nothing is known here
+            return BatchFate.MARKER  # of another kind, of which nothing is known here
         entry = self._aborted_at(header)
         if header.producer_id in self._with_data:
             self._with_data.discard(header.producer_id)
             if entry is not None:
                 self._kept.append(entry)
-            return Fate.MARKER
+            return BatchFate.MARKER
         is_held = (header.producer_id, header.producer_epoch) in self._epochs_held
-        return Fate.MARKER if is_held else Fate.IDLE_MARKER
+        return BatchFate.MARKER if is_held else BatchFate.IDLE_MARKER
 
     def take_kept(self) -> list[AbortedTransaction]:
         """The aborted transactions that were met since this was last asked, and of which something is left."""

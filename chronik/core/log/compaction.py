@@ -30,7 +30,7 @@ from chronik.core.config.topic import FOREVER_MS, TopicConfig
 from chronik.core.errors import Corrupt, Interrupted
 from chronik.core.log import aborted
 from chronik.core.log.aborted import AbortedTransaction
-from chronik.core.log.cleaned_transactions import CleanedTransactions, Fate
+from chronik.core.log.cleaned_transactions import BatchFate, CleanedTransactions
 from chronik.core.log.index import RELATIVE_OFFSET_MAX
 from chronik.core.log.retention import last_time_ms
 from chronik.core.log.scan import SCAN_BYTES, headers, read_batch
@@ -262,16 +262,16 @@ def rewrite(
     is_kept: bool,
     drops_tombstones: bool,
     horizon_ms: int,
-    fate: Fate = Fate.COUNTS,
+    fate: BatchFate = BatchFate.COUNTS,
 ) -> Steps[Buffer | None]:
     """The batch without what was replaced: the same bytes, fewer records, none but the header, or nothing at all."""
-    if fate is Fate.GONE or (fate is Fate.IDLE_MARKER and drops_tombstones):
+    if fate is BatchFate.GONE or (fate is BatchFate.IDLE_MARKER and drops_tombstones):
         return assemble(pack(b"", header.compression), header._replace(record_count=0)) if is_kept else None
-    if fate is Fate.MARKER:
+    if fate is BatchFate.MARKER:
         return batch
     try:
         records = yield from unpacked(batch, header)
-        if fate is Fate.IDLE_MARKER:
+        if fate is BatchFate.IDLE_MARKER:
             has_horizon = bool(header.attributes & DELETE_HORIZON_BIT)
             judgement = _Judgement(bytearray(b"\x01" * header.record_count), not has_horizon, header.max_timestamp)
         else:

@@ -99,7 +99,7 @@ class HeldAnswers:
         self.waiting_bytes = self.leaving_bytes = self.buffered_bytes = 0
 
 
-class Standing(Enum):
+class QuotaStanding(Enum):
     """What a connection is to the quotas."""
 
     PROBATION = auto()  # over a limit: only another node may stay
@@ -227,7 +227,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held = HeldAnswers(everyone)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
-        self._standing = Standing.CLIENT
+        self._standing = QuotaStanding.CLIENT
         self._waits_for_memory = False
         self._unfinished_bytes = 0  # what of the memory for requests it has for one that is not whole
         self.under_way_bytes = 0  # what it has for requests that are not answered
@@ -253,7 +253,7 @@ class Connection(asyncio.BufferedProtocol):
         self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self
         if not self._all.quotas.takes(self):
-            self._standing = Standing.PROBATION
+            self._standing = QuotaStanding.PROBATION
         if self._all.authentication is not None:
             try:
                 self._all.authentication.authenticate(self._peer, transport)
@@ -284,17 +284,17 @@ class Connection(asyncio.BufferedProtocol):
             self._hang_up(problem)
             return
         self._backlog.extend(frames)
-        if self._standing is Standing.PROBATION and not self._may_prove_itself():
+        if self._standing is QuotaStanding.PROBATION and not self._may_prove_itself():
             return
         peer, memory = self._peer, self._all.memory
         is_node = peer.is_node
         if not is_node:
             self._take_memory(frames, memory)
         self._work_off_backlog()
-        if peer.is_node and self._standing is not Standing.NODE:
-            self._standing = Standing.NODE
+        if peer.is_node and self._standing is not QuotaStanding.NODE:
+            self._standing = QuotaStanding.NODE
             self._all.quotas.is_node(self)
-        elif self._standing is Standing.PROBATION and frames:
+        elif self._standing is QuotaStanding.PROBATION and frames:
             self._all.quotas.refuse(self)
         elif not is_node and memory.used_bytes >= memory.limit_bytes:
             self._waits_for_memory = memory.has_to_wait(self)

@@ -15,14 +15,14 @@ from chronik.verify.history import KeptRun
 from chronik.verify.ledger import ACKNOWLEDGED, LedgerPlace
 from chronik.verify.pulse import Stall
 from chronik.verify.report import bar, changes, comparison_table, history_table, render, signed_percent
-from chronik.verify.result import Result
+from chronik.verify.result import VerifyResult
 from chronik.verify.settings import VerifySettings
 from chronik.verify.verdict import FateCount, Judgement, VerifyOutcome
 
 SETTINGS = VerifySettings("127.0.0.1:9092", messages=6)
 WHOLE = compare([ACKNOWLEDGED] * 6, [0, 1, 2] * 2, range(6), [0, 1, 2] * 2, [0, 0, 0, 1, 1, 1], {0: 0, 1: 0, 2: 0})
 SHORT = compare([ACKNOWLEDGED] * 6, [0, 1, 2] * 2, [0, 1, 3, 4], [0, 1] * 2, [0, 0, 1, 1], {0: 0, 1: 0, 2: 0})
-PASSED = Result(
+PASSED = VerifyResult(
     run=7,
     started_at="2026-11-16T04:25:00+00:00",
     settings=SETTINGS,
@@ -61,7 +61,7 @@ def shown(what: RenderableType, width: int = 100) -> str:
     return capture.get()
 
 
-def report(result: Result) -> dict[str, Any]:
+def report(result: VerifyResult) -> dict[str, Any]:
     return dict(json.loads(json.dumps(result.to_json())))
 
 

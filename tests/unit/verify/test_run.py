@@ -14,7 +14,7 @@ from chronik.verify.errors import RunCannotStart, Stopped
 from chronik.verify.history import RunHistory
 from chronik.verify.ledger import DeliveredMessages, Ledger, ReceivedRecord
 from chronik.verify.messages import Messages
-from chronik.verify.result import Result
+from chronik.verify.result import VerifyResult
 from chronik.verify.run import verify_on
 from chronik.verify.settings import VerifyAcks, VerifySettings
 
@@ -128,7 +128,7 @@ class Runs:
         self.notes: list[str] = []
         self._history = history
 
-    def run(self, settings: VerifySettings, is_stopped: bool = False, books: Books | None = None) -> Result:
+    def run(self, settings: VerifySettings, is_stopped: bool = False, books: Books | None = None) -> VerifyResult:
         return verify_on(
             cast(Any, self.cluster),
             self.client,
