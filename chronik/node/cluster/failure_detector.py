@@ -1,4 +1,4 @@
-"""The controller's eye on the other nodes: one whose process is gone is taken out before its session is over.
+"""On the controller: fences a broker whose process is gone before its session is over.
 
 A killed process refuses connections; one that hangs, or cannot be reached, does not. So the controller keeps a link to
 every live broker and asks a trifle of it now and then: when the process dies the link breaks, and the next question

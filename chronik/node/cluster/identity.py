@@ -1,4 +1,4 @@
-"""Who this node is, written in its data directory as Kafka does: `meta.properties`.
+"""Which node of which cluster a data directory belongs to, kept in it as Kafka does: `meta.properties`.
 
 A line of ours says that the directory is new: no cluster knows yet that its node has nothing on this disk. It goes when
 one does, so that a crash in between is not forgotten.

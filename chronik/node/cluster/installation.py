@@ -1,4 +1,4 @@
-"""A snapshot takes the place of the metadata log: several files, so it can stop half way.
+"""Puts a snapshot in the place of the metadata log: several files, so it can stop half way.
 
 Until it is done nothing can be said of the log. If only something has run out, it is tried again before anything else;
 after anything worse the next start makes the log whole.

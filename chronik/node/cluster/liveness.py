@@ -1,4 +1,4 @@
-"""This node's standing in its cluster: it registers, reports that it is alive, and takes its leave.
+"""This node's registration, heartbeats and controlled shutdown (Kafka's BrokerLifecycleManager).
 
 Registering says where this node is reached and gives it an epoch; heartbeats say how far it has followed the metadata
 and make the controller let it serve (unfence it). Both go on whatever happens: without them nobody is led here. A node

@@ -1,4 +1,4 @@
-"""What lives by the quorum's log, as the quorum sees it."""
+"""What the quorum calls when its log is committed, cut or led by another node: `metadata`, behind a protocol."""
 
 from __future__ import annotations
 

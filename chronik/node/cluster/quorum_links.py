@@ -1,5 +1,5 @@
-"""What a node of the quorum says to the others, over links: votes and announcements over one, fetches over another, as
-they wait at the leader for news. Loaded with the first word: a node that is alone starts without it.
+"""Requests of this node to the other voters: votes and announcements over one link, fetches over another, as they wait
+at the leader for news. Loaded with the first of them: a node that is alone starts without it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The other nodes of the quorum: where they are, and the links to them, which come with the first word to be said."""
+"""The other nodes of the quorum: their addresses, and the links to them, opened with the first request."""
 
 from __future__ import annotations
 

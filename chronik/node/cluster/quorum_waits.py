@@ -1,4 +1,4 @@
-"""Those that wait until what was written to the metadata log is safe, or applied by other nodes."""
+"""Requests that wait until what they wrote to the metadata log is committed, or applied by other nodes."""
 
 from __future__ import annotations
 

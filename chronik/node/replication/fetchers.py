@@ -1,4 +1,4 @@
-"""Following: one ordered stream of fetches to each node that leads something of which this node has a copy.
+"""Replication to this node (Kafka's ReplicaFetcherThread): one ordered stream of fetches to each leader.
 
 A fetch names only the partitions that moved since the last one; the leader remembers the others (KIP-227), and answers
 as soon as it has records or a watermark for any of them. What it gives is appended and synced before the next fetch

@@ -1,4 +1,4 @@
-"""Where a follower's log begins, as its leader may be told: only what a crash does not take back counts.
+"""The log start offset that a follower reports to its leader: only one that is on disk, so no crash takes it back.
 
 An answer to DeleteRecords waits until the logs of all that are in sync begin no earlier. A start that is not on disk is
 forgotten with the process; if that node then led, what was said to be gone would be there again.

@@ -1,4 +1,4 @@
-"""Batches whose client wants no answer (acks=0), in turn: those of one connection for one partition.
+"""Keeps batches without a response (acks=0) in their order: those of one connection for one partition.
 
 Nothing could put them in order again: no sequence tells a leader that one is missing, and their client does not hear of
 a refusal. So the first one to a leader goes alone. That leader may not know yet that it leads, refuse it, and take the

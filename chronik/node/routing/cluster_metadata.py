@@ -1,4 +1,4 @@
-"""What forwarding needs to know of the metadata (node/cluster/metadata.py)."""
+"""The part of the metadata (node/cluster/metadata.py) that forwarding reads, as a protocol."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a frame to its handler and back to a frame.
+"""From a request frame to its handler and back to a response frame (Kafka's KafkaApis).
 
 What a handler raises decides the answer: Refused becomes an error code in the response; anything else is a fault,
 answered UNKNOWN_SERVER_ERROR, logged and counted. No error is ever answered as success. Bytes that are no request end

@@ -1,4 +1,4 @@
-"""Batches that wait for a leader.
+"""Batches for a partition whose leader is not known, held until the metadata names one or time is up.
 
 While a partition has no leader, or its leader has just died, a batch waits for a moment until the metadata names
 another: an election takes less time than a client's refusal, its new look at the metadata and its second try, and some

@@ -1,4 +1,4 @@
-"""A cluster that clients know by one address: behind a tunnel, a port-forward, a balancer.
+"""Answers clients that reach the cluster by one address alone: behind a tunnel, a port-forward, a balancer.
 
 All nodes advertise the same host and port, so a client that means a leader or a coordinator is connected to any node.
 Here its requests go where they belong: as they are when all of one belongs to one node; cut up by node, and the answers
