@@ -1,4 +1,4 @@
-"""The directories of partitions: which topic each belongs to, and how one is renamed and removed when its partition goes.
+"""The directories of partitions: the topic each belongs to, and how one is renamed and removed when its partition goes.
 
 `partition.metadata` in each says by its topic id whose it is. A name that is wanted for another topic is made free by
 renaming, which is done at once; deleting comes later.

@@ -1,4 +1,6 @@
-"""Responses that are not due yet (Kafka's DelayedOperationPurgatory): producers until their batch is safe, consumers until there is something to read.
+"""Responses that are not due yet (Kafka's DelayedOperationPurgatory).
+
+Producers wait here until their batch is safe, consumers until there is something to read.
 
 No response has a task or a timer of its own. A producer stands in a line behind its partition, in the order of
 appending; a consumer leaves its name at each partition it reads. When a watermark moves, the line moves and the names
