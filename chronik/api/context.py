@@ -8,7 +8,7 @@ sent, and returns the newest response. It raises Refused for an answer other tha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
-    from chronik.core.machines.groups.commands import GroupCommand
+    from chronik.core.machines.groups.answers import OffsetsCommitted
+    from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
-    from chronik.core.machines.transactions.commands import TransactionCommand
+    from chronik.core.machines.transactions.commands import ProducerIdentity, TransactionCommand
     from chronik.core.machines.transactions.machine import TransactionsMachine
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
     from chronik.core.raft.messages import LogPoint
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
     from chronik.core.replica.throttle import Throttle
+    from chronik.core.types import TopicPartition
     from chronik.wire.produce import PartitionAnswer, ProduceRequest
 
 
@@ -46,6 +48,10 @@ T = TypeVar("T")
 
 # A view's name and arguments; its answer as JSON (http/inspect_views.py). Raises Refused.
 Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
+
+
+# Asks a transaction's coordinator about a partition. Raises Refused where it does not confirm that it is part of it.
+Confirm: TypeAlias = Callable[["TopicPartition"], Awaitable[None]]
 
 
 COLD_READS = 8  # fetches that wait for the disk at a time: each may have an answer of fetch.max.bytes in memory
@@ -96,6 +102,19 @@ class GroupsDesk(Protocol):
     def ask(self, group_id: str, command: GroupCommand[T]) -> Awaitable[T]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
 
+    def ask_in_transaction(
+        self, command: CommitOffsetsInTransaction, producer: ProducerIdentity, confirm: Confirm
+    ) -> Awaitable[OffsetsCommitted]:
+        """As `ask`; what is written is part of the producer's transaction, which is confirmed first where it has not
+        begun yet in the partition of the group. Raises Refused (INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, too)."""
+
+    def append_marker(
+        self, partition: int, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> tuple[Replica, Appended]:
+        """Write to a partition of `__consumer_offsets` that a producer's transaction has ended: its offsets count from
+        then on, or are gone. Raises Refused (NOT_LEADER_OR_FOLLOWER: here is no coordinator that has read its log; else
+        as ReplicaDesk.append_marker)."""
+
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
 
@@ -125,6 +144,15 @@ class TransactionsDesk(Protocol):
 
     def machines(self) -> Iterable[TransactionsMachine]:
         """All machines this node holds, for listing; without those that are still being read."""
+
+
+class VerificationDesk(Protocol):
+    """The coordinators of transactions, wherever they are (node/coordinators/transaction_verification.py)."""
+
+    def confirm(
+        self, transactional_id: str, producer: ProducerIdentity, partitions: Sequence[TopicPartition], *, adds: bool
+    ) -> Awaitable[dict[TopicPartition, Code]]:
+        """By partition, NONE when it is in the producer's transaction; with `adds` it is from then on."""
 
 
 class LongWorkDesk(Protocol):
@@ -342,6 +370,7 @@ class RequestContext:
     observation: Observation = NOT_OBSERVED
     forwarding: ForwardingDesk | None = None  # None where there are no other nodes
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
+    verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nobody looks: in the simulator

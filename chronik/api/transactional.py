@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from chronik.api.context import RequestContext, TransactionsDesk
+from chronik.api.context import RequestContext, TransactionsDesk, VerificationDesk
 from chronik.api.producer_ids import wait_for_producer_id
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.transactions.commands import (
@@ -21,6 +21,13 @@ def transactions(context: RequestContext) -> TransactionsDesk:
     if context.transactions is None:
         raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
     return context.transactions
+
+
+def verification(context: RequestContext) -> VerificationDesk:
+    """Raises Refused, as `transactions`."""
+    if context.verification is None:
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "Transactions are not supported yet.")
+    return context.verification
 
 
 def checked_id(transactional_id: str | None) -> str:
