@@ -8,6 +8,8 @@ add them. A partition that does not exist fails its whole transaction: the other
 
 from __future__ import annotations
 
+import asyncio
+
 from chronik.api.context import Caller, RequestContext
 from chronik.api.transactional import checked_id, fenced_code, transactions
 from chronik.core.errors import Code, Refused
@@ -38,15 +40,16 @@ async def handle(request: AnyAddPartitionsRequest, caller: Caller, context: Requ
         return AnyAddPartitionsResponse(results_by_topic_v3_and_below=_results(_only(request), codes))
     if not caller.is_node:  # as Kafka asks for CLUSTER_ACTION
         raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED)
-    results = []
-    for transaction in request.transactions:
-        codes = await _codes(transaction, caller, context)
-        results.append(
+    # Together: each waits until it is durable, and one round of that is enough for all.
+    asked = await asyncio.gather(*(_codes(transaction, caller, context) for transaction in request.transactions))
+    return AnyAddPartitionsResponse(
+        results_by_transaction=tuple(
             AnyAddPartitionsResult(
                 transactional_id=transaction.transactional_id, topic_results=_results(transaction, codes)
             )
+            for transaction, codes in zip(request.transactions, asked, strict=True)
         )
-    return AnyAddPartitionsResponse(results_by_transaction=tuple(results))
+    )
 
 
 def _only(request: AnyAddPartitionsRequest) -> AnyAddPartitionsTransaction:

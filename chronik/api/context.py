@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from chronik.core.config.sections.fetch import FetchConfig
     from chronik.core.fetch_sessions import FetchSessions
     from chronik.core.log.appended import Appended
+    from chronik.core.log.producers import VerificationGuard
     from chronik.core.log.segment import Slice
     from chronik.core.machines.groups.answers import OffsetsCommitted
     from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, GroupCommand
@@ -83,7 +84,7 @@ class MetadataDesk(Protocol):
 
     @property
     def controller_id(self) -> int | None:
-        """The node that decides; None when there is none at the moment, or nobody knows."""
+        """The node that decides; None when there is none at the moment, or no node knows."""
 
     def ask(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """Ask the controller, wherever it is. The awaited answer comes when it is safe, and this node's image has what
@@ -178,8 +179,15 @@ class ReplicaDesk(Protocol):
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
         """A follower has everything below this offset."""
 
-    def append(self, replica: Replica, records: memoryview | bytearray, acks: int) -> Appended:
-        """Append a producer's batch and have it synced. Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
+    def append(
+        self,
+        replica: Replica,
+        records: memoryview | bytearray,
+        acks: int,
+        guard: VerificationGuard | None = None,
+    ) -> Appended:
+        """Append a producer's batch and have it synced; the first of a transaction with the guard of its verification.
+        Raises Refused (KAFKA_STORAGE_ERROR: the disk refuses)."""
 
     def append_marker(
         self, replica: Replica, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
@@ -263,7 +271,7 @@ NULL_RECORDS = memoryview(b"")  # of a partition for which a produce request has
 class PartitionBatch:
     """One partition's batch of a produce request, and where its answer goes: `answers[index]`."""
 
-    __slots__ = ("answers", "index", "partition", "records", "topic", "until")
+    __slots__ = ("answers", "guard", "index", "partition", "records", "topic", "until")
 
     def __init__(
         self, topic: str | bytes, partition: int, records: memoryview, answers: list[PartitionAnswer], index: int
@@ -274,6 +282,7 @@ class PartitionBatch:
         self.answers = answers
         self.index = index
         self.until: float | None = None  # in the loop's time: how long it may wait for a leader, once it has to
+        self.guard: VerificationGuard | None = None  # once its transaction's coordinator has confirmed it
 
 
 class PendingProduce(Protocol):
@@ -317,7 +326,7 @@ class QuorumDesk(Protocol):
     def replica(self) -> Replica: ...
 
     @property
-    def told_watermarks(self) -> dict[int, int]:
+    def sent_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
 
     @property
@@ -373,6 +382,6 @@ class RequestContext:
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
-    look: Look | None = None  # None where nobody looks: in the simulator
+    look: Look | None = None  # None where nothing looks: in the simulator
     is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
     cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))

@@ -346,7 +346,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
         return None
     if code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH):
         return f"asked with leader epoch {asked.leader_epoch}, and it is {leader.leader_epoch}"
-    return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "nobody leads it"
+    return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "no node leads it"
 
 
 def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:
@@ -358,10 +358,10 @@ def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: i
     if own is not None and own.rack == rack:
         return -1
     near = [
-        (follower.safe_end, -node_id)
+        (follower.durable_end_offset, -node_id)
         for node_id, follower in replica.in_sync.followers.items()
         if node_id in replica.in_sync.in_sync
-        and replica.log.start_offset <= fetch_offset <= follower.safe_end
+        and replica.log.start_offset <= fetch_offset <= follower.durable_end_offset
         and node_id in brokers
         and brokers[node_id].rack == rack
         and not brokers[node_id].is_fenced

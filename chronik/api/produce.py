@@ -16,6 +16,12 @@ Where the look takes long, others are served meanwhile, and only the requests of
 Of an idempotent producer that a log does not know, nothing is taken that came behind a refused batch on the same
 connection (core/replica/batch_order).
 
+The first batch of a transaction in a partition is appended when the coordinator has confirmed that the partition is in
+that transaction (KIP-890): up to version 11 the producer has added it by itself, from 12 on this is how it is added.
+The requests behind it on the same connection wait meanwhile. A guard that the question leaves in the log is gone when
+the transaction has ended before the batch is appended. What a coordinator answers that only time can mend is
+NOT_ENOUGH_REPLICAS: every producer sends the batch again for that.
+
 A producer id that was never given out is refused (NOT_ENOUGH_REPLICAS, which makes a producer come again): each would
 take memory in every partition. Kafka takes any. Those that writers make from what they write are taken, and the
 number of producers that a partition remembers bounds them.
@@ -33,9 +39,12 @@ from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestCon
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
+from chronik.api.transactional import unverified, verification
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
+from chronik.core.log.producers import VerificationGuard
 from chronik.core.machines.metadata.names import is_internal
+from chronik.core.machines.transactions.commands import ProducerIdentity
 from chronik.core.records.batch import (
     ATTRIBUTES_AT,
     NEGATIVE_FROM,
@@ -48,7 +57,7 @@ from chronik.core.records.batch import (
 from chronik.core.records.steps import Unfinished, begin
 from chronik.core.replica.batch_order import DOUBTFUL, BatchOrder
 from chronik.core.replica.replica import ACKS_ALL, Replica
-from chronik.core.types import NAMED_PRODUCER_IDS_FROM
+from chronik.core.types import NAMED_PRODUCER_IDS_FROM, TopicPartition
 from chronik.wire import produce as wire
 from chronik.wire.leaders import CurrentLeader, NodeEndpoint
 from chronik.wire.produce import PartitionAnswer, ProduceRequest
@@ -57,6 +66,7 @@ from chronik.wire.versions import PRODUCE
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
 
 _ACKS = (0, 1, ACKS_ALL)
+ABORTABLE_FROM, IMPLICIT_FROM = 11, 12  # clients that know TRANSACTION_ABORTABLE; those that add no partitions
 # Not for this node, or not known here yet: metadata that others have may be on its way.
 _LED_ELSEWHERE = (
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -98,6 +108,8 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
             _append(pending, PartitionBatch(topic, partition, own, answers, index))
     if pending.elsewhere:
         pending.send_on()
+    if pending.unverified:
+        pending.verify()
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
     on_abandoned = pending.abandoned if pending.outstanding and pending.observer.is_observing else None
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
@@ -110,7 +122,6 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         replica = _replica(request, batch.topic, batch.partition, context)
         if records is NULL_RECORDS:
             raise Refused(Code.INVALID_RECORD, "no records")
-        _check_no_transaction(records)
         order = pending.call.caller.order
         if order and not _is_in_order(batch, replica, order, context):
             pending.refused(batch, PartitionAnswer(batch.partition, Code.NOT_LEADER_OR_FOLLOWER, -1, -1, -1, _BEHIND))
@@ -119,6 +130,11 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         may_have_id = len(records) > PRODUCER_ID_AT and records[PRODUCER_ID_AT] < NEGATIVE_FROM
         if may_have_id and read_producer_id(records) >= context.metadata.image.next_producer_id:
             _put_off_unknown(replica, records, context.metadata.image.next_producer_id)
+        if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT and batch.guard is None:
+            guard = _begin_verification(pending, batch, replica)
+            if guard is not None:
+                pending.unverified.append((batch, guard))
+                return
         config = replica.log.config
         if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
             looking = begin(check_records(records, accept(records), config, context.clock.now_ms()))
@@ -129,13 +145,14 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         is_observed = observer.wants(replica.topic)
         if is_observed:
             began_ns, watermark_before = observer.now_ns(), replica.high_watermark
-        appended = context.replicas.append(replica, records, request.acks)
+        appended = context.replicas.append(replica, records, request.acks, batch.guard)
     except Refused as refusal:
         if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
             _append(pending, batch, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
         if may_go_on and records is not NULL_RECORDS and not _is_overtaking(batch, context):
+            batch.guard = None  # of this node's log: the leader asks for itself
             pending.elsewhere.append(batch)
             return
         pending.refused(batch, _refusal(batch.partition, refusal))
@@ -153,9 +170,18 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
 
 
-def _check_no_transaction(records: memoryview) -> None:
-    if len(records) > ATTRIBUTES_AT and records[ATTRIBUTES_AT] & TRANSACTIONAL_BIT:
-        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "transactions are not supported yet")
+def _begin_verification(pending: _Pending, batch: PartitionBatch, replica: Replica) -> VerificationGuard | None:
+    """The guard to append it with when its coordinator has confirmed it. None where the transaction is known here."""
+    if not pending.request.transactional_id:
+        raise Refused(Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, "a transactional batch without a transactional id")
+    header = accept(batch.records)
+    if header.producer_id < 0:
+        raise Refused(Code.INVALID_RECORD, "a transactional batch without a producer id")
+    producer = header.producer_id, header.producer_epoch
+    if pending.producer not in (None, producer):
+        raise Refused(Code.INVALID_PRODUCER_ID_MAPPING, "transactional batches of more than one producer")
+    pending.producer = producer
+    return replica.log.producers.begin_verification(header)
 
 
 def _is_by_header(refusal: Refused) -> bool:
@@ -173,10 +199,11 @@ def _replica(request: ProduceRequest, topic: str | bytes, partition: int, contex
     topic = topic_name(context.metadata.image, topic)
     if is_internal(topic):  # a client that wrote there could make groups of its own invention
         raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} is written by the brokers themselves")
-    replica = context.replicas.leader(topic, partition)
-    if request.transactional_id is not None:
-        raise Refused(Code.INVALID_TXN_STATE, "transactions are not supported yet")
-    return replica
+    return context.replicas.leader(topic, partition)
+
+
+def _partition_name(batch: PartitionBatch, context: RequestContext) -> TopicPartition:
+    return TopicPartition(topic_name(context.metadata.image, batch.topic), batch.partition)
 
 
 def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
@@ -228,10 +255,12 @@ class _Pending:
         "is_held_up",
         "observer",
         "outstanding",
+        "producer",
         "record_errors_left",
         "request",
         "route",
         "topics",
+        "unverified",
     )
 
     def __init__(self, call: Call, request: ProduceRequest, context: RequestContext) -> None:
@@ -242,7 +271,9 @@ class _Pending:
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
-        self.is_held_up = False  # by a batch that takes long to look through
+        self.is_held_up = False  # by a batch that takes long to look through, or a coordinator
+        self.producer: tuple[int, int] | None = None  # id and epoch, of its transactional batches
+        self.unverified: list[tuple[PartitionBatch, VerificationGuard]] = []
         self.elsewhere: list[PartitionBatch] = []
         self.record_errors_left = RECORD_ERRORS_MAX
         self.observer = context.observation.observer  # the same for all of it, also when the trace is switched
@@ -279,6 +310,37 @@ class _Pending:
         else:
             order.settled(batch.topic, batch.partition, header, code)
 
+    def verify(self) -> None:
+        """Append what begins a transaction when its coordinator has confirmed that."""
+        self.is_held_up = True
+        parts, self.unverified = self.unverified, []
+        names = [_partition_name(batch, self.context) for batch, _ in parts]
+        self.context.start(self._wait_for_verification(parts, names))
+
+    async def _wait_for_verification(
+        self, parts: list[tuple[PartitionBatch, VerificationGuard]], names: list[TopicPartition]
+    ) -> None:
+        request, version = self.request, self.call.header.version
+        assert request.transactional_id is not None  # or nothing would be to be verified
+        assert self.producer is not None
+        try:
+            desk = verification(self.context)
+            codes = await desk.confirm(
+                request.transactional_id, ProducerIdentity(*self.producer), names, adds=version >= IMPLICIT_FROM
+            )
+        except Refused as refusal:
+            codes = dict.fromkeys(names, refusal.code)
+        except Exception:
+            self.call.answer(None)
+            raise
+        for (batch, guard), name in zip(parts, names, strict=True):
+            if codes[name]:
+                told = unverified(codes[name], knows_abortable=version >= ABORTABLE_FROM)
+                self.refused(batch, _refusal(batch.partition, told))
+            else:
+                batch.guard = guard
+                self.again(batch)
+
     def again(self, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
         """It has another leader, perhaps this node."""
         try:
@@ -289,6 +351,8 @@ class _Pending:
             raise
         if self.elsewhere:
             self.send_on()
+        if self.unverified:
+            self.verify()
 
     def look_through(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
         """Append the batch when it has been looked through."""
@@ -343,7 +407,7 @@ class _Pending:
         if self.outstanding:
             return
         if self.request.acks == 0:
-            # Nobody reads an answer to acks=0; hanging up is the only way to say that something went wrong.
+            # Nothing reads an answer to acks=0; hanging up is the only way to say that something went wrong.
             self.call.answer(None if self.failed else ())
             return
         version = self.call.header.version

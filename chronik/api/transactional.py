@@ -51,3 +51,24 @@ async def ask_with_producer_id(context: RequestContext, command: InitProducer | 
         answer = await desk.ask(command.transactional_id, with_id)
     assert isinstance(answer, ProducerIdentity)  # it had one
     return answer
+
+
+# What a producer is to try again, told with the one code that makes all of them do so and look for no other leader.
+_AGAIN = (
+    Code.CONCURRENT_TRANSACTIONS,
+    Code.NETWORK_EXCEPTION,
+    Code.COORDINATOR_LOAD_IN_PROGRESS,
+    Code.COORDINATOR_NOT_AVAILABLE,
+    Code.NOT_COORDINATOR,
+)
+
+
+def unverified(code: Code, *, knows_abortable: bool) -> Refused:
+    """What a producer is told when the coordinator does not confirm its transaction."""
+    if code in _AGAIN:
+        return Refused(Code.NOT_ENOUGH_REPLICAS, f"the transaction cannot be verified now: {code.name}")
+    if code is Code.PRODUCER_FENCED:
+        return Refused(Code.INVALID_PRODUCER_EPOCH, "another producer has this transactional id by now")
+    if code is Code.CLUSTER_AUTHORIZATION_FAILED or (code is Code.TRANSACTION_ABORTABLE and not knows_abortable):
+        return Refused(Code.INVALID_TXN_STATE, "the partition was not added to the transaction")
+    return Refused(code)

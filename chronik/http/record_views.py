@@ -67,7 +67,7 @@ def _with_ends(look: RecordView, replica: Replica, batch: BatchSeen | None) -> R
         watermark=replica.high_watermark,
         last_stable_offset=replica.last_stable_offset,
         next_offset=replica.log.end_offset,
-        safe_end=replica.safe_end,
+        durable_end_offset=replica.durable_end_offset,
         in_sync=look.in_sync,
         replicas=look.replicas,
         batch=batch,

@@ -30,7 +30,7 @@ def behind(replica: Replica, monotonic_ms: int) -> list[FollowerSeen]:
     return [
         follower_seen(node_id, progress, node_id in in_sync.in_sync, start_offset, end_offset, monotonic_ms)
         for node_id, progress in in_sync.followers.items()
-        if progress.safe_end < end_offset
+        if progress.durable_end_offset < end_offset
     ]
 
 

@@ -61,7 +61,7 @@ def _follower_row(follower: FollowerSeen) -> dict[str, Any]:
     return {
         "node": follower.node,
         "in_sync": follower.is_in_sync,
-        "safe_offset": _known(follower.safe_end),
+        "safe_offset": _known(follower.durable_end_offset),
         "lag_records": follower.lag_records,
         "lag_ms": _known(follower.lag_ms),
     }

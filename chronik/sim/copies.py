@@ -25,7 +25,7 @@ class Sight(NamedTuple):
 
     start_offset: int
     watermark: int
-    safe_end: int  # synced, or with `durability = "os"` written
+    durable_end_offset: int  # synced, or with `durability = "os"` written
     end_offset: int
     leader_epoch: int
     is_leader: bool
@@ -48,7 +48,7 @@ class Copies:
         self._seen: dict[Key, dict[int, Sight]] = {}  # by partition and node, of the processes that live
         self._leaders: dict[tuple[Key, int], int] = {}  # by leader epoch, for ever
         self._safe: dict[Key, dict[int, SafeBatch]] = {}  # by base offset, for ever
-        self._safe_end: dict[Key, int] = {}
+        self._durable_end_offset: dict[Key, int] = {}
         self._watermarks: dict[Key, int] = {}  # the highest that any node had, for ever
         self._excused: dict[tuple[Key, int], bool] = {}  # copies that went with their disk and have not caught up yet
         self._eligible: dict[Key, tuple[int, ...]] = {}  # as the newest image has it
@@ -97,11 +97,13 @@ class Copies:
             raise self._story.break_promise(
                 f"{who}: the watermark of {name} went back from {before.watermark} to {sight.watermark}"
             )
-        is_in_order = sight.start_offset <= sight.watermark <= sight.end_offset and sight.safe_end <= sight.end_offset
+        is_in_order = (
+            sight.start_offset <= sight.watermark <= sight.end_offset and sight.durable_end_offset <= sight.end_offset
+        )
         if not is_in_order:
             raise self._story.break_promise(
                 f"{who}: {name} starts at {sight.start_offset}, ends at {sight.end_offset},"
-                f" is safe to {sight.watermark} and synced to {sight.safe_end}"
+                f" is safe to {sight.watermark} and synced to {sight.durable_end_offset}"
             )
         if sight.is_leader:
             leader = self._leaders.setdefault((key, sight.leader_epoch), node_id)
@@ -113,7 +115,7 @@ class Copies:
         if may_lose:
             return
         self._watermarks[key] = max(self._watermarks.get(key, 0), sight.watermark)
-        if (key, node_id) in self._excused and sight.safe_end >= self._watermarks[key]:
+        if (key, node_id) in self._excused and sight.durable_end_offset >= self._watermarks[key]:
             del self._excused[key, node_id]
         self._check_in_sync(name, key, sights)
         if key in self._eligible:
@@ -128,10 +130,10 @@ class Copies:
         watermark, sights = self._watermarks.get(key, 0), self._seen.get(key, {})
         for node_id in self._eligible.get(key, ()):
             sight = sights.get(node_id)
-            if sight is not None and sight.safe_end < watermark and (key, node_id) not in self._excused:
+            if sight is not None and sight.durable_end_offset < watermark and (key, node_id) not in self._excused:
                 raise self._story.break_promise(
-                    f"node{node_id} is an eligible leader of {name} and has it safely to {sight.safe_end} only,"
-                    f" where the watermark was {watermark}"
+                    f"node{node_id} is an eligible leader of {name} and has it safely to"
+                    f" {sight.durable_end_offset} only, where the watermark was {watermark}"
                 )
 
     def _check_in_sync(self, name: str, key: Key, sights: dict[int, Sight]) -> None:
@@ -141,23 +143,23 @@ class Copies:
         for leader, led in sights.items():
             for follower in led.counted if led.is_leader and led.leader_epoch == newest else ():
                 sight = sights.get(follower)
-                if sight is None or sight.safe_end >= led.watermark or (key, follower) in self._excused:
+                if sight is None or sight.durable_end_offset >= led.watermark or (key, follower) in self._excused:
                     continue
                 # A leader that has not heard that it is none any more counts on a copy that was taken away since.
                 if not ((key, follower) in self._dropped and sight.leader_epoch > led.leader_epoch):
                     raise self._story.break_promise(
                         f"node{leader}: the watermark of {name} is {led.watermark}, and node{follower},"
-                        f" which is in sync, has it safely to {sight.safe_end} only"
+                        f" which is in sync, has it safely to {sight.durable_end_offset} only"
                     )
 
     def safe_batch(self, node_id: int, name: str, key: Key, header: BatchHeader) -> None:
         """A node's watermark has passed this batch of its log."""
         found = SafeBatch(header.next_offset, header.crc, header.leader_epoch)
         known = self._safe.setdefault(key, {})
-        end_offset = self._safe_end.get(key, 0)
+        end_offset = self._durable_end_offset.get(key, 0)
         if header.base_offset >= end_offset:
             known[header.base_offset] = found
-            self._safe_end[key] = header.next_offset
+            self._durable_end_offset[key] = header.next_offset
             return
         if known.get(header.base_offset, found) != found or header.base_offset not in known:
             raise self._story.break_promise(

@@ -100,7 +100,7 @@ def _is_starting(world: World, host: Host) -> bool:
 
 
 def _has_unsynced(world: World, host: Host) -> bool:
-    return any(sight.safe_end < sight.end_offset for sight in _sights(world, host))
+    return any(sight.durable_end_offset < sight.end_offset for sight in _sights(world, host))
 
 
 def _has_rolled(world: World, host: Host) -> bool:

@@ -53,7 +53,7 @@ class Release(NamedTuple):
     at_ns: int
     watermark: int
     in_sync: tuple[int, ...]
-    safe_end: int
+    durable_end_offset: int
 
 
 class Run:
@@ -154,7 +154,7 @@ class PendingBatches:
                 or run.leader_epoch != leader_epoch
             ):
                 run = self._run_of(replica, acks, client, leader_epoch)
-                reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
+                reached = replica.high_watermark if acks == ACKS_ALL else replica.durable_end_offset
             # Put together this way it takes 0.16 µs, with stars 0.2.
             note = (began_ns, watermark_before, size) + _read_producer(head, _PRODUCER_AT) + appended  # noqa: RUF005
             if appended.last_offset >= reached:
@@ -180,9 +180,9 @@ class PendingBatches:
     def released(self, replica: Replica) -> None:
         """It is safe further than before. Who waited for that is about to be answered."""
         releases = self._releases.setdefault(replica, [])
-        safe_end, watermark = replica.safe_end, replica.high_watermark
-        if not releases or releases[-1].safe_end < safe_end or releases[-1].watermark < watermark:
-            releases.append(Release(self.now_ns(), watermark, _in_sync(replica), safe_end))
+        durable_end_offset, watermark = replica.durable_end_offset, replica.high_watermark
+        if not releases or releases[-1].durable_end_offset < durable_end_offset or releases[-1].watermark < watermark:
+            releases.append(Release(self.now_ns(), watermark, _in_sync(replica), durable_end_offset))
 
     def refused(self, replica: Replica, client: ObservedClient, base_offset: int) -> None:
         """Its producer is told something else: that the batch was appended is true all the same."""
@@ -289,4 +289,4 @@ def _reached(acks: int, releases: Sequence[Release]) -> list[int]:
     """How far a partition was safe at each release, as `acks` asks."""
     if acks == ACKS_ALL:
         return [release.watermark for release in releases]
-    return [release.safe_end for release in releases]
+    return [release.durable_end_offset for release in releases]

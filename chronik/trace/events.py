@@ -16,6 +16,9 @@ from typing import TypeAlias
 
 import msgspec
 
+# What is called differently in the JSON: it was stored under this name first, and a stored name stays.
+STORED_NAMES = {"durable_end_offset": "safe_end"}
+
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=False, tag_field="kind", tag=True):
     """When, and on which node."""
@@ -139,7 +142,7 @@ class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
 
 
 class FetchDropped(Event, frozen=True, gc=False, tag="fetch_dropped"):
-    """Nobody waits for the answer to this fetch any more: the client hung up."""
+    """Nothing waits for the answer to this fetch any more: the client hung up."""
 
     topic: str
     partition: int
@@ -167,12 +170,12 @@ class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
     reason: str | None
     topic: str | None = None
     partition: int = -1
-    leader: int = -1  # who leads, as this node knows
+    leader: int = -1  # which node leads, as this node knows
     leader_epoch: int = -1
 
 
 class MetadataTold(Event, frozen=True, gc=False, tag="metadata_told"):
-    """What a client was told of a topic: the brokers, and who leads each partition."""
+    """What a client was told of a topic: the brokers, and which node leads each partition."""
 
     topic: str
     client_id: str
@@ -254,18 +257,18 @@ class Committed(Event, frozen=True, gc=False, tag="committed"):
 # --- how things stand, once a second while tracing
 
 
-class FollowerSeen(msgspec.Struct, frozen=True, gc=False):
+class FollowerSeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     """What the leader knows of a follower."""
 
     node: int
     is_in_sync: bool
-    safe_end: int  # it has everything below this; -1 when it has not been heard of
+    durable_end_offset: int  # it has everything below this; -1 when it has not been heard of
     lag_records: int
     lag_ms: int  # since it last had all that the leader had; 0 while it has
     silent_ms: int  # since its last fetch that named this partition or moved it; -1: never
 
 
-class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
+class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen", rename=STORED_NAMES):
     """A partition, told by its leader."""
 
     topic: str
@@ -275,7 +278,7 @@ class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen"):
     last_stable_offset: int
     watermark: int
     next_offset: int
-    safe_end: int  # the leader itself has everything below this safely
+    durable_end_offset: int  # the leader itself has everything below this safely
     in_sync: tuple[int, ...]
     in_sync_min: int  # min.insync.replicas, and never more than there are replicas
     followers: tuple[FollowerSeen, ...]
@@ -320,7 +323,7 @@ class TraceBegan(Event, frozen=True, gc=False, tag="trace_began"):
 
 
 class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):
-    """So many events before this one are not known: nobody took them for the trace topic, or they were let go."""
+    """So many events before this one are not known: nothing took them for the trace topic, or they were let go."""
 
     count: int
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from chronik.trace.events import AnyEvent, GroupSeen, PartitionSeen
+from chronik.trace.events import STORED_NAMES, AnyEvent, GroupSeen, PartitionSeen
 
 CLUSTER, STATE, EVENTS, TOPICS = "cluster", "state", "events", "topics"
 
@@ -51,29 +51,29 @@ class ClusterStateView(msgspec.Struct, frozen=True, gc=False):
     traces: Traces
 
 
-class CopySeen(msgspec.Struct, frozen=True, gc=False):
+class CopySeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     """One replica, led here or not. Offsets are -1 where the copy cannot be read (`offline` says why)."""
 
     topic: str
     partition: int
     is_leader: bool
-    leader: int  # -1: nobody leads
+    leader: int  # -1: no node leads
     leader_epoch: int
     log_start: int
     watermark: int  # as this node knows it: a follower hears of it a moment later
     last_stable_offset: int
     next_offset: int
-    safe_end: int  # everything below this has been synced here
+    durable_end_offset: int  # everything below this has been synced here
     size_bytes: int
     offline: str | None = None
 
 
 class UnopenedSeen(msgspec.Struct, frozen=True, gc=False):
-    """A partition led here that nobody has asked for yet, or one that nobody leads: its offsets are not known here."""
+    """A partition led here that nobody has asked for yet, or one that no node leads: its offsets are not known here."""
 
     topic: str
     partition: int
-    leader: int  # -1: nobody leads
+    leader: int  # -1: no node leads
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
@@ -176,7 +176,7 @@ class BatchSeen(msgspec.Struct, frozen=True, gc=False):
         return self.record_count < self.to_offset - self.base_offset
 
 
-class RecordView(msgspec.Struct, frozen=True, gc=False):
+class RecordView(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     """View `record`: what one node's copy has at an offset. Offsets are -1 where there is no copy to ask."""
 
     node: int
@@ -193,14 +193,14 @@ class RecordView(msgspec.Struct, frozen=True, gc=False):
     watermark: int = -1
     last_stable_offset: int = -1
     next_offset: int = -1
-    safe_end: int = -1
+    durable_end_offset: int = -1
     in_sync: tuple[int, ...] = ()  # as the cluster's metadata has it on this node
     replicas: tuple[int, ...] = ()
     batch: BatchSeen | None = None  # where it is here
 
     @property
     def is_synced(self) -> bool:
-        return self.place is RecordPlace.HERE and self.offset < self.safe_end
+        return self.place is RecordPlace.HERE and self.offset < self.durable_end_offset
 
 
 class FoundRecord(msgspec.Struct, frozen=True, gc=False):

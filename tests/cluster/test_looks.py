@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import InspectRefused, look
+from chronik.client.inspect_request import InspectRefused, inspect_node
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.testing import RunningCluster
 from chronik.trace.inspections import StateView
@@ -64,7 +64,9 @@ def test_through_any_one_node_all_of_them_tell_the_same_partition(cluster: Runni
     assert {each.lag_records for each in partition.followers} == {0}
     copies = {state.node: copy for state in seen.values() for copy in state.copies if copy.partition == 0}
     assert {node_id for node_id, copy in copies.items() if copy.is_leader} == {leader_id}
-    assert all(copy.leader == leader_id and copy.safe_end == copy.next_offset == MESSAGES for copy in copies.values())
+    assert all(
+        copy.leader == leader_id and copy.durable_end_offset == copy.next_offset == MESSAGES for copy in copies.values()
+    )
 
 
 def test_a_group_is_told_by_its_coordinator_with_its_members_and_offsets(cluster: RunningCluster) -> None:
@@ -119,9 +121,9 @@ def test_one_single_address_is_enough_though_it_is_that_of_every_node(cluster: R
 def test_a_question_that_makes_no_sense_is_answered_and_ends_no_connection(cluster: RunningCluster) -> None:
     for arguments in ({"node": 77}, {"node": "two"}, {"topics": 5}):
         with pytest.raises(InspectRefused):
-            look(address_of(cluster, 1), "state", **arguments)
+            inspect_node(dict, address_of(cluster, 1), "state", **arguments)
     with pytest.raises(InspectRefused, match="no view 'nonsense'"):
-        look(address_of(cluster, 1), "nonsense", node=3)
+        inspect_node(dict, address_of(cluster, 1), "nonsense", node=3)
 
 
 def test_clients_are_told_nothing_of_it(cluster: RunningCluster) -> None:
@@ -170,7 +172,7 @@ def test_a_node_that_waits_for_the_others_tells_what_it_can(own_cluster: Running
 
 def is_answered(address: Address) -> bool:
     try:
-        look(address, "cluster", timeout_s=1.0)
+        inspect_node(dict, address, "cluster", timeout_s=1.0)
     except NoAnswer:
         return False
     return True

@@ -107,7 +107,7 @@ async def test_a_retry_of_what_is_safe_here_only_waits_for_the_others_with_acks_
     replica.lead(0, 1, (1, 2), (1, 2), 0)
     send(context, numbered(0), acks=-1)
     await context.settle()
-    assert replica.safe_end == 2
+    assert replica.durable_end_offset == 2
 
     retried = send(context, numbered(0), acks=-1)
     of_this_node = send(context, numbered(0), acks=1)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 WITHOUT_EFFECT = frozenset(
     (
-        "add.partitions.to.txn.retry.backoff.max.ms", "add.partitions.to.txn.retry.backoff.ms",
         "alter.log.dirs.replication.quota.window.num", "alter.log.dirs.replication.quota.window.size.seconds",
         "background.threads", "broker.id.generation.enable", "controlled.shutdown.enable",
         "controller.listener.names", "controller.performance.always.log.threshold.ms",
@@ -79,7 +78,7 @@ WITHOUT_EFFECT = frozenset(
         "share.coordinator.write.timeout.ms", "share.fetch.purgatory.purge.interval.requests",
         "socket.connection.setup.timeout.max.ms", "socket.connection.setup.timeout.ms", "socket.listen.backlog.size",
         "socket.receive.buffer.bytes", "socket.send.buffer.bytes", "telemetry.max.bytes",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms", "transaction.partition.verification.enable",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.state.log.load.buffer.size", "unclean.leader.election.interval.ms", "zookeeper.connect",
     )
 )  # fmt: skip

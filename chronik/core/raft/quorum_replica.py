@@ -39,7 +39,7 @@ class QuorumReplica(Replica):
         return False
 
     def set_office(self, epoch: int, leader: int | None) -> None:
-        """Who leads, as the quorum has it."""
+        """Which node leads, as the quorum has it."""
         self.leader_epoch = epoch
         self.leader_id = NO_LEADER if leader is None else leader
         self.is_leader = leader == self.node_id
@@ -53,7 +53,7 @@ class QuorumReplica(Replica):
 
     def own_safe(self, end_offset: int) -> bool:
         """More of it is on disk; what that makes safe, the quorum says."""
-        self.safe_end = max(self.safe_end, end_offset)
+        self.durable_end_offset = max(self.durable_end_offset, end_offset)
         self.on_synced()
         return False
 
@@ -62,5 +62,5 @@ class QuorumReplica(Replica):
 
     def cut(self) -> None:
         """The log has been truncated or replaced."""
-        self.safe_end = self.log.synced_offset
+        self.durable_end_offset = self.log.synced_offset
         self.high_watermark = max(min(self.high_watermark, self.log.end_offset), self.log.start_offset)

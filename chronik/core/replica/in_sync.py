@@ -19,7 +19,7 @@ UNBOUNDED = 2**63 - 1
 class FollowerProgress:
     """What a leader knows of a follower, from its fetches alone."""
 
-    safe_end: int = UNKNOWN  # it has everything below this safely
+    durable_end_offset: int = UNKNOWN  # it has everything below this safely
     fetched_ms: int = UNKNOWN
     caught_up_ms: int = UNKNOWN  # when it last had all that the leader had
     broker_epoch: int = ANY_EPOCH  # of the registration it fetched under (KIP-903)
@@ -41,19 +41,19 @@ class FollowerProgress:
             self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
         else:
             is_caught_up = False
-        self.safe_end = fetch_offset
+        self.durable_end_offset = fetch_offset
         self._leader_end_at_fetch = leader_end
         self.fetched_ms = now_ms
         return is_caught_up
 
     def is_behind(self, leader_end: int, now_ms: int, lag_time_max_ms: int) -> bool:
-        return self.safe_end < leader_end and now_ms - self.caught_up_ms > lag_time_max_ms
+        return self.durable_end_offset < leader_end and now_ms - self.caught_up_ms > lag_time_max_ms
 
 
 class InSyncSet:
     """Who must have a record before it is safe."""
 
-    __slots__ = ("_joining", "followers", "in_sync", "node_id", "others_safe_end", "partition_epoch", "wanted")
+    __slots__ = ("_joining", "followers", "in_sync", "node_id", "others_durable_end", "partition_epoch", "wanted")
 
     def __init__(
         self, node_id: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], partition_epoch: int, now_ms: int
@@ -71,7 +71,7 @@ class InSyncSet:
         # Outside the set and caught up: the watermark waits for them, or under load they would always be one fetch
         # behind it and never get in.
         self._joining: tuple[int, ...] = ()
-        self.others_safe_end = self._others_safe_end()
+        self.others_durable_end = self._others_durable_end()
 
     @property
     def replica_count(self) -> int:
@@ -94,25 +94,21 @@ class InSyncSet:
         maximal = self.maximal
         return (*maximal, *(replica for replica in self._joining if replica not in maximal))
 
-    def _others_safe_end(self) -> int:
-        """Up to where the others who count have it; -1 while one of them has not been heard of."""
-        others = (self.followers[replica].safe_end for replica in self.counted if replica != self.node_id)
+    def _others_durable_end(self) -> int:
+        """Up to where the others that count have it; -1 while one of them has not been heard of."""
+        others = (self.followers[replica].durable_end_offset for replica in self.counted if replica != self.node_id)
         return min(others, default=UNBOUNDED)
 
     def low_watermark(self, own_start: int) -> int:
-        """From where on everyone who may lead next still has records; -1 while one of them has not been heard of."""
+        """From where on every replica that may lead next still has records; -1 while one is not heard of."""
         others = (self.followers[replica].log_start for replica in self.maximal if replica != self.node_id)
         return min(own_start, min(others, default=own_start))
 
     def slowest_fetching(self, now_ms: int, lag_time_max_ms: int) -> int:
         """Up to where every follower has come that has fetched lately. Silent ones do not count: they have all, or may
         stay away for ever."""
-        fetching = (f.safe_end for f in self.followers.values() if now_ms - f.fetched_ms <= lag_time_max_ms)
+        fetching = (f.durable_end_offset for f in self.followers.values() if now_ms - f.fetched_ms <= lag_time_max_ms)
         return min((end for end in fetching if end != UNKNOWN), default=UNBOUNDED)
-
-    def safe_end(self, own_safe_end: int) -> int:
-        """Up to where everyone who counts has it; -1 while one of them has not been heard of."""
-        return min(own_safe_end, self.others_safe_end)
 
     # --- what followers report
 
@@ -124,13 +120,13 @@ class InSyncSet:
         if broker_epoch < follower.broker_epoch:
             return  # sent before it restarted, and come by after: what it had then may be gone
         follower.broker_epoch = broker_epoch
-        before = follower.safe_end
+        before = follower.durable_end_offset
         is_caught_up = follower.fetched(fetch_offset, leader_end, now_ms)
         if is_caught_up and follower_id not in self.in_sync and follower_id not in self._joining:
             self._joining = (*self._joining, follower_id)
             before = UNKNOWN
-        if follower.safe_end != before:
-            self.others_safe_end = self._others_safe_end()
+        if follower.durable_end_offset != before:
+            self.others_durable_end = self._others_durable_end()
 
     def may_change(self, follower_id: int, high_watermark: int, epoch_start: int, own_start: int = UNKNOWN) -> bool:
         """Whether what a follower has makes it worth asking `change_due` now."""
@@ -138,14 +134,14 @@ class InSyncSet:
             return False
         follower = self.followers[follower_id]
         if follower_id in self.in_sync:
-            return follower.safe_end < high_watermark
-        return follower.safe_end >= max(high_watermark, epoch_start) and follower.log_start >= own_start
+            return follower.durable_end_offset < high_watermark
+        return follower.durable_end_offset >= max(high_watermark, epoch_start) and follower.log_start >= own_start
 
     def note_caught_up(self, leader_end: int, now_ms: int) -> None:
         """A follower that has everything lags nothing, though it is silent: an idle partition is not named in
         fetches."""
         for follower in self.followers.values():
-            if follower.safe_end >= leader_end:
+            if follower.durable_end_offset >= leader_end:
                 follower.caught_up_ms = max(follower.caught_up_ms, now_ms)
 
     # --- what the set should be
@@ -179,7 +175,7 @@ class InSyncSet:
             # It must have all that is safe, and all that this leader began with: else the set would not protect it.
             if replica not in self.in_sync
             and self._is_able(replica, able)
-            and follower.safe_end >= max(high_watermark, epoch_start)
+            and follower.durable_end_offset >= max(high_watermark, epoch_start)
             # And nothing that was deleted: if it led, that would be there again. (In Kafka it is.)
             and follower.log_start >= own_start
         )
@@ -188,7 +184,7 @@ class InSyncSet:
 
     def _keeps_up(self, replica: int, leader_end: int, high_watermark: int, now_ms: int, lag_time_max_ms: int) -> bool:
         follower = self.followers[replica]
-        if UNKNOWN < follower.safe_end < high_watermark:
+        if UNKNOWN < follower.durable_end_offset < high_watermark:
             return False  # it had all that is safe and lost some of it: this one must not be elected
         return not follower.is_behind(leader_end, now_ms, lag_time_max_ms)
 
@@ -196,7 +192,7 @@ class InSyncSet:
         return replica in able and self.followers[replica].broker_epoch in (ANY_EPOCH, able[replica])
 
     def _drop_joining(self, leader_end: int, now_ms: int, lag_time_max_ms: int, able: Mapping[int, int]) -> None:
-        """Nobody waits for one that has fallen behind again, or that may not join."""
+        """Nothing waits for one that has fallen behind again, or that may not join."""
         joining = tuple(
             replica
             for replica in self._joining
@@ -206,14 +202,14 @@ class InSyncSet:
         )
         if joining != self._joining:
             self._joining = joining
-            self.others_safe_end = self._others_safe_end()
+            self.others_durable_end = self._others_durable_end()
 
     # --- what the controller says
 
     def asked(self, wanted: tuple[int, ...]) -> None:
         """The controller has been asked for this set."""
         self.wanted = wanted
-        self.others_safe_end = self._others_safe_end()
+        self.others_durable_end = self._others_durable_end()
 
     def decided(
         self, in_sync: tuple[int, ...], partition_epoch: int, replicas: tuple[int, ...] | None = None, now_ms: int = 0
@@ -225,7 +221,7 @@ class InSyncSet:
             self._assigned(replicas, in_sync, now_ms)
         self.in_sync, self.partition_epoch, self.wanted = in_sync, partition_epoch, None
         self._joining = tuple(replica for replica in self._joining if replica not in in_sync)
-        self.others_safe_end = self._others_safe_end()
+        self.others_durable_end = self._others_durable_end()
         return True
 
     def _assigned(self, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int) -> None:
@@ -241,4 +237,4 @@ class InSyncSet:
     def refused(self) -> None:
         """The controller did not take it; a fresh look decides whether to ask again."""
         self.wanted = None
-        self.others_safe_end = self._others_safe_end()
+        self.others_durable_end = self._others_durable_end()

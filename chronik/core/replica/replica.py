@@ -31,7 +31,8 @@ class Replica:
 
     __slots__ = (
         "_is_synced",
-        "_others_safe_end",
+        "_others_durable_end",
+        "durable_end_offset",
         "epoch_start",
         "high_watermark",
         "in_sync",
@@ -41,10 +42,9 @@ class Replica:
         "log",
         "node_id",
         "offline",
+        "opened_watermark",
         "partition",
         "partition_epoch",
-        "safe_end",
-        "told_watermark",
         "topic",
         "topic_id",
     )
@@ -75,13 +75,13 @@ class Replica:
         self._is_synced = is_synced  # durability = "sync"
         # Up to where this node alone has it safely: what acks=1 waits for, and where a follower fetches from; set here
         # only. What a log holds when it is opened was recovered from disk, so it is safe here.
-        self.safe_end = log.end_offset
-        # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
+        self.durable_end_offset = log.end_offset
+        # What is known to be safe elsewhere: on all replicas that count while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
-        self._others_safe_end = self.high_watermark
-        self.told_watermark = self.high_watermark  # where it was when it was last told of: the trace's own mark
+        self._others_durable_end = self.high_watermark
+        self.opened_watermark = self.high_watermark  # what was known of it when the log was opened
 
-    # --- who leads
+    # --- which node leads
 
     def lead(
         self, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int
@@ -115,7 +115,7 @@ class Replica:
         self.in_sync = None
         self.log.epochs.truncate(self.log.end_offset)  # the epoch it led without writing anything
         if is_led_anew:  # else the leader has said it, and will not say it again: the own sync may still be under way
-            self._others_safe_end = self.high_watermark
+            self._others_durable_end = self.high_watermark
 
     def in_sync_decided(self, in_sync: tuple[int, ...], partition_epoch: int) -> bool:
         """The controller answered what the set is. True when the watermark moved."""
@@ -128,12 +128,8 @@ class Replica:
     @property
     def in_sync_min(self) -> int:
         """How many must be in sync for acks=all: never more than there are replicas."""
-        assert self.in_sync is not None  # only who leads asks
+        assert self.in_sync is not None  # only the leader asks
         return min(self.log.config.min_insync_replicas, self.in_sync.replica_count)
-
-    @property
-    def has_followers(self) -> bool:
-        return self.in_sync is not None and bool(self.in_sync.followers)
 
     # --- what kind of promise
 
@@ -179,8 +175,8 @@ class Replica:
     def append(
         self, records: memoryview | bytearray, acks: int, now_ms: int, guard: VerificationGuard | None = None
     ) -> Appended:
-        """Take a producer's batch. Safe only when the watermark (acks=all) or `safe_end` (acks=1) has passed it. The
-        first of a transaction needs the guard of its verification (`log.producers`)."""
+        """Take a producer's batch. Safe only when the watermark (acks=all) or `durable_end_offset` (acks=1) has passed
+        it. The first of a transaction needs the guard of its verification (`log.producers`)."""
         in_sync = self.in_sync
         if in_sync is None:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
@@ -245,15 +241,15 @@ class Replica:
 
     def follower_fetched(self, follower_id: int, fetch_offset: int, now_ms: int, broker_epoch: int = ANY_EPOCH) -> bool:
         """A follower asks for what comes after `fetch_offset`: it has all below. True when the watermark moved."""
-        assert self.in_sync is not None  # only who leads is asked
+        assert self.in_sync is not None  # only the leader is asked
         self.in_sync.fetched(follower_id, fetch_offset, self.log.end_offset, now_ms, broker_epoch)
         return self.recount()
 
     def own_safe(self, end_offset: int) -> bool:
         """This node has everything below `end_offset` safely. True when the watermark moved."""
         # Syncs may be reported twice or out of order: only the furthest counts.
-        if end_offset > self.safe_end:
-            self.safe_end = end_offset
+        if end_offset > self.durable_end_offset:
+            self.durable_end_offset = end_offset
         return self._advance()
 
     def recount(self) -> bool:
@@ -263,11 +259,11 @@ class Replica:
         if in_sync is not None:
             # With fewer in sync than wanted nothing becomes safe (KIP-966): who left the set then has all that is.
             is_enough = len(in_sync.in_sync) >= self.in_sync_min
-            self._others_safe_end = in_sync.others_safe_end if is_enough else self.high_watermark
+            self._others_durable_end = in_sync.others_durable_end if is_enough else self.high_watermark
         return self._advance()
 
     def _advance(self) -> bool:
-        own, others = self.safe_end, self._others_safe_end
+        own, others = self.durable_end_offset, self._others_durable_end
         safe = own if own < others else others
         if safe <= self.high_watermark:
             return False
@@ -329,7 +325,7 @@ class Replica:
 
     def apply_leader_watermark(self, high_watermark: int, start_offset: int) -> bool:
         """What the leader says is safe, and where its log starts. True when something of it was new here."""
-        self._others_safe_end = max(self._others_safe_end, high_watermark)
+        self._others_durable_end = max(self._others_durable_end, high_watermark)
         has_moved = self._advance()
         start_offset = min(start_offset, self.high_watermark)
         if start_offset > self.log.start_offset:
@@ -350,10 +346,10 @@ class Replica:
 
     def _cut(self) -> bool:
         end_offset = self.log.end_offset
-        self.safe_end = self.log.synced_offset if self.is_synced else end_offset
+        self.durable_end_offset = self.log.synced_offset if self.is_synced else end_offset
         was_safe = end_offset < self.high_watermark
         self.high_watermark = max(min(self.high_watermark, end_offset), self.log.start_offset)
-        self._others_safe_end = self.high_watermark
+        self._others_durable_end = self.high_watermark
         return was_safe
 
     def take_offline(self, reason: str) -> None:

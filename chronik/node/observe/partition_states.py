@@ -29,7 +29,7 @@ def partition_seen(
 ) -> PartitionSeen:
     """A partition that this node leads."""
     in_sync = replica.in_sync
-    assert in_sync is not None  # only who leads knows
+    assert in_sync is not None  # only the leader knows
     log = replica.log
     return PartitionSeen(
         now_us,
@@ -41,7 +41,7 @@ def partition_seen(
         replica.last_stable_offset,
         replica.high_watermark,
         log.end_offset,
-        replica.safe_end,
+        replica.durable_end_offset,
         in_sync.in_sync,
         replica.in_sync_min,
         tuple(
@@ -59,16 +59,16 @@ def follower_seen(
     follower: int, progress: FollowerProgress, is_in_sync: bool, log_start: int, leader_end: int, monotonic_ms: int
 ) -> FollowerSeen:
     """Where nothing happens, followers do not name the partition in their fetches: silent, but not behind."""
-    safe_end = progress.safe_end
-    if safe_end >= leader_end:
+    durable_end_offset = progress.durable_end_offset
+    if durable_end_offset >= leader_end:
         lag_ms = 0
     else:
         lag_ms = UNKNOWN if progress.caught_up_ms == UNKNOWN else monotonic_ms - progress.caught_up_ms
     return FollowerSeen(
         follower,
         is_in_sync,
-        safe_end,
-        max(leader_end - max(safe_end, log_start), 0),
+        durable_end_offset,
+        max(leader_end - max(durable_end_offset, log_start), 0),
         lag_ms,
         UNKNOWN if progress.fetched_ms == UNKNOWN else monotonic_ms - progress.fetched_ms,
     )

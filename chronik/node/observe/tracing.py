@@ -91,9 +91,9 @@ class Tracing:
         else:
             self._store.stop()
         if (is_all, exceptions) != (recorder.is_all, recorder.exceptions):
-            for replica in self._replicas.held():
-                replica.told_watermark = replica.high_watermark  # where its story begins, if it is a new one
             recorder.switch(is_all=is_all, exceptions=exceptions)
+            if recorder.steps is not None:
+                recorder.steps.begin_watermarks(self._replicas.held())
             self._groups.trace_from_now()
             log.info("traced: %s", described(is_all, exceptions))
         if is_on and self._task is None:
@@ -123,10 +123,12 @@ class Tracing:
         from chronik.node.observe.partition_states import groups_seen, partition_seen  # loads msgspec, as tracing does
 
         clock, node_id = self._clock, self._recorder.node_id
-        self._recorder.seal_if_due()  # where no watermark moves, nobody else looks whether there are many batches
+        self._recorder.seal_if_due()  # where no watermark moves, nothing else looks whether there are many batches
         steps.tell_waiting()
         told: dict[Replica, tuple[Any, int]] = {}
-        for number, replica in enumerate(list(self._replicas.held())):
+        replicas = list(self._replicas.held())
+        steps.keep_watermarks(replicas)
+        for number, replica in enumerate(replicas):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
             if replica.in_sync is None or replica.offline is not None or not steps.wants(replica.topic):
@@ -183,7 +185,7 @@ def marked(replica: Replica) -> Any:
     in_sync, end_offset = replica.in_sync, replica.log.end_offset
     if in_sync is None or replica.high_watermark < end_offset or len(in_sync.in_sync) < in_sync.replica_count:
         return None
-    if any(follower.safe_end < end_offset for follower in in_sync.followers.values()):
+    if any(follower.durable_end_offset < end_offset for follower in in_sync.followers.values()):
         return None
     return end_offset, replica.log.start_offset, replica.leader_epoch, replica.partition_epoch
 

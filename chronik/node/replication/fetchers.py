@@ -160,7 +160,7 @@ class _Stream:
         key = (replica.topic_id, replica.partition)
         self._followed[key] = replica
         self._to_forget.pop(key, None)
-        if replica.safe_end < replica.log.end_offset:
+        if replica.durable_end_offset < replica.log.end_offset:
             self._wait_for_sync(key, replica)
         else:
             self._to_name[key] = None
@@ -202,7 +202,7 @@ class _Stream:
 
     def changed(self, replica: Replica) -> None:
         """As a watcher: something happened to a replica whose sync is waited for."""
-        if replica.safe_end >= replica.log.end_offset:
+        if replica.durable_end_offset >= replica.log.end_offset:
             key = (replica.topic_id, replica.partition)
             self._stop_waiting(key)
             if self._followed.get(key) is replica:

@@ -48,7 +48,7 @@ class Purgatory:
         self, replica: Replica, end_offset: int, acks: int, timeout_ms: int, done: Callable[[Code], None]
     ) -> None:
         """Call `done` when everything below `end_offset` is safe as `acks` asks, or with the reason why not."""
-        reached = replica.high_watermark if acks == ACKS_ALL else replica.safe_end
+        reached = replica.high_watermark if acks == ACKS_ALL else replica.durable_end_offset
         if end_offset <= reached:
             done(replica.code_when_safe() if acks == ACKS_ALL else Code.NONE)
             return
@@ -115,7 +115,7 @@ class Purgatory:
         """The replica is safe further than before: let go whom that concerns."""
         self._observation.observer.watermark_moved(replica)
         if replica in self._for_leader:
-            self._release(self._for_leader, replica, replica.safe_end)
+            self._release(self._for_leader, replica, replica.durable_end_offset)
         if replica in self._for_all:
             self._release(self._for_all, replica, replica.high_watermark, replica.code_when_safe)
         if replica in self._readers:

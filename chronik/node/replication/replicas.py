@@ -164,10 +164,10 @@ class Replicas:
     def follower_fetched(self, replica: Replica, follower_id: int, fetch_offset: int, broker_epoch: int) -> None:
         in_sync, observer = replica.in_sync, self._observation.observer
         is_observed = in_sync is not None and observer.wants(replica.topic)
-        before = in_sync.followers[follower_id].safe_end if in_sync is not None and is_observed else -1
+        before = in_sync.followers[follower_id].durable_end_offset if in_sync is not None and is_observed else -1
         has_moved = replica.follower_fetched(follower_id, fetch_offset, self._clock.monotonic_ms(), broker_epoch)
         if in_sync is not None and is_observed:
-            observer.replicated(replica, follower_id, before, in_sync.followers[follower_id].safe_end)
+            observer.replicated(replica, follower_id, before, in_sync.followers[follower_id].durable_end_offset)
         if in_sync is not None and in_sync.may_change(
             follower_id, replica.high_watermark, replica.epoch_start, replica.log.start_offset
         ):

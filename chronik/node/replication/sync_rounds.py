@@ -1,10 +1,10 @@
-"""Group commit: one sync to disk for everyone who waits.
+"""Group commit: one sync to disk for all requests that wait.
 
 While a sync runs, further appends gather; the next sync takes them all. So an acknowledgement waits for one and a half
 syncs at the most, and a busy node does not sync more often than an idle one.
 
 A sync that failed is never tried again. One that could not begin, because there was no descriptor to open a file with,
-is put off for a moment: nothing was lost by it, and those who wait go on waiting.
+is put off for a moment: nothing was lost by it, and those that wait go on waiting.
 
 Logs that no response waits for (`is_awaited`) have rounds of their own, beside the others: they are not to make any
 response wait.
@@ -152,9 +152,9 @@ class GroupCommit:
     def _synced(self, replica: Replica, end_offset: int) -> None:
         self._is_short = False
         replica.log.mark_synced(end_offset)
-        before = replica.safe_end
+        before = replica.durable_end_offset
         replica.own_safe(end_offset)
-        if replica.safe_end > before:  # not so when a write alone is safe enough (durability = "os")
+        if replica.durable_end_offset > before:  # not so when a write alone is safe enough (durability = "os")
             self._moved(replica)
 
 

@@ -56,7 +56,8 @@ def _verdict(past: PartitionPast, seen: PartitionSeen, since_us: int, refusals: 
     gap = seen.next_offset - seen.watermark
     evidence = [
         f"at {clock(seen.at_us)} its leader, node {seen.node} (epoch {seen.leader_epoch}), has records below "
-        f"{seen.next_offset:,}, safe on its own disk below {seen.safe_end:,}; the watermark is {seen.watermark:,}",
+        f"{seen.next_offset:,}, safe on its own disk below {seen.durable_end_offset:,}; "
+        f"the watermark is {seen.watermark:,}",
         f"in sync are {listed(sorted(seen.in_sync))}; min.insync.replicas is {seen.in_sync_min}",
         *(_told(follower) for follower in seen.followers),
     ]
@@ -84,7 +85,7 @@ def _verdict(past: PartitionPast, seen: PartitionSeen, since_us: int, refusals: 
 def _blame(seen: PartitionSeen) -> tuple[str, str, int]:
     """Who holds the watermark, what to do about it, and the node to look at."""
     in_sync = [follower for follower in seen.followers if follower.node in seen.in_sync]
-    holders = [follower for follower in in_sync if follower.safe_end <= seen.watermark]
+    holders = [follower for follower in in_sync if follower.durable_end_offset <= seen.watermark]
     if len(seen.in_sync) < seen.in_sync_min:
         missing = [follower.node for follower in seen.followers if follower.node not in seen.in_sync]
         return (
@@ -92,14 +93,14 @@ def _blame(seen: PartitionSeen) -> tuple[str, str, int]:
             f"start node {listed(missing)} or see why it does not catch up; or lower min.insync.replicas of the topic",
             missing[0] if missing else seen.node,
         )
-    if seen.safe_end <= seen.watermark:
+    if seen.durable_end_offset <= seen.watermark:
         return (
             f"its leader, node {seen.node}, does not get its own log to disk",
             f"look at the disk of node {seen.node} (full, slow, failing), or move the leadership away from it",
             seen.node,
         )
     if not holders:  # one that has just caught up counts before it is called in sync
-        holders = [follower for follower in seen.followers if 0 <= follower.safe_end <= seen.watermark]
+        holders = [follower for follower in seen.followers if 0 <= follower.durable_end_offset <= seen.watermark]
     if holders:
         names = listed(follower.node for follower in holders)
         noun = "follower" if len(holders) == 1 else "followers"
@@ -117,7 +118,11 @@ def _blame(seen: PartitionSeen) -> tuple[str, str, int]:
 
 
 def _told(follower: FollowerSeen) -> str:
-    where = f"has everything below {follower.safe_end:,}" if follower.safe_end >= 0 else "has not been heard of"
+    where = (
+        f"has everything below {follower.durable_end_offset:,}"
+        if follower.durable_end_offset >= 0
+        else "has not been heard of"
+    )
     behind = f", {counted(follower.lag_records, 'record')} behind" if follower.lag_records else ""
     behind += f" for {follower.lag_ms / 1000:.1f} s" if behind and follower.lag_ms > 0 else ""
     heard = f", last fetch {follower.silent_ms / 1000:.1f} s ago" if follower.silent_ms >= 0 else ""

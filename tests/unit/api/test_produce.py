@@ -202,14 +202,6 @@ async def test_our_own_topics_are_not_written_by_clients(context: HouseContext) 
     assert outcomes(metadata) == [(Code.UNKNOWN_TOPIC_OR_PARTITION, -1)]
 
 
-@run()
-async def test_a_transaction_is_refused_until_there_are_any(context: HouseContext) -> None:
-    asked = send(context, one(bytes(batch_of())), acks=-1, txn="my-transaction")
-
-    assert outcomes(asked) == [(Code.INVALID_TXN_STATE, -1)]
-    assert [replica.log.end_offset for replica in context.house.replicas.held()] == [0]
-
-
 # --- idempotence
 
 

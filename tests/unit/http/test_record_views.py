@@ -67,7 +67,7 @@ async def test_a_record_is_told_with_its_batch_and_where_that_stands(house: Hous
 
     assert seen.place is RecordPlace.HERE
     assert (seen.is_leader, seen.leader, seen.replicas, seen.in_sync) == (True, NODE_ID, (NODE_ID,), (NODE_ID,))
-    assert (seen.log_start, seen.watermark, seen.next_offset, seen.safe_end) == (0, 3, 3, 3)
+    assert (seen.log_start, seen.watermark, seen.next_offset, seen.durable_end_offset) == (0, 3, 3, 3)
     assert seen.is_synced
     batch = seen.batch
     assert batch is not None

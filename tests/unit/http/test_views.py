@@ -198,8 +198,8 @@ def test_a_follower_is_read_with_its_lag_in_records_and_seconds() -> None:
     replica = node.replicas.add("orders", 0, watermark=40, end=55)
     assert replica.in_sync is not None
     replica.in_sync.followers[2].caught_up_ms = node.clock.monotonic_ms() - 2_500
-    replica.in_sync.followers[2].safe_end = 50
-    node.replicas.add("orders", 1, watermark=40, end=40).in_sync.followers[2].safe_end = 40  # type: ignore[union-attr]
+    replica.in_sync.followers[2].durable_end_offset = 50
+    node.replicas.add("orders", 1, watermark=40, end=40).in_sync.followers[2].durable_end_offset = 40  # type: ignore[union-attr]
     never = node.replicas.add("orders", 2, end=7)
     assert never.in_sync is not None
     never.in_sync.followers[2].caught_up_ms = -1

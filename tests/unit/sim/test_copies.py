@@ -21,7 +21,7 @@ def sight(
     end: int = 5,
     *,
     watermark: int = 0,
-    safe_end: int | None = None,
+    durable_end_offset: int | None = None,
     epoch: int = 1,
     counted: tuple[int, ...] | None = None,
 ) -> Sight:
@@ -29,7 +29,7 @@ def sight(
     return Sight(
         0,
         watermark,
-        end if safe_end is None else safe_end,
+        end if durable_end_offset is None else durable_end_offset,
         end,
         epoch,
         counted is not None,
@@ -112,7 +112,7 @@ def test_the_next_process_may_know_less(copies: Copies) -> None:
     copies.saw(1, "t-0", KEY, sight(watermark=2))
 
 
-@pytest.mark.parametrize("follower", [sight(2), sight(5, safe_end=2)])
+@pytest.mark.parametrize("follower", [sight(2), sight(5, durable_end_offset=2)])
 def test_a_watermark_beyond_what_an_in_sync_replica_has_safely_is_found(copies: Copies, follower: Sight) -> None:
     copies.saw(2, "t-0", KEY, follower)
 
@@ -203,7 +203,7 @@ def test_an_eligible_leader_that_has_all_that_is_safe_is_left_alone(copies: Copi
 
 def test_an_eligible_leader_that_lacks_what_is_safe_is_found(copies: Copies) -> None:
     copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
-    copies.saw(2, "t-0", KEY, sight(5, watermark=2, safe_end=3))
+    copies.saw(2, "t-0", KEY, sight(5, watermark=2, durable_end_offset=3))
 
     with pytest.raises(Violation, match="node2 is an eligible leader of t-0 and has it safely to 3 only"):
         copies.may_lead("t-0", KEY, (2,))

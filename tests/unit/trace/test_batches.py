@@ -26,7 +26,7 @@ class FakeClient(NamedTuple):
 class FakeReplica:
     """Safe here as far as it is told."""
 
-    topic, partition, leader_epoch, high_watermark, safe_end, in_sync = "orders", 0, 3, 0, 0, None
+    topic, partition, leader_epoch, high_watermark, durable_end_offset, in_sync = "orders", 0, 3, 0, 0, None
 
 
 class Telling:
@@ -64,7 +64,7 @@ class Telling:
     def safe_to(self, offset: int) -> None:
         """On this disk, and on those of all."""
         fake = cast(FakeReplica, self.replica)
-        fake.safe_end = fake.high_watermark = offset
+        fake.durable_end_offset = fake.high_watermark = offset
         if self.replica in self.batches.awaited:
             self.batches.released(self.replica)
 
@@ -204,7 +204,7 @@ def test_those_that_wait_do_not_count_again_so_that_nobody_looks_through_them_al
 def test_acks_all_waits_for_the_watermark() -> None:
     telling = Telling()
     telling.append(0, acks=-1)
-    cast(FakeReplica, telling.replica).safe_end = 1
+    cast(FakeReplica, telling.replica).durable_end_offset = 1
     telling.batches.released(telling.replica)
     assert answers(telling.told()) == []
 
@@ -243,7 +243,7 @@ def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
     telling.append(0)
     telling.append(1)
     telling.refuse(0)
-    telling.safe_to(2)  # the one who was told that time is up may have been wrong
+    telling.safe_to(2)  # the one that was told that time is up may have been wrong
 
     told = telling.told()
 

@@ -42,7 +42,7 @@ def look(node: int, **fields: Any) -> RecordView:
         "watermark": 50,
         "last_stable_offset": 50,
         "next_offset": 50,
-        "safe_end": 50,
+        "durable_end_offset": 50,
         "in_sync": EVERYBODY,
         "replicas": EVERYBODY,
         "batch": batch(),
@@ -164,7 +164,7 @@ def test_a_trace_that_begins_later_is_not_taken_for_silence() -> None:
 
 
 def test_a_record_above_the_watermark_names_who_is_waited_for() -> None:
-    lagging = look(3, place=RecordPlace.BEYOND_END, watermark=30, next_offset=30, safe_end=30, batch=None)
+    lagging = look(3, place=RecordPlace.BEYOND_END, watermark=30, next_offset=30, durable_end_offset=30, batch=None)
 
     told = story([look(1, watermark=30, last_stable_offset=30), look(2, watermark=30), lagging])
 
@@ -177,7 +177,7 @@ def test_a_record_above_the_watermark_names_who_is_waited_for() -> None:
 
 
 def test_a_copy_that_is_written_and_not_synced_says_so() -> None:
-    told = story([look(1), look(2, safe_end=42), look(3)])
+    told = story([look(1), look(2, durable_end_offset=42), look(3)])
 
     assert (told.copies[1].is_synced, told.copies[1].words) == (False, "has it, not synced to disk yet")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from chronik.core.config.definitions import DAY_MS, INT, SHORT, Section, at_least, between, setting
+from chronik.core.config.definitions import BOOLEAN, DAY_MS, INT, SHORT, Section, at_least, between, setting
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,4 +35,19 @@ class TransactionsConfig(Section):
     )
     transaction_state_log_segment_bytes: int = setting(
         INT, 100 * 1024**2, "Segment size of __transaction_state.", at_least(1)
+    )
+    transaction_partition_verification_enable: bool = setting(
+        BOOLEAN,
+        True,
+        "Whether a partition's leader asks the coordinator before it takes the first batch of a transaction.",
+        dynamic=True,
+    )
+    add_partitions_to_txn_retry_backoff_ms: int = setting(
+        INT,
+        20,
+        "How long a leader waits until it asks a coordinator again that still ends the last transaction.",
+        at_least(1),
+    )
+    add_partitions_to_txn_retry_backoff_max_ms: int = setting(
+        INT, 100, "How long a leader waits in all; then the producer sends its batch again.", at_least(0)
     )

@@ -56,7 +56,7 @@ def test_the_metadata_does_not_say_who_leads_it() -> None:
 def test_a_sync_is_told_and_makes_nothing_safe_by_itself() -> None:
     one = replica()
     told: list[int] = []
-    one.on_synced = lambda: told.append(one.safe_end)
+    one.on_synced = lambda: told.append(one.durable_end_offset)
     one.set_office(1, 1)
     one.append(a_batch(), -1, 0)
     assert one.is_synced  # whatever durability says

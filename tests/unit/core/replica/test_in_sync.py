@@ -23,6 +23,11 @@ def due(
     return kept.change_due(end, watermark, epoch_start, now_ms, LAG_MS, ABLE)
 
 
+def durable_everywhere(kept: InSyncSet, own_durable_end: int) -> int:
+    """Up to where all that counts has it, this node included; -1 while one of them has not been heard of."""
+    return min(own_durable_end, kept.others_durable_end)
+
+
 # --- what counts
 
 
@@ -30,7 +35,7 @@ def test_nothing_is_safe_while_a_member_has_not_been_heard_of() -> None:
     kept = in_sync_of(*ALL)
     kept.fetched(SECOND, 8, 10, 0)
 
-    assert kept.safe_end(10) == UNKNOWN
+    assert durable_everywhere(kept, 10) == UNKNOWN
 
 
 def test_safe_is_what_the_slowest_member_has() -> None:
@@ -38,12 +43,12 @@ def test_safe_is_what_the_slowest_member_has() -> None:
     kept.fetched(SECOND, 8, 10, 0)
     kept.fetched(THIRD, 6, 10, 0)
 
-    assert kept.safe_end(10) == 6
-    assert kept.safe_end(4) == 4
+    assert durable_everywhere(kept, 10) == 6
+    assert durable_everywhere(kept, 4) == 4
 
 
 def test_alone_the_leader_decides() -> None:
-    assert in_sync_of(HERE).safe_end(10) == 10
+    assert durable_everywhere(in_sync_of(HERE), 10) == 10
 
 
 def test_alone_in_sync_the_leader_tells_where_records_begin_whatever_the_others_have() -> None:
@@ -64,7 +69,7 @@ def test_a_replica_outside_the_set_does_not_hold_it_back() -> None:
     kept.fetched(SECOND, 9, 10, 0)
     kept.fetched(THIRD, 2, 10, 0)
 
-    assert kept.safe_end(10) == 9
+    assert durable_everywhere(kept, 10) == 9
 
 
 def test_who_is_being_added_counts_already_and_who_is_being_dropped_counts_still() -> None:
@@ -73,12 +78,12 @@ def test_who_is_being_added_counts_already_and_who_is_being_dropped_counts_still
     kept.fetched(THIRD, 6, 10, 0)
 
     kept.asked((HERE, SECOND, THIRD))
-    assert kept.safe_end(10) == 6
+    assert durable_everywhere(kept, 10) == 6
     kept.refused()
-    assert kept.safe_end(10) == 9
+    assert durable_everywhere(kept, 10) == 9
 
     kept.asked((HERE,))
-    assert kept.safe_end(10) == 9
+    assert durable_everywhere(kept, 10) == 9
 
 
 def test_a_fetch_from_further_back_says_that_something_was_lost() -> None:
@@ -86,7 +91,7 @@ def test_a_fetch_from_further_back_says_that_something_was_lost() -> None:
     follower.fetched(8, 10, 0)
     follower.fetched(3, 10, 1)
 
-    assert follower.safe_end == 3
+    assert follower.durable_end_offset == 3
 
 
 def test_a_fetch_sent_before_a_restart_says_nothing_of_what_there_is_after_it() -> None:
@@ -94,7 +99,7 @@ def test_a_fetch_sent_before_a_restart_says_nothing_of_what_there_is_after_it() 
     kept.fetched(SECOND, 3, 10, 0, broker_epoch=8)
     kept.fetched(SECOND, 9, 10, 1, broker_epoch=7)
 
-    assert kept.safe_end(10) == 3
+    assert durable_everywhere(kept, 10) == 3
 
 
 def test_under_load_the_watermark_waits_for_who_is_about_to_join() -> None:
@@ -104,7 +109,7 @@ def test_under_load_the_watermark_waits_for_who_is_about_to_join() -> None:
     kept.fetched(THIRD, 10, 10, 0)
     kept.fetched(SECOND, 20, 20, 1)
 
-    assert kept.safe_end(20) == 10
+    assert durable_everywhere(kept, 20) == 10
     assert due(kept, end=20, watermark=10, now_ms=1) == (HERE, SECOND, THIRD)
 
 
@@ -117,7 +122,7 @@ def test_the_watermark_waits_for_nobody_who_may_not_join_or_fell_behind() -> Non
 
         kept.change_due(20, 10, 11, now_ms, LAG_MS, able)
 
-        assert kept.safe_end(20) == 20
+        assert durable_everywhere(kept, 20) == 20
 
 
 # --- who leaves
@@ -286,5 +291,5 @@ def test_whatever_happens_safe_never_passes_a_member_of_the_set_the_controller_m
             case "refuse":
                 kept.refused()
         may_be_known = {*kept.in_sync, *(kept.wanted or ())} - {HERE}
-        safe = kept.safe_end(30)
-        assert all(safe <= kept.followers[member].safe_end for member in may_be_known)
+        safe = durable_everywhere(kept, 30)
+        assert all(safe <= kept.followers[member].durable_end_offset for member in may_be_known)

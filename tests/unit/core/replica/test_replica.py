@@ -45,18 +45,18 @@ def replica_of(
 
 def test_a_write_is_not_safe_before_it_is_synced() -> None:
     replica = replica_of(3)
-    assert (replica.log.end_offset, replica.safe_end, replica.high_watermark) == (3, 0, 0)
+    assert (replica.log.end_offset, replica.durable_end_offset, replica.high_watermark) == (3, 0, 0)
 
     assert replica.own_safe(3)
 
-    assert (replica.safe_end, replica.high_watermark) == (3, 3)
+    assert (replica.durable_end_offset, replica.high_watermark) == (3, 3)
 
 
 def test_with_durability_os_a_write_is_safe_here_when_it_is_written() -> None:
     assert replica_of(3, is_synced=False).high_watermark == 3
     alone = replica_of(3, is_synced=False, in_sync=(HERE, 2))
 
-    assert (alone.safe_end, alone.high_watermark) == (3, 0)
+    assert (alone.durable_end_offset, alone.high_watermark) == (3, 0)
 
 
 def test_a_topic_that_flushes_every_message_waits_for_the_disk_whatever_the_node_does() -> None:
@@ -121,7 +121,7 @@ def test_the_watermark_never_moves_back_and_never_passes_an_in_sync_replica(
         assert replica.high_watermark == max(before, min(acknowledged.values()))
         assert replica.log.start_offset <= replica.high_watermark <= replica.log.end_offset
         assert replica.last_stable_offset == replica.high_watermark
-        assert replica.safe_end == acknowledged[HERE]
+        assert replica.durable_end_offset == acknowledged[HERE]
 
 
 def test_what_a_restart_finds_on_disk_is_safe() -> None:
@@ -411,7 +411,7 @@ def test_what_was_cut_is_no_longer_safe_here() -> None:
 
         assert not replica.truncate_to(3)
 
-        assert (replica.safe_end, replica.high_watermark, replica.log.end_offset) == (3, 2, 3)
+        assert (replica.durable_end_offset, replica.high_watermark, replica.log.end_offset) == (3, 2, 3)
 
 
 def test_a_cut_below_the_watermark_is_told_of() -> None:

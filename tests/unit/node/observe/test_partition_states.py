@@ -77,7 +77,7 @@ def test_a_partition_tells_its_offsets_and_who_is_in_sync() -> None:
 
     assert (told.topic, told.partition, told.leader_epoch, told.at_us, told.node) == ("topic", 0, 0, NOW_US, NODE_ID)
     assert (told.log_start, told.last_stable_offset, told.watermark) == (1, 2, 2)
-    assert (told.next_offset, told.safe_end) == (3, 3)
+    assert (told.next_offset, told.durable_end_offset) == (3, 3)
     assert (told.in_sync, told.in_sync_min) == (ALL, 1)
     assert told.size_bytes == replica.log.size_bytes() > 0
 

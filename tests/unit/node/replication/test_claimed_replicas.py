@@ -46,7 +46,7 @@ def progress(node: CopyNode) -> tuple[int, int, int]:
     in_sync = node.replica(0).in_sync
     assert in_sync is not None
     follower = in_sync.followers[3]
-    return follower.safe_end, follower.broker_epoch, follower.log_start
+    return follower.durable_end_offset, follower.broker_epoch, follower.log_start
 
 
 @with_copies()

@@ -380,7 +380,7 @@ def asked(offset: int, *, epoch: int = 0, last_epoch: int = 0) -> FetchPartition
 
 
 def leader_alone(copies: Copies) -> CopyNode:
-    """Node 1, with two batches that nobody fetches."""
+    """Node 1, with two batches that nothing fetches."""
     copies.network.cut |= {(2, 1), (3, 1)}
     copies[1].produce(b"one", b"two")
     return copies[1]
@@ -398,7 +398,7 @@ async def test_a_log_that_differs_says_nothing_of_how_far_the_follower_is(copies
     assert not part.records
     in_sync = node.replica().in_sync
     assert in_sync is not None
-    assert in_sync.followers[2].safe_end == -1
+    assert in_sync.followers[2].durable_end_offset == -1
 
 
 @with_copies()

@@ -282,7 +282,7 @@ def test_nobody_is_told_safe_before_it_is_and_everybody_is_told_once(
 
     def tell(number: int, acks: int, code: Code) -> None:
         if code == Code.NONE:
-            assert ends[number] <= (replica.high_watermark if acks == -1 else replica.safe_end)
+            assert ends[number] <= (replica.high_watermark if acks == -1 else replica.durable_end_offset)
         told[number].append(code)
 
     for number, end_offset in enumerate(ends):

@@ -18,7 +18,7 @@ def found(events: Iterable[PartitionSeen], now: float = 10) -> list[Verdict]:
 
 
 def stuck(
-    *followers: FollowerSeen, in_sync: tuple[int, ...] = (1, 2, 3), safe_end: int = 200, in_sync_min: int = 1
+    *followers: FollowerSeen, in_sync: tuple[int, ...] = (1, 2, 3), durable_end_offset: int = 200, in_sync_min: int = 1
 ) -> list[PartitionSeen]:
     return [
         seen(
@@ -27,7 +27,7 @@ def stuck(
             200,
             followers=followers,
             in_sync=in_sync,
-            safe_end=safe_end,
+            durable_end_offset=durable_end_offset,
             in_sync_min=in_sync_min,
         )
         for second in SECONDS
@@ -53,11 +53,11 @@ def test_two_followers_are_both_named() -> None:
 
 def test_a_follower_that_is_not_in_sync_holds_nothing() -> None:
     (verdict,) = found(stuck(follower(2, 150, lag=50), follower(3, 0, lag=200, is_in_sync=False), in_sync=(1, 2)))
-    assert verdict.node == 3, "nobody else is left to hold it: it may have been about to join"
+    assert verdict.node == 3, "nothing else is left to hold it: it may have been about to join"
 
 
 def test_a_leader_whose_own_log_is_not_synced_holds_it() -> None:
-    (verdict,) = found(stuck(follower(2, 100, lag=100), follower(3, 100, lag=100), safe_end=100))
+    (verdict,) = found(stuck(follower(2, 100, lag=100), follower(3, 100, lag=100), durable_end_offset=100))
     assert verdict.node == 1
     assert "does not get its own log to disk" in verdict.summary
 

@@ -35,8 +35,10 @@ def history(*events: AnyEvent, now: float) -> EventHistory:
     return EventHistory(sorted(events, key=lambda event: event.at_us), at(now))
 
 
-def follower(node: int, safe_end: int, lag: int = 0, *, is_in_sync: bool = True, silent_ms: int = 100) -> FollowerSeen:
-    return FollowerSeen(node, is_in_sync, safe_end, lag, 1_000 if lag else 0, silent_ms)
+def follower(
+    node: int, durable_end_offset: int, lag: int = 0, *, is_in_sync: bool = True, silent_ms: int = 100
+) -> FollowerSeen:
+    return FollowerSeen(node, is_in_sync, durable_end_offset, lag, 1_000 if lag else 0, silent_ms)
 
 
 def seen(
@@ -47,7 +49,7 @@ def seen(
     partition: int = 0,
     node: int = 1,
     epoch: int = 1,
-    safe_end: int | None = None,
+    durable_end_offset: int | None = None,
     in_sync: tuple[int, ...] = (1, 2, 3),
     in_sync_min: int = 1,
     followers: tuple[FollowerSeen, ...] = (),
@@ -66,7 +68,7 @@ def seen(
         watermark if stable is None else stable,
         watermark,
         end,
-        end if safe_end is None else safe_end,
+        end if durable_end_offset is None else durable_end_offset,
         in_sync,
         in_sync_min,
         followers,
