@@ -85,7 +85,7 @@ class PendingOffsets:
     def end(self, producer_id: int) -> list[tuple[OffsetOwner, PendingOffset]]:
         """The producer's transaction has ended: what was pending in it, in the order of the log."""
         offsets = self._by_producer.pop(producer_id, {})
-        for group_id in {owner.group_id for owner in offsets}:
+        for group_id in dict.fromkeys(owner.group_id for owner in offsets):
             self._leave(producer_id, group_id)
         return sorted(offsets.items(), key=lambda item: item[1].place)
 
