@@ -128,7 +128,7 @@ def test_a_copy_that_is_not_exactly_once_is_found(copies: list[bytes]) -> None:
 # --- logs
 
 
-def data(offset: int, epoch: int, producer: int = 7) -> bytes:
+def written(offset: int, epoch: int, producer: int = 7) -> bytes:
     who = {"producer_id": producer, "producer_epoch": epoch, "base_sequence": 0}
     return bytes(build([KeyValue(None, b"%d" % offset)], 0, base_offset=offset, attributes=TRANSACTIONAL_BIT, **who))
 
@@ -141,27 +141,27 @@ def marker(offset: int, epoch: int, producer: int = 7, *, is_commit: bool = True
 
 def test_what_a_fenced_epoch_appends_is_found() -> None:
     known, _ = checks(Outcome.OPEN)
-    known.log("test", P, {}, data(0, 0) + marker(1, 1) + data(2, 1) + data(3, 0, producer=8))
+    known.log("test", P, {}, written(0, 0) + marker(1, 1) + written(2, 1) + written(3, 0, producer=8))
     with pytest.raises(Violation, match="epoch 0 of producer 7, behind epoch 1"):
-        known.log("test", P, {}, data(0, 0) + marker(1, 1) + data(2, 0))
+        known.log("test", P, {}, written(0, 0) + marker(1, 1) + written(2, 0))
 
 
 def test_an_epoch_with_two_outcomes_is_found() -> None:
     known, _ = checks(Outcome.OPEN)
     outcomes: dict[tuple[int, int], bool] = {}
-    known.log("test", P, outcomes, data(0, 0) + marker(1, 1))
-    known.log("test", Q, outcomes, data(0, 0) + marker(1, 1) + marker(2, 1))
+    known.log("test", P, outcomes, written(0, 0) + marker(1, 1))
+    known.log("test", Q, outcomes, written(0, 0) + marker(1, 1) + marker(2, 1))
     with pytest.raises(Violation, match="both committed and aborted"):
         known.log("test", Q, outcomes, marker(0, 1, is_commit=False))
 
 
 def test_the_older_protocol_may_commit_and_abort_at_one_epoch() -> None:
     known, _ = checks(Outcome.OPEN)
-    known.log("test", P, {}, data(0, 0) + marker(1, 0) + data(2, 0) + marker(3, 0, is_commit=False))
+    known.log("test", P, {}, written(0, 0) + marker(1, 0) + written(2, 0) + marker(3, 0, is_commit=False))
 
 
 def test_a_reader_leaves_out_what_was_aborted_and_nothing_else() -> None:
-    records = data(0, 0) + data(1, 0, producer=8) + marker(2, 0, is_commit=False) + data(3, 0) + marker(4, 0)
+    records = written(0, 0) + written(1, 0, producer=8) + marker(2, 0, is_commit=False) + written(3, 0) + marker(4, 0)
     got = CommittedRecords(records, [(7, 0)], 0)
     assert (got.found, got.next_offset) == ([(1, b"1"), (3, b"3")], 5)
     assert CommittedRecords(records, [(7, 0)], 2).found == [(3, b"3")]
