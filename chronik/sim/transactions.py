@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from chronik.core.types import TopicPartition
-from chronik.sim.chance import SimChance
 from chronik.sim.checkers import Judge
 from chronik.sim.client import SimClient
 from chronik.sim.plans import UNKEYED, TopicPlan
@@ -42,8 +41,8 @@ class DamagedChecks(TransactionChecks):
 class WorldTransactions:
     """Which transactional clients a world has. Its dice are its own."""
 
-    def __init__(self, chance: SimChance, node_count: int, story: WorldStory, judge: Judge, share: float) -> None:
-        self._chance = chance
+    def __init__(self, world: World, share: float) -> None:
+        self._chance = chance = world.chance.other("transactions")
         self.is_there = chance.happens(share) and ARE_OFFERED
         self.plans: dict[str, TopicPlan] = {}
         self.settings: dict[str, str] = {}
@@ -53,9 +52,9 @@ class WorldTransactions:
         names = [*self._ledger, *self._pairs.values()]
         names += [TopicPartition(TRANSACTIONS_TOPIC, number) for number in range(STATE_PARTITIONS)]
         names += [TopicPartition(OFFSETS_TOPIC, number) for number in range(2)]
-        self.checks = DamagedChecks(story, judge, names)
+        self.checks = DamagedChecks(world.story, world.judge, names)
         if self.is_there:
-            self._plan(node_count)
+            self._plan(world.node_count)
 
     def _plan(self, node_count: int) -> None:
         chance = self._chance

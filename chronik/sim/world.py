@@ -94,11 +94,8 @@ class World:
         self.wires = Wires(self.loop, self.chance.other("wires"), self.story)
         self.is_synced = not self.chance.happens(0.15)
         settings = node_settings(self.chance.other("settings"), self.node_count, is_synced=self.is_synced)
-        settings |= self.cleaned.settings
-        self.transactions = WorldTransactions(
-            self.chance.other("transactions"), self.node_count, self.story, self.judge, transactions_share
-        )
-        settings |= self.transactions.settings
+        self.transactions = WorldTransactions(self, transactions_share)
+        settings |= self.cleaned.settings | self.transactions.settings
         self.voter_ids = mixture.voter_ids(self.chance.other("observers"), self.node_count)
         if self.node_count > 1:
             settings["controller.quorum.voters"] = mixture.voters_setting(self.voter_ids)
@@ -108,9 +105,8 @@ class World:
         self.judge.truth = self.inspector
         self.topics = topic_plans(self.chance.other("topics"), self.node_count)
         self.is_only_transactions = is_only_transactions and self.transactions.is_there
-        if self.is_only_transactions:
-            administrator_share = 0.0
-        self.has_administrator = administrator.is_there(self.chance, administrator_share)
+        share = 0.0 if self.is_only_transactions else administrator_share
+        self.has_administrator = administrator.is_there(self.chance, share)
         self.orders = Orders(self.story)
         if self.are_files_different or self.has_administrator:
             # Records without a key must be welcome, whatever a node's file or the administrator says.
@@ -122,8 +118,9 @@ class World:
             for topic, plan in self.topics.items()
             for partition in range(plan.partition_count)
         ]
-        self.topics |= self.transactions.plans  # nor these
-        self.topics |= self.cleaned.plans  # not among the names: what is dense is looked for there
+        self.topics |= (
+            self.cleaned.plans | self.transactions.plans
+        )  # not among the names: what is dense is looked for there
         if self.has_administrator and self.node_count > 1:
             self.topics[administrator.LOSSY] = administrator.lossy_plan(self.node_count)
             self.inspector.lossy_topics.add(administrator.LOSSY)
