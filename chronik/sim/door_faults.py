@@ -28,8 +28,8 @@ SHORT = {
     "ENOMEM": NEED_DESCRIPTORS,
     "ENOSPC": NEED_ROOM,
 }
-BROKEN = ("read", "write", "sync", "make", "names", "rename", "remove", "list")
-UNSYNCED = ("sync", "names")
+BROKEN: tuple[str, ...] = ("read", "write", "sync", "make", "names", "rename", "remove", "list")
+UNSYNCED: tuple[str, ...] = ("sync", "names")
 BREAKING = ("broken", "broken_ENOSPC")  # these leave copies offline
 register(*(f"short_{name}" for name in SHORT), *BREAKING)
 
