@@ -136,6 +136,7 @@ class World:
         records = snapshot_records(self.chance.other("snapshots"))
         if self.are_files_different:
             settings = settings | mixture.own_settings(self.chance.other(f"file of node{node_id}"))
+        settings = settings | self.idle_time.settings
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
 
     # --- clients
