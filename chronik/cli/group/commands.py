@@ -10,7 +10,6 @@ import typer
 from chronik.cli.group import reset
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, Yes, example
 from chronik.cli.output import count, counted, is_confirmed, print_json, print_line, print_note, print_table
-from chronik.client import suggest
 from chronik.client.admin import ClusterAdmin, Partition
 from chronik.client.errors import ChronikError
 
@@ -26,15 +25,19 @@ GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
 @app.command("list", epilog=example("chronik group list"))
 def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """List the consumer groups with their state."""
+    cluster = ClusterAdmin(bootstrap)
     rows = [
         {"group": group.group_id, "state": group.state.name.lower(), "type": group.type.name.lower()}
-        for group in ClusterAdmin(bootstrap).groups()
+        for group in cluster.groups()
     ]
+    doubt = cluster.doubt()
+    if doubt is not None:
+        print_note(f"these may not be all, nor still there: {doubt}")
     if as_json:
         print_json(rows)
     elif rows:
         print_table(["group", "state", "type"], [list(row.values()) for row in rows])
-    else:
+    elif doubt is None:
         print_line("no consumer groups")
 
 
@@ -106,8 +109,7 @@ def _existing(cluster: ClusterAdmin, name: str) -> tuple[ConsumerGroupDescriptio
     """A group and what it committed; one that nobody ever joined or committed to is an error with the nearest name."""
     group = reset.described_or_none(cluster, name)
     if group is None:
-        names = [str(listed.group_id) for listed in cluster.groups()]
-        raise suggest.unknown("group", name, names, "`chronik group list` lists the groups")
+        raise cluster.unknown_group(name)
     return group, cluster.committed(name)
 
 

@@ -11,6 +11,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import counted, print_json, print_line, print_table
 from chronik.cli.values import parse_time_ms, parse_topic_partitions
 from chronik.client.admin import ClusterAdmin, Partition
+from chronik.client.current_topics import Unsure
 from chronik.client.errors import ChronikError, RefusedByNode
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ def reset(
     group = described_or_none(cluster, name)
     if group is not None:
         refuse_live_members(group, "reset")
+    elif isinstance(doubt := cluster.unknown_group(name), Unsure):
+        raise doubt
     committed = cluster.committed(name)
     partitions = _chosen(cluster, topic, committed)
     if not partitions:
