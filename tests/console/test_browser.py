@@ -1,4 +1,4 @@
-"""The console in a real Chromium, over a real cluster: pages, keys, live updates, a node that dies, hostile contents."""
+"""The console in a real Chromium, over a real cluster: pages, keys, a node that dies meanwhile, hostile contents."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def page(browser: Any) -> Iterator[Any]:
     assert all(host.startswith("127.0.0.1:") for host in asked)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 820, 1280])
+@pytest.mark.parametrize(("scheme", "width"), [("light", 390), ("dark", 820), ("light", 1280)])
 def test_no_page_is_wider_than_the_screen(
     browser: Any, shown: ConsoleProcess, scheme: str, width: int, tmp_path: Path
 ) -> None:
