@@ -38,7 +38,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class ConsoleServer(uvicorn.Server):
-    """uvicorn sends itself the signal that ended it again, when it has ended: a console that is told to end has ended as
+    """uvicorn sends itself the signal that ended it again, at its end. A console that is told to end has ended as
     it should, with exit code 0."""
 
     @contextmanager

@@ -80,6 +80,7 @@
   const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const short = (value) => value === null ? "" : Math.abs(value) >= 1e6 ? `${+(value / 1e6).toFixed(1)}M`
     : Math.abs(value) >= 1e3 ? `${+(value / 1e3).toFixed(1)}k` : `${+value.toFixed(1)}`;
+  const clock = (at_s) => new Date(at_s * 1000).toISOString().slice(11, 19);  // in UTC, as all times here
   async function drawCharts() {
     const holders = [...document.querySelectorAll(".chart[data-series]")];
     if (!holders.length || document.hidden) return;
@@ -92,7 +93,7 @@
       charts.push(new uPlot({
         width: holder.clientWidth, height: 130, cursor: { y: false }, legend: { show: false },
         scales: { x: { range: () => [begin, now] }, y: { range: (self, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
-        axes: [axis, { ...axis, size: 44, values: (self, ticks) => ticks.map(short) }],
+        axes: [{ ...axis, values: (self, ticks) => ticks.map(clock) }, { ...axis, size: 44, values: (self, ticks) => ticks.map(short) }],
         series: [{}, { stroke: colour("--chart"), width: 1.5, fill: colour("--chart") + "22", points: { show: false } }],
       }, [told.at_s, told[holder.dataset.series]], holder));
     }

@@ -95,7 +95,10 @@ def ask(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    asyncio.run(app(scope, receive, send))
+    async def handle() -> None:
+        await app(scope, receive, send)
+
+    asyncio.run(handle())
     start = sent[0]
     text = b"".join(message.get("body", b"") for message in sent[1:]).decode()
     return Answer(start["status"], {key.decode(): value.decode() for key, value in start["headers"]}, text)
