@@ -452,4 +452,4 @@ class _Pending:
                     leader = answer.leader  # the node that was asked knows of a later one
                 answers[index] = answer._replace(leader=leader)
                 leaders.append(leader)
-        return endpoints_of(image, leaders)
+        return endpoints_of(image, leaders, self.call.caller.listener)
