@@ -137,7 +137,8 @@ async def test_a_transaction_that_ends_while_its_coordinator_is_asked_takes_noth
         (Code.TRANSACTION_ABORTABLE, 11, Code.TRANSACTION_ABORTABLE),
         (Code.PRODUCER_FENCED, 12, Code.INVALID_PRODUCER_EPOCH),
         (Code.INVALID_PRODUCER_ID_MAPPING, 12, Code.INVALID_PRODUCER_ID_MAPPING),
-        (Code.CONCURRENT_TRANSACTIONS, 12, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 11, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 12, Code.CONCURRENT_TRANSACTIONS),
         (Code.NETWORK_EXCEPTION, 12, Code.NOT_ENOUGH_REPLICAS),
         (Code.COORDINATOR_LOAD_IN_PROGRESS, 12, Code.NOT_ENOUGH_REPLICAS),
         (Code.COORDINATOR_NOT_AVAILABLE, 12, Code.NOT_ENOUGH_REPLICAS),
@@ -174,6 +175,21 @@ async def test_a_batch_does_not_overtake_the_one_that_could_not_be_verified(cont
     assert outcomes(first) == [(Code.NOT_ENOUGH_REPLICAS, -1)]
     assert outcomes(second) == [(Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1)]
     assert [outcomes(asked) for asked in again] == [[(0, 0)], [(0, 1)]]
+
+
+@pytest.mark.parametrize(("version", "told"), [(11, (0, 0)), (12, (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1))])
+def test_with_version_2_a_transaction_begins_with_sequence_0(version: int, told: tuple[int, int]) -> None:
+    """Where the log knows nothing of the producer, as after its state expired: what came before is missing then."""
+
+    async def ask() -> None:
+        context = HouseContext()
+        with_coordinators(context)
+        asked = send(context, one(transactional(5)), version=version)
+        await settle(context)
+
+        assert outcomes(asked) == [told]
+
+    asyncio.run(ask())
 
 
 @run()
