@@ -1,4 +1,4 @@
-"""AllocateProducerIds (67), version 0. A node gets a block of producer ids that nobody else gives out (KIP-730).
+"""AllocateProducerIds (67), version 0. A node gets a block of producer ids that nothing else gives out (KIP-730).
 
 Only the controller answers it.
 """

@@ -79,7 +79,7 @@ class MetadataDesk(Protocol):
 
     @property
     def controller_id(self) -> int | None:
-        """The node that decides; None when there is none at the moment, or nobody knows."""
+        """The node that decides; None when there is none at the moment, or no node knows."""
 
     def ask(self, command: MetadataCommand[T]) -> Awaitable[T]:
         """Ask the controller, wherever it is. The awaited answer comes when it is safe, and this node's image has what
@@ -308,7 +308,7 @@ class QuorumDesk(Protocol):
     def replica(self) -> Replica: ...
 
     @property
-    def told_watermarks(self) -> dict[int, int]:
+    def sent_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
 
     @property
@@ -364,6 +364,6 @@ class RequestContext:
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
-    look: Look | None = None  # None where nobody looks: in the simulator
+    look: Look | None = None  # None where nothing looks: in the simulator
     is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent
     cold_reads: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(COLD_READS))

@@ -1,4 +1,4 @@
-"""DescribeCluster (60), versions 0-2. The nodes, and who is in charge.
+"""DescribeCluster (60), versions 0-2. The nodes, and which node is in charge.
 
 From 1 a client may say that it expects a controller's port, which this is not; from 2 it may ask for the nodes that are
 registered but out (fenced).

@@ -1,4 +1,4 @@
-"""DescribeQuorum (55), versions 0-2. Who leads the quorum, how far each replica is, and from 2 where the voters are."""
+"""DescribeQuorum (55), versions 0-2. The quorum's leader, how far each replica is, and from 2 where the voters are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ElectLeaders (43), versions 0-2. The preferred leaders, or (from 1 on) unclean ones where nobody else can lead.
+"""ElectLeaders (43), versions 0-2. The preferred leaders, or (from 1 on) unclean ones where nothing else can lead.
 
 Runs on the controller. Null asks for all partitions: then those that need no election are left out of the answer.
 Version 0 has no error for the whole, so a refusal stands at every partition as well.

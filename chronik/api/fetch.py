@@ -346,7 +346,7 @@ def _reason(context: RequestContext, part: Part, code: Code) -> str | None:
         return None
     if code in (Code.FENCED_LEADER_EPOCH, Code.UNKNOWN_LEADER_EPOCH):
         return f"asked with leader epoch {asked.leader_epoch}, and it is {leader.leader_epoch}"
-    return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "nobody leads it"
+    return f"node {leader.leader_id} leads it" if leader.leader_id >= 0 else "no node leads it"
 
 
 def preferred_replica(context: RequestContext, replica: Replica, fetch_offset: int, rack: str) -> int:

@@ -1,5 +1,5 @@
 """JoinGroup (11), versions 0-9. A member joins a group by the classic protocol; the answer may take as long as the
-others need. In a group of the consumer protocol (KIP-848) it comes at once, and nobody leads.
+others need. In a group of the consumer protocol (KIP-848) it comes at once, and no member leads.
 
 Version 0 has no rebalance timeout of its own: it is the session timeout. Up to 3 a new member is let in at once, from 4
 it is given an id first and joins again with it (KIP-394). From 5 it may be static (KIP-345). From 9 a static leader

@@ -71,7 +71,7 @@ def _report(topics: Iterable[Any], view: MetadataView, caller: Caller, context: 
 
 def controller_of(context: RequestContext) -> int:
     """Where admin requests go best. Any node passes them on, and Kafka's brokers name one at random for that reason;
-    the true one saves a hop, and while nobody knows it, this node waits for the next."""
+    the true one saves a hop, and while no node knows it, this node waits for the next."""
     controller_id = context.metadata.controller_id
     is_known = controller_id is not None and any(
         one.id == controller_id for one in context.metadata.image.live_brokers()

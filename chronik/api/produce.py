@@ -407,7 +407,7 @@ class _Pending:
         if self.outstanding:
             return
         if self.request.acks == 0:
-            # Nobody reads an answer to acks=0; hanging up is the only way to say that something went wrong.
+            # Nothing reads an answer to acks=0; hanging up is the only way to say that something went wrong.
             self.call.answer(None if self.failed else ())
             return
         version = self.call.header.version

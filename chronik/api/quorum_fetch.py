@@ -59,7 +59,7 @@ class _QuorumFetch:
         self._deadline: object | None = None
         # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
-        self._known_watermark = quorum.told_watermarks.get(self._sender, -1)
+        self._known_watermark = quorum.sent_watermarks.get(self._sender, -1)
         self._is_done = False
         if self._sender != NOBODY and self._asked.high_watermark != NOT_TOLD:
             quorum.applied.note(self._sender, self._asked.high_watermark)
@@ -123,7 +123,7 @@ class _QuorumFetch:
 
     def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
         if answer.is_sound and self._sender != NOBODY:
-            self._quorum.told_watermarks[self._sender] = answer.high_watermark
+            self._quorum.sent_watermarks[self._sender] = answer.high_watermark
         part = wire.FetchAnswer(
             self._asked.topic,
             PARTITION,

@@ -1,4 +1,4 @@
-"""Telling the trace of a refusal, with who leads the partition as this node knows it."""
+"""Telling the trace of a refusal, with the leader of the partition as this node knows it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def trace_refusal(
     topic: str | bytes | None = None,
     partition: int = -1,
 ) -> None:
-    """A request, or one partition of it, got this code. A topic's id that nobody knows is no topic."""
+    """A request, or one partition of it, got this code. A topic's id that no node knows is no topic."""
     observer = context.observation.observer
     if not observer.is_observing or not code:
         return

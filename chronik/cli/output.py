@@ -84,7 +84,7 @@ def byte_size(size: float) -> str:
 def progress(
     description: str, total: int | None, *, unit: str = "messages", is_wanted: bool = True
 ) -> Iterator[Callable[[int], None]]:
-    """A bar on the terminal, which the caller moves by calling what it is given; nothing when nobody looks."""
+    """A bar on the terminal, which the caller moves by calling what it is given; nothing where there is no terminal."""
     if not (is_wanted and sys.stderr.isatty()):
         yield lambda step: None
         return

@@ -1,4 +1,4 @@
-"""A cluster as one of its nodes sees it: who is there, who is the controller, which partitions nobody leads."""
+"""A cluster as one of its nodes sees it: who is there, which node is the controller, which partitions no node leads."""
 
 from __future__ import annotations
 

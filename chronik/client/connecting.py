@@ -99,7 +99,7 @@ def plain_errors(bootstrap: str) -> Iterator[None]:
 
 
 def explain(error: KafkaError, bootstrap: str) -> ChronikError:
-    """The client's error in plain words: nobody there, or a node that refused."""
+    """The client's error in plain words: nothing there, or a node that refused."""
     from confluent_kafka import KafkaError
 
     unreachable = (KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE)

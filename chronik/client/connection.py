@@ -27,7 +27,7 @@ _INT32 = struct.Struct(">i")
 
 
 class ConnectionFailed(Exception):
-    """Nobody there, no answer in time, or one that makes no sense; the message says where and which."""
+    """Nothing there, no answer in time, or one that makes no sense; the message says where and which."""
 
 
 def zeroed(count: int) -> memoryview:

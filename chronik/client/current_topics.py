@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from chronik.client import suggest
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import NotChronik, inspect_everywhere_as
+from chronik.client.inspect_request import NotChronik, inspect_everywhere
 from chronik.client.request import Address, NoAnswer
 from chronik.trace.inspections import TOPICS, TopicsView
 
@@ -23,7 +23,7 @@ class TopicUnsure(ChronikError):
 
 def current_topics(addresses: Sequence[Address]) -> TopicsView:
     """What a node says that is in touch with the others. Raises NoAnswer where none is, NotChronik."""
-    seen = inspect_everywhere_as(TopicsView, addresses, TOPICS, TIMEOUT_S, lambda node_id: {})
+    seen = inspect_everywhere(TopicsView, addresses, TOPICS, TIMEOUT_S, lambda node_id: {})
     for view in seen.values():
         if view.is_current:
             return view

@@ -65,14 +65,9 @@ class Inspections(dict[int, T]):
 # --- at one node
 
 
-def look(address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> dict[str, Any]:
-    """What the node at this address answers; with `node=N`, what node N answers, by way of this one. Raises NoAnswer,
-    NotChronik, LookRefused."""
-    return inspect_as(dict[str, Any], address, view, timeout_s, **arguments)
-
-
-def inspect_as(kind: type[T], address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> T:
-    """As `look`, as one of the answers in trace/inspections.py."""
+def inspect_node(kind: type[T], address: Address, view: str, timeout_s: float = TIMEOUT_S, **arguments: Any) -> T:
+    """What the node at this address answers, as one of the answers in trace/inspections.py; with `node=N`, what node N
+    answers, by way of this one. Raises NoAnswer, NotChronik, InspectRefused."""
     payload = _ask(address, {"view": view, **arguments}, timeout_s)
     try:
         if payload.startswith(_REFUSAL):
@@ -134,26 +129,19 @@ def _hung_up(address: Address, timeout_s: float) -> NoAnswer:
 
 
 def inspect_everywhere(
-    addresses: Sequence[Address], view: str, timeout_s: float = TIMEOUT_S, **arguments: Any
-) -> Inspections[dict[str, Any]]:
-    """What every node answers that can be reached at or by way of one of these. Raises NoAnswer when none of them
-    answers at all, NotChronik when what is there is no chronik."""
-    return inspect_everywhere_as(dict[str, Any], addresses, view, timeout_s, lambda node_id: arguments)
-
-
-def inspect_everywhere_as(
     kind: type[T],
     addresses: Sequence[Address],
     view: str,
     timeout_s: float,
     arguments_for: Callable[[int], Mapping[str, Any]],
 ) -> Inspections[T]:
-    """As `inspect_everywhere`, with arguments for each node."""
+    """What every node answers that can be reached at or by way of one of these, asked with arguments of its own. Raises
+    NoAnswer when none of them answers at all, NotChronik when what is there is no chronik."""
     via, known = _first_to_answer(addresses, timeout_s)
 
     def ask(node: NodeSeen, address: Address, limit_s: float) -> T | NoAnswer:
         try:
-            return inspect_as(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
+            return inspect_node(kind, address, view, limit_s, **arguments_for(node.id), node=node.id)
         except NoAnswer as problem:
             return problem
 
@@ -181,7 +169,7 @@ def _first_to_answer(addresses: Sequence[Address], timeout_s: float) -> tuple[Ad
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return address, inspect_as(ClusterStateView, address, CLUSTER, timeout_s)
+            return address, inspect_node(ClusterStateView, address, CLUSTER, timeout_s)
         except NoAnswer as met:
             problem = met
     raise problem
@@ -204,7 +192,7 @@ def states(
     arguments: dict[str, Any] = {} if topics is None else {"topics": list(topics)}
     if is_sure:
         arguments["is_sure"] = True
-    return inspect_everywhere_as(StateView, addresses, STATE, timeout_s, lambda node_id: arguments)
+    return inspect_everywhere(StateView, addresses, STATE, timeout_s, lambda node_id: arguments)
 
 
 def events(
@@ -219,7 +207,7 @@ def events(
     if topics is not None:
         arguments["topics"] = list(topics)
     arguments_for = partial(_with_cursor, arguments, cursors or {})
-    return inspect_everywhere_as(EventsView, addresses, EVENTS, timeout_s, arguments_for)
+    return inspect_everywhere(EventsView, addresses, EVENTS, timeout_s, arguments_for)
 
 
 def _with_cursor(arguments: Mapping[str, Any], cursors: Mapping[int, int], node_id: int) -> Mapping[str, Any]:

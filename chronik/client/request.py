@@ -24,7 +24,7 @@ Address = tuple[str, int]
 
 
 class NoAnswer(Exception):
-    """Nobody there, no answer in time, or one that makes no sense; the message says which."""
+    """Nothing there, no answer in time, or one that makes no sense; the message says which."""
 
 
 class NotKafka(NoAnswer):

@@ -317,7 +317,7 @@ async def find(node: Node, arguments: dict[str, Any]) -> FindView:
 async def history(node: Node) -> tuple[list[AnyEvent], int]:
     """What this node has traced, and last how things stand now: what the stall rules read. Of partitions that it does
     not lead any more it is left out: how they went on, others know. What the ring has let go is a hole."""
-    from chronik.trace.events import EventsLost  # loads msgspec: a node that nobody looks at runs without it
+    from chronik.trace.events import EventsLost  # loads msgspec: a node that nothing looks at runs without it
 
     let_go = node.trace.added - node.trace.kept
     told: list[AnyEvent] = []

@@ -70,7 +70,7 @@ def _ready(node: Node) -> Handler:
 
 def _metrics(node: Node) -> Handler:
     async def answer(request: Request) -> Response:
-        # Read here, where nothing changes meanwhile; written elsewhere, where nobody waits for it.
+        # Read here, where nothing changes meanwhile; written elsewhere, where nothing waits for it.
         text = await asyncio.to_thread(exposition.render, views.reading(node))
         return _response(200, text, exposition.CONTENT_TYPE)
 
@@ -104,7 +104,7 @@ def _trace(node: Node) -> Handler:
 def _stalls(node: Node) -> Handler:
     async def answer(request: Request) -> Response:
         events, now_us = await inspect_views.history(node)
-        # The rules go through all that is in the ring: elsewhere, where nobody waits for it.
+        # The rules go through all that is in the ring: elsewhere, where nothing waits for it.
         body = await asyncio.to_thread(
             inspect_views.stalls, node.config.node_id, node.trace.observer.is_observing, events, now_us
         )

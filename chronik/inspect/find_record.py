@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.connecting import client_settings, parse_addresses, plain_errors
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import Inspections, NotChronik, inspect_as, states
+from chronik.client.inspect_request import Inspections, NotChronik, inspect_node, states
 from chronik.client.request import Address, NoAnswer
 from chronik.inspect.reporting import Reporter
 from chronik.trace.inspections import FIND, FindView, RecordPlace, StateView
@@ -181,7 +181,7 @@ def _reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int |
 
 
 def reached_end(seen: Inspections[StateView], topic: str, number: int) -> int | str:
-    """The highest watermark that a node tells of, where it is sure who leads; else why it is not."""
+    """The highest watermark that a node tells of, where it is sure which node leads; else why it is not."""
     place = (topic, number)
     copies = [copy for look in seen.values() for copy in look.copies if (copy.topic, copy.partition) == place]
     end = max((copy.watermark for copy in copies), default=0)
@@ -227,7 +227,7 @@ def look_through(
     for number in partitions:
         holder = leaders.get(number, others.get(number))
         if holder is None:
-            unread[number] = "nobody answers who has a copy"
+            unread[number] = "nothing answers who has a copy"
             continue
         try:
             hits = _found_by(holder, number, look)
@@ -258,7 +258,7 @@ def _look(addresses: list[Address], **arguments: object) -> FindView:
     problem = NoAnswer("there is no address to look at")
     for address in addresses:
         try:
-            return inspect_as(FindView, address, FIND, LOOK_TIMEOUT_S, **arguments)
+            return inspect_node(FindView, address, FIND, LOOK_TIMEOUT_S, **arguments)
         except NoAnswer as met:
             problem = met
     raise problem

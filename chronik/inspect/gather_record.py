@@ -15,7 +15,7 @@ from chronik.client.cluster_view import view_of
 from chronik.client.connecting import parse_addresses
 from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
-from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere_as, states
+from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere, states
 from chronik.client.request import NoAnswer
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
 from chronik.inspect import read_record
@@ -120,7 +120,7 @@ class Gatherer:
         """Raises NotChronik."""
         arguments = {"topic": self.topic, "partition": partition, "offset": offset}
         try:
-            return inspect_everywhere_as(RecordView, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
+            return inspect_everywhere(RecordView, self.addresses, RECORD, LOOK_TIMEOUT_S, lambda node_id: arguments)
         except NotChronik:
             raise
         except NoAnswer as problem:
@@ -146,7 +146,7 @@ class Gatherer:
             read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
             try:
                 return [event for event in read if self._is_told(event)]
-            except ChronikError as problem:  # who leads it may be what is wrong; all else can be told
+            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be told
                 self.reporter.note(f"the trace topic cannot be read now: {problem}")
                 return None
 
@@ -176,7 +176,7 @@ class Gatherer:
         start, end = (asked([place])[place] for asked in (self.cluster.start_offsets, self.cluster.end_offsets))
         state = self.state.partitions[partition]
         if start is None or end is None:
-            where = RecordPlace.NO_COPY  # that answers: nobody leads it
+            where = RecordPlace.NO_COPY  # that answers: no node leads it
         else:
             where = (
                 RecordPlace.DELETED

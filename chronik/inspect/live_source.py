@@ -48,11 +48,11 @@ class Looker:
         return ClusterSnapshot(at_s, states, silent, self._given.taken(), self._stalls(events, now_us), known_s)
 
     def _find_nodes(self) -> None:
-        """Puts the address that answers first, so that nobody waits for one that does not again and again."""
+        """Puts the address that answers first, so that nothing waits for one that does not again and again."""
         problem = NoAnswer("there is no address to look at")
         for address in self._addresses:
             try:
-                found = inspect_request.inspect_as(ClusterStateView, address, CLUSTER, LOOK_TIMEOUT_S)
+                found = inspect_request.inspect_node(ClusterStateView, address, CLUSTER, LOOK_TIMEOUT_S)
             except NoAnswer as met:
                 problem = met
                 continue

@@ -16,7 +16,7 @@ PAUSE_S_MIN = 0.05
 
 @dataclass(frozen=True)
 class Away:
-    """Nobody answers; it goes on being tried."""
+    """Nothing answers; it goes on being tried."""
 
     problem: NoAnswer
     since_s: float

@@ -14,7 +14,7 @@ POLL_S = 0.5
 
 class RecordReading(NamedTuple):
     """What reading from an offset on came to. Without a record, either there is none at that offset, since a later one
-    came next or the end of the log; or nobody knows, and `problem` says why."""
+    came next or the end of the log; or no node knows, and `problem` says why."""
 
     record: ShownRecord | None = None
     is_passed_over: bool = False

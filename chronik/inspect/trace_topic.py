@@ -84,7 +84,7 @@ def _end(consumer: Consumer, number: int) -> int:
     """Raises ChronikError."""
     from confluent_kafka import TopicPartition
 
-    # None when nobody answers in time, whatever its type says.
+    # None when nothing answers in time, whatever its type says.
     told: tuple[int, int] | None = consumer.get_watermark_offsets(
         TopicPartition(TRACE_TOPIC, number), timeout=ANSWER_TIMEOUT_S
     )

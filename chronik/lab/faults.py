@@ -123,7 +123,7 @@ _liar: ContextVar[int | None] = ContextVar("liar", default=None)
 
 def metadata_lists_one_node() -> None:
     """Every node says that it is the only one and leads everything; what it does not lead it refuses and does not send
-    on, nor does it say who leads. So it was with the broker that this project began with."""
+    on, nor does it say which node leads. So it was with the broker that this project began with."""
     handle, brokers, partition = metadata.handle, metadata._brokers, metadata._partition
     view_of = metadata._view
 

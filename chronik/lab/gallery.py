@@ -89,7 +89,7 @@ EXHIBITS = (
     Exhibit(
         "consumer-stops",
         "The reader is alive, keeps its place in the group, and asks for nothing more.",
-        "Its lag grows, and nobody else may read its partitions.",
+        "Its lag grows, and nothing else may read its partitions.",
         Cause.CONSUMER_STOPPED,
         habits=Habits(stops_after=2_400),
         faulty_nodes=(),

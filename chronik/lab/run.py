@@ -86,7 +86,7 @@ class LabRun:
         return self.verdicts
 
     def try_look(self) -> str | None:
-        """Look; if nobody answers, why."""
+        """Look; if nothing answers, why."""
         try:
             self.look()
         except NoAnswer as problem:

@@ -183,7 +183,7 @@ class ClusterDirectory:
     @classmethod
     @contextlib.contextmanager
     def changing(cls, path: str) -> Iterator[ClusterDirectory]:
-        """As `open`, for one who adds nodes or removes them: nobody else does so meanwhile."""
+        """As `open`, for one that adds nodes or removes them: nothing else does so meanwhile."""
         cls.open(path)  # where there is none, no directory is made
         with held(path):
             yield cls.open(path)

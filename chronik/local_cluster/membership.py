@@ -35,7 +35,7 @@ PASSING = frozenset(
 
 @dataclass(frozen=True)
 class QuorumMembers:
-    """Who votes on the metadata, and who only follows it; each with the id of its disk."""
+    """Which nodes vote on the metadata, and which only follow it; each with the id of its disk."""
 
     voters: Mapping[int, uuid.UUID | None]
     observers: Mapping[int, uuid.UUID | None]

@@ -91,7 +91,7 @@ class Cleaner:
         return [replica for _, replica in due]
 
     async def _compact(self, replica: Replica) -> None:
-        """In small steps, so that nobody waits for it; a read meanwhile gets the old files or is planned anew."""
+        """In small steps, so that nothing waits for it; a read meanwhile gets the old files or is planned anew."""
         before = replica.log.size_bytes()
         needed_from = replica.tombstones_needed_from(
             self._clock.monotonic_ms(), self._image.node_config.replication.replica_lag_time_max_ms

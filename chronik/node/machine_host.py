@@ -52,7 +52,7 @@ class MachineHost(Generic[CommandT, FactT]):
         self._waiting = waiting
         self._time = time
         self._applied = applied
-        self._codes = codes or {}  # what a refusal of the log is called by those who ask this machine
+        self._codes = codes or {}  # what a refusal of the log is called by those that ask this machine
         self._safe_within_ms = safe_within_ms  # else the answer is REQUEST_TIMED_OUT
         self._asked: dict[int, asyncio.Future[object]] = {}
         self._next_ticket = 0

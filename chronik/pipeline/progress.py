@@ -1,4 +1,4 @@
-"""How far a job is, on the terminal: rows, rate, lag, partitions, and what Spark is at. Nothing when nobody looks.
+"""How far a job is, on the terminal: rows, rate, lag, partitions, and what Spark is at. Nothing when nothing looks.
 
 with progress(spark, "ingest", is_wanted=not as_json) as bar:
     ...                                    # the bar follows Spark's tasks of itself

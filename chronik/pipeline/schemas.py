@@ -223,9 +223,6 @@ SEQUENCE_FINDINGS = StructType(
 
 # --- the trace
 
-TRACE_HEAD = StructType(_columns(kind=_TEXT, at_us=_LONG, node=_INT, topic=_TEXT, partition=_INT))
-"""What can be asked of most events before their kind is known; see `event_schema`."""
-
 BATCH_RUN = str(BatchRun.__struct_config__.tag)
 PRODUCED_BATCHES = str(ProducedBatches.__struct_config__.tag)
 """The kinds of line that stand for many batches, the second in version 3 of the schema only: they are only written,

@@ -213,7 +213,7 @@ def _warn_of_open_doors(config: NodeConfig) -> None:
 
 
 def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
-    from chronik.http import inspect_views  # a node that nobody looks at starts without it
+    from chronik.http import inspect_views  # a node that nothing looks at starts without it
 
     return inspect_views.answer(node, view, arguments)
 

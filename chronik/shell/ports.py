@@ -1,4 +1,4 @@
-"""TCP ports that nobody uses."""
+"""TCP ports that nothing uses."""
 
 from __future__ import annotations
 

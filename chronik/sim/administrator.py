@@ -4,7 +4,7 @@ records and elects leaders, all through whichever node it reaches, while everybo
 It elects leaders uncleanly too, of a topic of its own (`LOSSY`): records may be lost there, so that nothing of what it
 holds is promised. That one node leads in an epoch, and that all copies are the same in the end, is.
 
-An order whose answer is lost may come true or not; nobody asks again for it. In the end, when everything else is
+An order whose answer is lost may come true or not; nothing asks again for it. In the end, when everything else is
 written and nothing of what was sent can still arrive, each thing that was ordered is ordered once more, and has to be
 exactly so (`wholeness`, `ConfigAuditor`).
 """
@@ -204,7 +204,7 @@ class Administrator(SimClient):
         self._passes(code, f"electing the preferred leader of {name or 'everything'}", *also)
 
     async def _unclean(self) -> None:
-        """Where nobody leads; else a record is written that may be lost, or leaders are elected so from now on."""
+        """Where no node leads; else a record is written that may be lost, or leaders are elected so from now on."""
         name = TopicPartition(LOSSY, 0)
         placed = self.placed(name)
         if self.chance.happens(0.2):

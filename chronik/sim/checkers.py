@@ -20,7 +20,7 @@ from chronik.sim.story import WorldStory
 
 
 class CheckedCoordinator(NamedTuple):
-    """Who coordinates a group, and since when."""
+    """Which node coordinates a group, and since when."""
 
     host: str  # "" when there is no choice
     leader_epoch: int
@@ -80,7 +80,7 @@ class KnownPartition:
     seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
     watermarks: dict[int, int] = field(default_factory=dict)  # the furthest anybody was told of, by leader epoch
-    # Acknowledged by a leader alone, by offset, with its epoch: promised while nobody else has led.
+    # Acknowledged by a leader alone, by offset, with its epoch: promised while no other node has led.
     leaders_word: dict[int, tuple[bytes, int]] = field(default_factory=dict)
 
     @property
@@ -179,21 +179,21 @@ class Judge:
         name: TopicPartition,
         from_offset: int,
         records: bytes,
-        told_watermark: int,
+        response_watermark: int,
         known_watermark: int,
         leader_epoch: int = 0,
     ) -> int:
         """What a fetch brought, asked for when `known_watermark` was known. Returns where to go on."""
-        self.watermark(who, name, told_watermark, known_watermark, leader_epoch)
+        self.watermark(who, name, response_watermark, known_watermark, leader_epoch)
         try:
             found = list(walk(records))
         except Corrupt as problem:
             raise self._story.break_promise(f"{who}: {name} from {from_offset}: {problem}") from problem
         next_offset = from_offset
         for record in self._dense(who, name, from_offset, found):
-            if record.offset >= told_watermark:
+            if record.offset >= response_watermark:
                 raise self._story.break_promise(
-                    f"{who}: {name} offset {record.offset} was given, and the watermark is {told_watermark}"
+                    f"{who}: {name} offset {record.offset} was given, and the watermark is {response_watermark}"
                 )
             self._saw(who, name, record)
             next_offset = record.offset + 1
@@ -217,7 +217,7 @@ class Judge:
         known, value = self.known(name), record.value or b""
         if value not in known.written:
             raise self._story.break_promise(
-                f"{who}: {name} offset {record.offset} has {_short(value)}, nobody sent that"
+                f"{who}: {name} offset {record.offset} has {_short(value)}, nothing sent that"
             )
         for told, words in ((known.promised, "acknowledged"), (known.seen, "read before")):
             before = told.get(record.offset)
@@ -278,7 +278,7 @@ class Judge:
         self._given_up[key] = {given_up for given_up in self._given_up.get(key, ()) if given_up[0] == by}
 
     def commit_given_up(self, group: str, name: TopicPartition, offset: int, by: Committer) -> None:
-        """Nobody heard what became of it. It may arrive after a later one of the same member at the same epoch, and
+        """Nothing heard what became of it. It may arrive after a later one of the same member at the same epoch, and
         count all the same: nothing in it says which came first."""
         self._given_up.setdefault((group, name), set()).add((by, offset))
 

@@ -116,7 +116,7 @@ class SimClient:
     # --- finding the way
 
     async def place_of(self, name: TopicPartition) -> KnownLeader:
-        """Raises OSError, and TryAgain while nobody leads it."""
+        """Raises OSError, and TryAgain while no node leads it."""
         if self.routes.is_stale or name not in self.routes.places:
             topic = part_of("metadata", "topics")
             wanted = sorted({name.topic, *(known.topic for known in self.routes.places)})
@@ -132,7 +132,7 @@ class SimClient:
         place = self.routes.places.get(name)
         if place is None or self.routes.address_of(place.leader) is None:
             self.routes.doubt()
-            raise TryAgain(f"nobody leads {name}")
+            raise TryAgain(f"no node leads {name}")
         return place
 
     async def leader_of(self, name: TopicPartition) -> Address:
@@ -144,7 +144,7 @@ class SimClient:
         """Raises OSError and TryAgain."""
         if group not in self.routes.coordinators:
             answer = await self.ask("find_coordinator", key=group, key_type=0)
-            self.check(answer.error_code, f"who coordinates {group}")
+            self.check(answer.error_code, f"which node coordinates {group}")
             self.routes.coordinators[group] = (answer.host, answer.port)
         return self.routes.coordinators[group]
 

@@ -87,7 +87,7 @@ class ConsumerMember(GroupClient):
         was_member = self.epoch != 0
         self._begin_anew(is_another=False)
         if was_member:
-            with contextlib.suppress(OSError, TryAgain):  # nobody asks twice: its session ends in any case
+            with contextlib.suppress(OSError, TryAgain):  # nothing asks twice: its session ends in any case
                 answer = await self._ask_to_beat(LEAVE_EPOCH, None, is_full=False)
                 self.check(answer.error_code, "leaving the group", _OUT)
 

@@ -1,5 +1,5 @@
 """A Files door in memory, with a disk that can fail: bytes that were not synced are lost in a crash, writes tear, the
-disk is full or breaks. What nobody asks for does not happen; `files` has the one where things happen by chance."""
+disk is full or breaks. What nothing asks for does not happen; `files` has the one where things happen by chance."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Wires:
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.moods: dict[tuple[str, str], WireMood] = {}
         self.connections: list[tuple[SimTransport, SimTransport]] = []
-        self.dark: set[str] = set()  # hosts without power: nobody there even refuses
+        self.dark: set[str] = set()  # hosts without power: nothing there even refuses
         self.context = contextvars.Context()  # what travels is nobody's deed
         self._made = 0
         self.strayed = 0  # how often something was given up by its sender that will still arrive
@@ -305,7 +305,7 @@ class SimTransport(asyncio.Transport):
     # --- what happens to it
 
     def _lose_or_stray(self) -> None:
-        """Nobody sends again what did not arrive yet. Something between the two may have it, and give it out when the
+        """Nothing sends again what did not arrive yet. Something between the two may have it, and give it out when the
         sender has long said the same on another connection."""
         strays = self._wires.strays
         if self._on_the_way and strays.happens(STRAYS):

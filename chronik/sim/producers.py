@@ -81,7 +81,7 @@ class SimProducer(SimClient):
 
     def acknowledged(self, number: int, part: Any) -> None:
         values, is_leaders_word = self.values(number), self.acks == 1 and self.is_replicated
-        if not (is_leaders_word and self.is_lost):  # nobody knows which leader's word it is then
+        if not (is_leaders_word and self.is_lost):  # no node knows which leader's word it is then
             epoch = self._leader_epoch if is_leaders_word else None
             self.judge.acknowledged(self.name, self.partition, part.base_offset, values, epoch)
         self.story.count(b"ack %s %d %d" % (self.name.encode(), number, part.base_offset))

@@ -1,4 +1,4 @@
-"""What a client of a simulated world knows of the cluster: where brokers are, who leads, who coordinates.
+"""What a client of a simulated world knows of the cluster: where brokers are, which node leads, which node coordinates.
 
 As Kafka's own clients do it: a leader of an older epoch than one that was heard of before is not believed (KIP-320),
 so a node that has been left behind cannot lead a client back to the past. A topic with another id is another topic,
@@ -18,7 +18,7 @@ Address = tuple[str, int]
 class KnownLeader(NamedTuple):
     """Where a partition is, as far as a client knows."""
 
-    leader: int  # -1: nobody leads
+    leader: int  # -1: no node leads
     leader_epoch: int
     replicas: tuple[int, ...]
     topic_id: Any

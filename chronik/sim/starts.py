@@ -1,6 +1,6 @@
 """Where logs may begin: what was asked to be deleted may be gone, what was said to be gone stays so, and no more.
 
-Nobody else moves the start of a log up. An answer to DeleteRecords is a promise of the leader that gave it, and of all
+Nothing else moves the start of a log up. An answer to DeleteRecords is a promise of the leader that gave it, and of all
 that lead after it.
 """
 

@@ -75,7 +75,7 @@ def _missing_of(world: World, image: MetadataImage, name: TopicPartition) -> str
     if world.judge.may_refuse(name):
         return None
     if placed.leader < 0:
-        return f"nobody leads {name}"
+        return f"no node leads {name}"
     problem = world.orders.problem_with(name, placed.replicas, is_moving=placed.is_moving)
     if problem is not None:
         return problem

@@ -142,7 +142,7 @@ class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
 
 
 class FetchDropped(Event, frozen=True, gc=False, tag="fetch_dropped"):
-    """Nobody waits for the answer to this fetch any more: the client hung up."""
+    """Nothing waits for the answer to this fetch any more: the client hung up."""
 
     topic: str
     partition: int
@@ -170,12 +170,12 @@ class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
     reason: str | None
     topic: str | None = None
     partition: int = -1
-    leader: int = -1  # who leads, as this node knows
+    leader: int = -1  # which node leads, as this node knows
     leader_epoch: int = -1
 
 
 class MetadataTold(Event, frozen=True, gc=False, tag="metadata_told"):
-    """What a client was told of a topic: the brokers, and who leads each partition."""
+    """What a client was told of a topic: the brokers, and which node leads each partition."""
 
     topic: str
     client_id: str
@@ -323,7 +323,7 @@ class TraceBegan(Event, frozen=True, gc=False, tag="trace_began"):
 
 
 class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):
-    """So many events before this one are not known: nobody took them for the trace topic, or they were let go."""
+    """So many events before this one are not known: nothing took them for the trace topic, or they were let go."""
 
     count: int
 

@@ -119,7 +119,7 @@ FAMILIES = (
     _gauge("chronik_producer_ids", "producer_ids", "Idempotent producers remembered, summed over partitions."),
     _gauge("chronik_topics", "topics", "Topics in the cluster, internal ones included."),
     _gauge("chronik_partitions", "partitions", "Partitions in the cluster, with data or not."),
-    _gauge("chronik_partitions_leaderless", "partitions_leaderless", "Partitions in the cluster that nobody leads."),
+    _gauge("chronik_partitions_leaderless", "partitions_leaderless", "Partitions in the cluster that no node leads."),
     _gauge("chronik_partitions_led", "partitions_led", "Partitions that this node leads."),
     _gauge("chronik_partitions_followed", "partitions_followed", "Partitions of which this node has a further copy."),
     _gauge(

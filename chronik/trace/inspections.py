@@ -57,7 +57,7 @@ class CopySeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     topic: str
     partition: int
     is_leader: bool
-    leader: int  # -1: nobody leads
+    leader: int  # -1: no node leads
     leader_epoch: int
     log_start: int
     watermark: int  # as this node knows it: a follower hears of it a moment later
@@ -69,11 +69,11 @@ class CopySeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
 
 
 class UnopenedSeen(msgspec.Struct, frozen=True, gc=False):
-    """A partition led here that nobody has asked for yet, or one that nobody leads: its offsets are not known here."""
+    """A partition led here that nobody has asked for yet, or one that no node leads: its offsets are not known here."""
 
     topic: str
     partition: int
-    leader: int  # -1: nobody leads
+    leader: int  # -1: no node leads
     leader_epoch: int
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]

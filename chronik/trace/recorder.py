@@ -2,7 +2,7 @@
 
 Off, what is reported goes to an observer that does nothing. On, an event is a small value put on a
 list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for what
-stores them. So a ring full of events is a few large blocks that nobody touches, and not a million small values that
+stores them. So a ring full of events is a few large blocks that nothing touches, and not a million small values that
 push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and who reads
 the ring is told how many.
 """
@@ -128,7 +128,7 @@ class Recorder:
             self.steps.batches.tell(UNANSWERED_US)
         if not self._open:
             return 0
-        from chronik.trace.lines import count_of  # loaded by who told of something
+        from chronik.trace.lines import count_of  # loaded by what recorded something
 
         return count_of(self._open)
 
@@ -149,7 +149,7 @@ class Recorder:
             self.steps.batches.tell(unanswered_us)
         if not self._open:
             return
-        from chronik.trace.lines import count_of, to_lines  # loaded by who told of something
+        from chronik.trace.lines import count_of, to_lines  # loaded by what recorded something
 
         chunk = Chunk(self._sealed, count_of(self._open), to_lines(self._open))
         self._open.clear()
@@ -167,7 +167,7 @@ class Recorder:
         begin = min(max(cursor, self._oldest), self._sealed)
         events: list[AnyEvent] = []
         if begin < self._sealed:
-            from chronik.trace.lines import from_lines  # loaded by who told of something
+            from chronik.trace.lines import from_lines  # loaded by what recorded something
 
             for chunk in self._chunks:
                 if chunk.first + chunk.events > begin and len(events) < enough:

@@ -7,7 +7,7 @@ watermark that moves all the time is told of every few milliseconds: how far it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from chronik.core.errors import Code
 from chronik.core.replica.replica import READ_COMMITTED, Replica
@@ -57,8 +57,10 @@ class Steps:
         self._later = recorder.later
         self.readers = Readers()
         self.waiting: dict[FetchSteps, None] = {}  # fetches that wait, longest first
-        self.just_told: dict[Replica, None] = {}  # whose watermarks
-        self._told_us: dict[int, int] = {}  # by connection: when a fetch of it was last told that gave nothing
+        # The watermark in the last event of each replica; where there is none yet, it is where the replica was opened.
+        self._recorded_watermarks: dict[Replica, int] = {}
+        self._recorded_lately: dict[Replica, None] = {}  # whose watermark: further moves wait for the next event
+        self._empty_fetch_us: dict[int, int] = {}  # by connection: when a fetch that gave nothing was last recorded
 
     # --- replicating
 
@@ -68,34 +70,46 @@ class Steps:
             at_us, node, topic = self.now_us(), self.node_id, replica.topic
             self.add(Replicated(at_us, node, topic, replica.partition, follower, from_offset, to_offset))
 
+    def begin_watermarks(self, replicas: Iterable[Replica]) -> None:
+        """What is traced is another: the moves of these replicas are recorded from here on. Others are forgotten."""
+        self._recorded_watermarks = {replica: replica.high_watermark for replica in replicas}
+
+    def keep_watermarks(self, replicas: Collection[Replica]) -> None:
+        """Only these are on this node still."""
+        if len(self._recorded_watermarks) > len(replicas):
+            kept = self._recorded_watermarks
+            self._recorded_watermarks = {replica: kept[replica] for replica in replicas if replica in kept}
+
     def watermark_moved(self, replica: Replica) -> None:
-        if replica not in self.just_told:
-            self._tell_if_moved(replica)
+        if replica not in self._recorded_lately:
+            self._record_if_moved(replica)
         if replica in self.batches.awaited:
             self.batches.released(replica)
 
-    def _tell_if_moved(self, replica: Replica) -> None:
-        """A replica's watermark may have moved since it was told last."""
-        if replica in self.just_told or replica.high_watermark == replica.told_watermark:
+    def _record_if_moved(self, replica: Replica) -> None:
+        """A replica's watermark may have moved since its last event."""
+        if replica in self._recorded_lately or not self._has_moved(replica) or not self.wants(replica.topic):
             return
-        if self.wants(replica.topic):
-            self._tell_moved(replica)
-            if self._later is not None:
-                if not self.just_told:
-                    self._later(MOVES_MS, self._tell_moves)
-                self.just_told[replica] = None
+        self._record_move(replica)
+        if self._later is not None:
+            if not self._recorded_lately:
+                self._later(MOVES_MS, self._record_later_moves)
+            self._recorded_lately[replica] = None
 
-    def _tell_moves(self) -> None:
-        """Those that were told of lately may have moved on."""
-        just_told, self.just_told = self.just_told, {}
-        for replica in just_told:
-            if replica.high_watermark != replica.told_watermark:
-                self._tell_if_moved(replica)
+    def _has_moved(self, replica: Replica) -> bool:
+        return replica.high_watermark != self._recorded_watermarks.get(replica, replica.opened_watermark)
+
+    def _record_later_moves(self) -> None:
+        """Those with an event a moment ago may have moved on."""
+        lately, self._recorded_lately = self._recorded_lately, {}
+        for replica in lately:
+            if self._has_moved(replica):
+                self._record_if_moved(replica)
         self._seal_if_due()  # with batches watermarks move
 
-    def _tell_moved(self, replica: Replica) -> None:
-        before, watermark = replica.told_watermark, replica.high_watermark
-        replica.told_watermark = watermark
+    def _record_move(self, replica: Replica) -> None:
+        before, watermark = self._recorded_watermarks.get(replica, replica.opened_watermark), replica.high_watermark
+        self._recorded_watermarks[replica] = watermark
         self.add(
             WatermarkMoved(
                 self.now_us(),
@@ -114,11 +128,11 @@ class Steps:
     def fetch(self, request: FetchAsked, client: ObservedClient) -> FetchSteps:
         """A consumer asks."""
         now_us, connection = self.now_us(), client.connection_id
-        is_full = now_us - self._told_us.get(connection, 0) >= QUIET_US
+        is_full = now_us - self._empty_fetch_us.get(connection, 0) >= QUIET_US
         if is_full:
-            if len(self._told_us) >= CONNECTIONS_MAX:
-                self._told_us.clear()
-            self._told_us[connection] = now_us
+            if len(self._empty_fetch_us) >= CONNECTIONS_MAX:
+                self._empty_fetch_us.clear()
+            self._empty_fetch_us[connection] = now_us
         return FetchSteps(self, request, client, now_us, is_full)
 
     def tell_waiting(self) -> None:
@@ -198,7 +212,7 @@ class Steps:
             )
 
     def in_sync_changed(self, replica: Replica, before: Sequence[int]) -> None:
-        """The set may be another than before; told by who leads."""
+        """The set may be another than before; told by the leader."""
         kept = replica.in_sync
         if kept is not None and tuple(before) != kept.in_sync and self.wants(replica.topic):
             at_us, node, topic, partition = self.now_us(), self.node_id, replica.topic, replica.partition

@@ -167,7 +167,7 @@ def _rivals(leading: RecordView, known: KnownRecord) -> list[int]:
 
 
 def _place(leading: RecordView | None, known: KnownRecord) -> RecordPlace:
-    """Where it is. That it is nowhere is said only by a leader whose place nobody else can have taken."""
+    """Where it is. That it is nowhere is said only by a leader whose place nothing else can have taken."""
     if leading is None:
         return RecordPlace.NO_COPY
     if leading.place is RecordPlace.NO_SUCH_PARTITION:
@@ -239,7 +239,7 @@ def _heard_us(events: Sequence[AnyEvent], follower: int, offset: int, written: P
 
 
 def _copy_elsewhere(node: int, leading: RecordView) -> CopyTold:
-    """At another Kafka: who is in sync has all that is below the watermark, and no more is told."""
+    """At another Kafka: what is in sync has all that is below the watermark, and no more is told."""
     is_leader, is_in_sync, place = node == leading.leader, node in leading.in_sync, leading.place
     if place is RecordPlace.HERE and (is_leader or is_in_sync):
         return CopyTold(node, is_leader, is_in_sync, place, None, None, "has it: it is below the watermark")

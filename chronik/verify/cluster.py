@@ -31,8 +31,8 @@ LATEST = -1  # Kafka's number for the end of a log, where otherwise a time stand
 
 
 def led_ends(looks: Inspections[StateView], topic: str, ends: Mapping[int, int]) -> dict[int, tuple[int, int]]:
-    """Watermark and end of the log of each partition, where it is sure who leads it. A leader that was just asked for
-    the end, said 0 and has not even opened a log has none."""
+    """Watermark and end of the log of each partition, where its leader is known for sure. A leader that was just asked
+    for the end, said 0 and has not even opened a log has none."""
     sure = sure_leaders(looks, looks.silent)
     led = {number: (seen.watermark, seen.next_offset) for (name, number), seen in sure.items() if name == topic}
     held = {copy.partition for look in looks.values() for copy in look.copies if copy.topic == topic}
@@ -187,7 +187,7 @@ class VerifyCluster:
                     )
 
     def ends(self, topic: str, partitions: int) -> dict[int, int]:
-        """Where each partition ends for consumers: its high watermark. Those that nobody answers for are left out."""
+        """Where each partition ends for consumers: its high watermark. Those that nothing answers for are left out."""
         from confluent_kafka import KafkaException, TopicPartition
         from confluent_kafka.admin import OffsetSpec
 
@@ -202,7 +202,7 @@ class VerifyCluster:
             if offset >= 0:  # librdkafka says -1001, and no error, when the leader it knew is gone
                 found[place.partition] = offset
         if len(found) < partitions:
-            del self._admin  # the next one asks anew who leads
+            del self._admin  # the next one asks anew which node leads
         return found
 
     def is_all_visible(self, topic: str, ends: Mapping[int, int]) -> bool:

@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from chronik.verify.pulse import STALL_S
 
-# Where nobody tells what is in a log and cannot be read yet: in half a minute a Kafka gives up a follower that does not
-# come (replica.lag.time.max.ms), and what the others have can be read.
+# Where it is not known what is in a log and cannot be read yet: in half a minute a Kafka gives up a follower that does
+# not come (replica.lag.time.max.ms), and what the others have can be read.
 UNSEEN_S = 40.0
 
 

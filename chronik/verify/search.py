@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from chronik.client.inspect_request import inspect_everywhere_as
+from chronik.client.inspect_request import inspect_everywhere
 from chronik.client.request import Address, NoAnswer
 from chronik.trace.events import AnyEvent
 from chronik.trace.inspections import RECORD, RecordView
@@ -64,7 +64,7 @@ def search(
 
 
 def _settled_ends(cluster: VerifyCluster, scene: Scene, patience_s: float) -> dict[int, int]:
-    """The watermarks as soon as they stay where they are: what nobody waited for may still be on its way."""
+    """The watermarks as soon as they stay where they are: what nothing waited for may still be on its way."""
     deadline = time.monotonic() + patience_s
     ends: dict[int, int] = {}
     while True:
@@ -109,7 +109,7 @@ def told_of(addresses: Sequence[Address], topic: str, place: LedgerPlace, is_los
     """What each node says of the offset of a message, in words; nothing where they do not answer."""
     arguments = {"topic": topic, "partition": place.partition, "offset": place.offset}
     try:
-        looks = inspect_everywhere_as(RecordView, addresses, RECORD, LOOK_S, lambda node_id: arguments)
+        looks = inspect_everywhere(RecordView, addresses, RECORD, LOOK_S, lambda node_id: arguments)
     except NoAnswer:
         return []
     return [f"node {node_id}: {_in_words(seen, is_lost)}" for node_id, seen in looks.items()]

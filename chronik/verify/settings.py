@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -72,13 +72,3 @@ class VerifySettings:
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self) | {"is_idempotent": self.is_idempotent}
-
-
-def settings_from_json(stored: dict[str, Any]) -> VerifySettings:
-    """Of a run that was kept; what an older version did not know has its default."""
-    known = {field.name for field in fields(VerifySettings)}
-    given = {name: value for name, value in stored.items() if name in known}
-    for name, kind in (("acks", VerifyAcks), ("client", ClientName), ("spread", Spread)):
-        if name in given:
-            given[name] = kind(given[name])
-    return VerifySettings(**given)

@@ -9,7 +9,7 @@ from chronik.verify.ledger import ReceivedRecord
 
 class Tail:
     """From where each partition has been read up to, to where its log ends. A partition without an end is one that
-    nobody answered for."""
+    nothing answered for."""
 
     def __init__(self, ends: Mapping[int, int], reached: Mapping[int, int]) -> None:
         self._ends = ends

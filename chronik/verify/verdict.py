@@ -233,7 +233,7 @@ def _gave_up(facts: Facts, main: FateCount, error: str) -> _Reason:
         return _Reason(explained.cause, (said, explained.summary, *explained.evidence), explained.advice)
     evidence = (said, _where(main))
     if any(word in name for word in _OF_LEADERS):
-        return _Reason(Cause.REFUSED_FOR_LEADERSHIP, evidence, "see who leads with `chronik topic describe`")
+        return _Reason(Cause.REFUSED_FOR_LEADERSHIP, evidence, "see which node leads with `chronik topic describe`")
     if name == "unknown" or any(word in name for word in _OF_NODES):  # librdkafka's UNKNOWN is a server's error
         return _Reason(
             NODE_ERROR, evidence, "a node answered so, or with records that do not check out: see the nodes' logs"
@@ -263,7 +263,7 @@ def _never_accepted(facts: Facts, main: FateCount) -> _Reason:
         return _Reason(
             Cause.REFUSED_FOR_LEADERSHIP,
             (_where(main), *errors),
-            "see who leads with `chronik topic describe`, and whether clients can reach every node that it names",
+            "see which node leads with `chronik topic describe`, and whether clients can reach every node it names",
         )
     if any(_is_timeout(name) for name in facts.errors) and facts.settings.send_timeout_s < STALL_S:
         return _Reason(Cause.CLIENT_LIMIT, (_where(main), *errors), "give it more time with --send-timeout")

@@ -22,7 +22,7 @@ class Spares:
         self._kept: list[bytearray] = []
 
     def take(self) -> bytearray | None:
-        """A piece that nobody uses; None when there is none."""
+        """A piece that nothing uses; None when there is none."""
         for index in range(len(self._kept)):
             if sys.getrefcount(self._kept[index]) == _UNUSED:
                 return self._kept.pop(index)

@@ -42,7 +42,7 @@ class Measured:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What it is, whoever was measured."""
+        """What it is, whatever was measured."""
         return self.row, self.line, self.figure
 
     def take(self, round_number: int, value: float) -> None:

@@ -92,7 +92,7 @@ class Chronik:
 
     @property
     def environment(self) -> dict[str, str]:
-        """As on a machine where nobody asked Python to print at once."""
+        """As on a machine where nothing asked Python to print at once."""
         inherited = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
         return inherited | {"CHRONIK_BOOTSTRAP": self.bootstrap, "COLUMNS": "100"}
 

@@ -132,7 +132,7 @@ def wait_until_told_truly(cluster: RunningCluster, *topics: str) -> float:
 
 
 def _is_true(cluster: RunningCluster, told: Told) -> bool:
-    """Whether the brokers are those that run, and whoever is named as leader says so itself."""
+    """Whether the brokers are those that run, and whatever is named as leader says so itself."""
     running = cluster.running()
     addresses = {node_id: (node.host, node.port) for node_id, node in running.items()}
     if dict(told.brokers) != addresses or told.controller_id not in running or any(told.codes.values()):

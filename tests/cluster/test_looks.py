@@ -9,7 +9,7 @@ from confluent_kafka import Consumer, Producer
 from kafka import KafkaConsumer, KafkaProducer
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import InspectRefused, look
+from chronik.client.inspect_request import InspectRefused, inspect_node
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.testing import RunningCluster
 from chronik.trace.inspections import StateView
@@ -121,9 +121,9 @@ def test_one_single_address_is_enough_though_it_is_that_of_every_node(cluster: R
 def test_a_question_that_makes_no_sense_is_answered_and_ends_no_connection(cluster: RunningCluster) -> None:
     for arguments in ({"node": 77}, {"node": "two"}, {"topics": 5}):
         with pytest.raises(InspectRefused):
-            look(address_of(cluster, 1), "state", **arguments)
+            inspect_node(dict, address_of(cluster, 1), "state", **arguments)
     with pytest.raises(InspectRefused, match="no view 'nonsense'"):
-        look(address_of(cluster, 1), "nonsense", node=3)
+        inspect_node(dict, address_of(cluster, 1), "nonsense", node=3)
 
 
 def test_clients_are_told_nothing_of_it(cluster: RunningCluster) -> None:
@@ -172,7 +172,7 @@ def test_a_node_that_waits_for_the_others_tells_what_it_can(own_cluster: Running
 
 def is_answered(address: Address) -> bool:
     try:
-        look(address, "cluster", timeout_s=1.0)
+        inspect_node(dict, address, "cluster", timeout_s=1.0)
     except NoAnswer:
         return False
     return True

@@ -37,7 +37,7 @@ IMPATIENT = {"request.timeout.ms": 2_000, "socket.timeout.ms": 5_000}
 
 @dataclass
 class Stubborn:
-    """Produces with acks=all to one node over and over, whoever leads, and keeps what it is told."""
+    """Produces with acks=all to one node over and over, whatever leads, and keeps what it is told."""
 
     node: RunningNode
     topic: str
@@ -187,6 +187,6 @@ def test_a_leader_that_stood_still_acknowledges_nothing_that_is_then_lost(cluste
     check_delivered(ledger, delivered, topic, *(node.data_dir for node in cluster.nodes.values()))
     check_dense(delivered)
     check_producers([load], delivered.values())
-    # Refused, or forwarded to who leads now: then it is there, once.
+    # Refused, or forwarded to which node leads now: then it is there, once.
     assert list(delivered.values()).count(b"late") == told.count(0), told
     wait_until_replicas_agree(cluster, topic, PARTITIONS)

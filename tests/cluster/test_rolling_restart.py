@@ -52,7 +52,7 @@ def test_a_node_that_stops_in_order_hands_over_before_it_goes(cluster: RunningCl
     cluster.nodes[going].ask_to_stop()
     assert cluster.nodes[going].stop() == 0
 
-    # No session had to run out: whoever is left knows the new leaders at once.
+    # No session had to run out: whatever is left knows the new leaders at once.
     wait_until_told_truly(cluster, topic)
     assert leader_of(cluster, topic) != going
     assert controller_of(cluster) != going

@@ -130,7 +130,7 @@ def _produce_request(topic: str, batches: Mapping[int, bytes], acks: int, timeou
 def produce(
     client: WireClient, topic: str, partition: int, *values: bytes, acks: int = -1, timeout_ms: int = 10_000
 ) -> Produced:
-    """One batch to the node of this connection, whoever leads the partition."""
+    """One batch to the node of this connection, whatever leads the partition."""
     return produced(client.ask(produce_request(topic, partition, *values, acks=acks, timeout_ms=timeout_ms)))
 
 

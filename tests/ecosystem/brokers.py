@@ -83,7 +83,7 @@ class Brokers:
         for key, value in records:
             producer.produce(topic, value, key, on_delivery=told)
             producer.poll(0)
-        assert producer.flush(ANSWER_SECONDS) == 0, "records that nobody answered"
+        assert producer.flush(ANSWER_SECONDS) == 0, "records that nothing answered"
         assert failed == []
 
     def ends(self, topic: str) -> list[int]:

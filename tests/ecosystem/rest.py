@@ -13,7 +13,7 @@ ANSWER_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Answer:
-    """The status and the JSON of an answer; status 0: nobody answered."""
+    """The status and the JSON of an answer; status 0: nothing answered."""
 
     status: int
     body: Any = None

@@ -58,7 +58,7 @@ class Registry:
         return ask(self._url + path, body, method)
 
     def must(self, path: str, body: object = None, method: str | None = None) -> object:
-        """The answer, as soon as there is one: while nobody leads the group, or it has not read all, it is a 5xx."""
+        """The answer, as soon as there is one: while no node leads the group, or it has not read all, it is a 5xx."""
         answers: list[Answer] = []
 
         def is_answered() -> bool:

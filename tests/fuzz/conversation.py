@@ -90,7 +90,7 @@ class Conversation:
             with contextlib.suppress(OSError):  # it may have hung up already
                 await self._send(writer, content)
             with contextlib.suppress(OSError):  # it may have hung up already
-                if self._closes_early:  # whoever says it has no more to say is not waited for
+                if self._closes_early:  # whatever says it has no more to say is not waited for
                     writer.write_eof()
             await self._read_answers(reader)
         finally:
@@ -130,7 +130,7 @@ class Conversation:
             if not oracle.is_silent(passed):
                 raise WrongAnswer(f"answer {correlation_id} came before that to {passed}")
         if not self._pending:
-            raise WrongAnswer(f"answer {correlation_id}, which nobody asked for: {content.hex()}")
+            raise WrongAnswer(f"answer {correlation_id}, which nothing asked for: {content.hex()}")
         frame = self._pending.popleft()
         try:
             answer = oracle.answer_of(frame, content)

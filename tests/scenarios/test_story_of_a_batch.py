@@ -1,4 +1,4 @@
-"""One batch through three nodes, told by their traces: every step, in order, by whoever took it."""
+"""One batch through three nodes, told by their traces: every step, in order, by whatever took it."""
 
 from __future__ import annotations
 

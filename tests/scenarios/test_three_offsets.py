@@ -1,4 +1,4 @@
-"""Log start, watermark and next offset: each has one source of truth, and all who tell of it tell the same (L1-L6)."""
+"""Log start, watermark and next offset: each has one source of truth, and all that tell of it tell the same (L1-L6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.api.house_context import WAITING, HouseContext, run
 from tests.unit.core.log.logs import batch_of
 
 
-def told_watermarks(context: HouseContext) -> set[int]:
+def reported_watermarks(context: HouseContext) -> set[int]:
     """The watermark as every part of the node tells it."""
     replica = replica_of(context)
     fetched = first_partition(get(context, replica.log.start_offset))
@@ -29,17 +29,17 @@ def told_watermarks(context: HouseContext) -> set[int]:
 async def test_all_who_tell_the_watermark_tell_the_same(context: HouseContext) -> None:
     """In three states: written and not synced, synced, and synced here but not on another in-sync replica."""
     send(context, bytes(batch_of(3)))
-    assert told_watermarks(context) == {0}
+    assert reported_watermarks(context) == {0}
 
     await context.settle()
-    assert told_watermarks(context) == {3}
+    assert reported_watermarks(context) == {3}
 
     replica_of(context).lead(0, 1, (1, 2), (1, 2), 0)
     replica_of(context).follower_fetched(2, 3, 0)
     send(context, bytes(batch_of(2)))
     await context.settle()
     assert (replica_of(context).durable_end_offset, replica_of(context).log.synced_offset) == (5, 5)
-    assert told_watermarks(context) == {3}
+    assert reported_watermarks(context) == {3}
 
 
 @run(is_synced=False)
@@ -48,7 +48,7 @@ async def test_with_durability_os_what_was_produced_is_visible_though_nothing_wa
         send(context, bytes(batch_of(2)), acks=acks)
 
     assert replica_of(context).log.synced_offset == 0
-    assert told_watermarks(context) == {6}
+    assert reported_watermarks(context) == {6}
     fetched = first_partition(get(context, 0)).records
     assert read_header(fetched).base_offset == 0
     assert fetched.count(b"value") == 6
@@ -66,7 +66,7 @@ def test_a_waiting_fetch_gets_what_is_produced(acks: int, is_synced: bool) -> No
         await context.settle()
 
         assert first_partition(waiting).records.count(b"value") == 1
-        assert told_watermarks(context) == {1}
+        assert reported_watermarks(context) == {1}
 
     told()
 
@@ -111,7 +111,7 @@ async def test_the_log_start_moves_with_nothing_but_deletion(context: HouseConte
     await context.settle()
 
     assert told_starts(context) == {2}
-    assert told_watermarks(context) == {9}
+    assert reported_watermarks(context) == {9}
 
 
 def told_starts(context: HouseContext) -> set[int]:

@@ -54,7 +54,7 @@ class BadDay:
         await self.settle()
 
     async def ask(self) -> None:
-        """Clients of whoever is the controller. All are asked who believe it, also a deposed one."""
+        """Clients of whatever is the controller. All are asked who believe it, also a deposed one."""
         number = 0
         while not self.is_over:
             await pass_time(self.dice.between(0.005, 0.1))

@@ -15,7 +15,7 @@ EXAMPLE = example("chronik cluster status --data-dir my-cluster", "chronik clust
 
 
 def status(data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> None:
-    """Show the nodes of a cluster on this machine: alive or not, address, process, and who is the controller."""
+    """Show the nodes of a cluster on this machine: alive or not, address, process, and which node is the controller."""
     cluster = ClusterDirectory.open(data_dir)
     alive = cluster.alive()
     views = {node_id: processes.view_from(cluster.nodes[node_id]) for node_id in alive}

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import no_answer
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere_as
+from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.core.errors import Code
 from chronik.trace.inspections import CLUSTER, ClusterStateView, Traces
@@ -42,7 +42,7 @@ def plain_looks(bootstrap: str) -> Iterator[None]:
 
 def how_it_is(addresses: Sequence[Address], timeout_s: float = APPLY_TIMEOUT_S) -> ByNode:
     """Who traces what. Raises NoAnswer."""
-    return inspect_everywhere_as(ClusterStateView, addresses, CLUSTER, timeout_s, lambda node_id: {})
+    return inspect_everywhere(ClusterStateView, addresses, CLUSTER, timeout_s, lambda node_id: {})
 
 
 def is_traced(traces: Traces, topic: str) -> bool:

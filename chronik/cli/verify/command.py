@@ -226,7 +226,7 @@ def _plain_errors() -> Iterator[None]:
 
 @contextmanager
 def _bars(messages: int, is_wanted: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """One bar for each phase; nothing when nobody looks."""
+    """One bar for each phase; nothing where there is no terminal."""
     if not (is_wanted and sys.stderr.isatty()):
         yield lambda phase, done, total: None
         return

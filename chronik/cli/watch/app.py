@@ -204,7 +204,7 @@ class WatchApp(App[None]):
         nodes = self._static("nodes")
         if self._away is not None:
             lasted = f"for {self._away.since_s:.0f} s" if self._away.since_s >= 1 else "now"
-            self._static("title").update(Text(f"▲ nobody answers {lasted}, trying again", BAD))
+            self._static("title").update(Text(f"▲ nothing answers {lasted}, trying again", BAD))
             nodes.update("")
             return
         title = Text.assemble(("chronik watch", "bold"), (f"  {self._bootstrap}", QUIET))

@@ -121,7 +121,7 @@ def details_text(row: Row, groups: Sequence[GroupRow]) -> Text:
 def _state_lines(row: Row) -> Iterator[Text]:
     leader = "none" if row.leader is None else f"node {row.leader}"
     if row.leader is None:
-        yield Text("nobody leads this partition: this is what one of its replicas has", BAD)
+        yield Text("no node leads this partition: this is what one of its replicas has", BAD)
     elif row.is_leader_unsure:
         yield Text(f"{leader} says that it leads, but is not in touch with the cluster: another may lead since", BAD)
     elif not row.is_heard:

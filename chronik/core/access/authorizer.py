@@ -80,7 +80,7 @@ class Authorizer:
         resource_type: AclResourceType,
         name: str,
     ) -> Ruling:
-        """As `is_allowed`, with the reason: for the audit trail and for those who ask why."""
+        """As `is_allowed`, with the reason: for the audit trail and for those that ask why."""
         if principal in self._super_users:
             return Ruling(True, f"{principal} is a super user")
         allowing: Acl | None = None

@@ -200,7 +200,7 @@ class TopicConfig:
     @property
     def may_be_compacted(self) -> bool:
         """Whether its logs may be compacted now: not before the metadata says, to all nodes and for good, that they may
-        have gaps. What a node has in its file, or what is the default today, says so to nobody else."""
+        have gaps. What a node has in its file, or what is the default today, says so to nothing else."""
         return self.is_compacted and self.chronik_gaps
 
     @property

@@ -45,10 +45,6 @@ class RecoveryReport:
     cut_from_offset: int | None = None
     rebuilt_indexes: tuple[str, ...] = ()  # also snapshots and the epoch file
 
-    @property
-    def is_worth_telling(self) -> bool:
-        return bool(self.cut_bytes or self.rebuilt_indexes)
-
 
 NOTHING_TO_REPORT = RecoveryReport()
 

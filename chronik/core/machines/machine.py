@@ -7,7 +7,7 @@ facts are safe. Replaying the log through `apply` gives the durable state again.
 
 A fact that need not survive (a heartbeat, a join under way) is volatile: applied, never logged.
 An answer is addressed by the ticket of the command it belongs to, because one command may answer others: the
-last member to join answers everyone who was waiting.
+last member to join answers all that were waiting.
 """
 
 from __future__ import annotations

@@ -32,5 +32,5 @@ class AppliedOffsets:
         ]
 
     def pass_over(self, node_ids: Iterable[int]) -> None:
-        """Nobody waits for these again until they are heard of: one wait for a paused process is enough."""
+        """Nothing waits for these again until they are heard of: one wait for a paused process is enough."""
         self._passed_over.update(node_ids)

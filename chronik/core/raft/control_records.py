@@ -1,5 +1,5 @@
-"""The records the quorum itself writes to its log and snapshots, in Kafka's formats: who leads, who votes, and where a
-snapshot begins and ends (KIP-595, KIP-853, KIP-630).
+"""The records the quorum itself writes to its log and snapshots, in Kafka's formats: the leader, the voters, and
+where a snapshot begins and ends (KIP-595, KIP-853, KIP-630).
 
 A control record's key is version int16 and type int16. Its value is one of the messages below, in version 0: the one
 that Kafka writes.

@@ -65,7 +65,7 @@ class Raft(NodeState):
                 if self.may_stand:
                     self._ask_around()
                 else:
-                    self.role = Unattached(at_ms)  # an observer asks any voter who leads
+                    self.role = Unattached(at_ms)  # an observer asks any voter which node leads
             case Prospective() | Candidate() as role:
                 self._tick_election(role)
             case Leader() as role:
@@ -113,7 +113,7 @@ class Raft(NodeState):
     def leader_gone(self, now_ms: int) -> Ready:
         """The host of this node knows that the leader's process has ended: there is no need to miss it first.
 
-        Nobody is harmed if that is not so: those who still hear the leader do not help to unseat it (KIP-996).
+        Nobody is harmed if that is not so: those that still hear the leader do not help to unseat it (KIP-996).
         """
         self._now_ms = now_ms
         if isinstance(self.role, Follower):
@@ -196,7 +196,7 @@ class Raft(NodeState):
                 lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._timeouts.backoff_max_ms)
 
     def _wait_for_leader(self) -> None:
-        """Nobody wants this node now: believe in the leader it knew, or wait for the next chance."""
+        """Nothing wants this node now: believe in the leader it knew, or wait for the next chance."""
         if self.leader is not None and self.leader != self.node_id:
             self.role = Follower(self.leader, self._give_up_at_ms())
         else:
@@ -211,7 +211,7 @@ class Raft(NodeState):
                 self._ask_around()
             case Prospective(until_ms) if self._now_ms >= until_ms:
                 if self.is_new:
-                    self._count(role)  # with those who have answered
+                    self._count(role)  # with those that have answered
                 if self.role is role:
                     self._wait_for_leader()
             case _ if self._now_ms >= role.ask_again_at_ms:

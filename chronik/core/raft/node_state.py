@@ -53,7 +53,7 @@ class NodeState:
 
     @property
     def leader(self) -> int | None:
-        """Who leads this epoch, as far as this node knows. This node itself also after it has resigned."""
+        """Which node leads this epoch, as far as this node knows. This node itself also after it has resigned."""
         return self.election.leader
 
     @property
@@ -85,7 +85,7 @@ class NodeState:
         """A voter may, and one that was removed until that is safe (Raft, section 4.2.2).
 
         It may be the only one with the record that removes it. The others cannot be elected against its longer log, and
-        nobody could if it did not stand. Where there is no later epoch, nobody stands.
+        nobody could if it did not stand. Where there is no later epoch, nothing stands.
         """
         if self.epoch >= EPOCH_MAX:
             return False
@@ -164,7 +164,7 @@ class NodeState:
 
     @property
     def _is_leader_known(self) -> bool:
-        """Whether this node knows by itself who leads this epoch, not by hearsay. Also after it has resigned."""
+        """Whether this node knows by itself which node leads this epoch, not by hearsay. Also after it has resigned."""
         return self.leader == self.node_id or self._hears_leader
 
     @property

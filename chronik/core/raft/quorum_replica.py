@@ -39,7 +39,7 @@ class QuorumReplica(Replica):
         return False
 
     def set_office(self, epoch: int, leader: int | None) -> None:
-        """Who leads, as the quorum has it."""
+        """Which node leads, as the quorum has it."""
         self.leader_epoch = epoch
         self.leader_id = NO_LEADER if leader is None else leader
         self.is_leader = leader == self.node_id

@@ -1,4 +1,4 @@
-"""What DescribeQuorum (55) shows: who leads, how far the log is safe, and how far each replica is (KIP-836)."""
+"""What DescribeQuorum (55) shows: which node leads, how far the log is safe, and how far each replica is (KIP-836)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class QuorumView(NamedTuple):
 
 
 def describe(raft: Raft, now_ms: int) -> QuorumView:
-    """As the leader sees it: nobody else knows."""
+    """As the leader sees it: nothing else knows."""
     role = raft.role
     if not isinstance(role, Leader):
         raise Refused(Code.NOT_LEADER_OR_FOLLOWER, "only the leader of the quorum knows how far the others are")

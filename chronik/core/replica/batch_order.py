@@ -39,7 +39,7 @@ REFUSED_FOR_NOW = frozenset(
         Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
     )
 )
-# The leader has the batch, and nobody knows whether it stays.
+# The leader has the batch, and no node knows whether it stays.
 DOUBTFUL = frozenset((Code.REQUEST_TIMED_OUT, Code.NOT_ENOUGH_REPLICAS_AFTER_APPEND))
 
 

@@ -49,7 +49,7 @@ class Truncation(NamedTuple):
 
 
 class BeginAnew(NamedTuple):
-    """Give up all of it, once nobody counts on it: it ends below the leader's tombstones that are gone."""
+    """Give up all of it, once no node counts on it: it ends below the leader's tombstones that are gone."""
 
     offset: int
 

@@ -95,12 +95,12 @@ class InSyncSet:
         return (*maximal, *(replica for replica in self._joining if replica not in maximal))
 
     def _others_durable_end(self) -> int:
-        """Up to where the others who count have it; -1 while one of them has not been heard of."""
+        """Up to where the others that count have it; -1 while one of them has not been heard of."""
         others = (self.followers[replica].durable_end_offset for replica in self.counted if replica != self.node_id)
         return min(others, default=UNBOUNDED)
 
     def low_watermark(self, own_start: int) -> int:
-        """From where on everyone who may lead next still has records; -1 while one of them has not been heard of."""
+        """From where on every replica that may lead next still has records; -1 while one is not heard of."""
         others = (self.followers[replica].log_start for replica in self.maximal if replica != self.node_id)
         return min(own_start, min(others, default=own_start))
 
@@ -192,7 +192,7 @@ class InSyncSet:
         return replica in able and self.followers[replica].broker_epoch in (ANY_EPOCH, able[replica])
 
     def _drop_joining(self, leader_end: int, now_ms: int, lag_time_max_ms: int, able: Mapping[int, int]) -> None:
-        """Nobody waits for one that has fallen behind again, or that may not join."""
+        """Nothing waits for one that has fallen behind again, or that may not join."""
         joining = tuple(
             replica
             for replica in self._joining

@@ -42,9 +42,9 @@ class Replica:
         "log",
         "node_id",
         "offline",
+        "opened_watermark",
         "partition",
         "partition_epoch",
-        "told_watermark",
         "topic",
         "topic_id",
     )
@@ -76,12 +76,12 @@ class Replica:
         # Up to where this node alone has it safely: what acks=1 waits for, and where a follower fetches from; set here
         # only. What a log holds when it is opened was recovered from disk, so it is safe here.
         self.durable_end_offset = log.end_offset
-        # What is known to be safe elsewhere: on everyone who counts while leading, by word of the leader else.
+        # What is known to be safe elsewhere: on all replicas that count while leading, by word of the leader else.
         self.high_watermark = max(min(high_watermark, log.end_offset), log.start_offset)
         self._others_durable_end = self.high_watermark
-        self.told_watermark = self.high_watermark  # where it was when it was last told of: the trace's own mark
+        self.opened_watermark = self.high_watermark  # what was known of it when the log was opened
 
-    # --- who leads
+    # --- which node leads
 
     def lead(
         self, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int
@@ -128,12 +128,8 @@ class Replica:
     @property
     def in_sync_min(self) -> int:
         """How many must be in sync for acks=all: never more than there are replicas."""
-        assert self.in_sync is not None  # only who leads asks
+        assert self.in_sync is not None  # only the leader asks
         return min(self.log.config.min_insync_replicas, self.in_sync.replica_count)
-
-    @property
-    def has_followers(self) -> bool:
-        return self.in_sync is not None and bool(self.in_sync.followers)
 
     # --- what kind of promise
 
@@ -245,7 +241,7 @@ class Replica:
 
     def follower_fetched(self, follower_id: int, fetch_offset: int, now_ms: int, broker_epoch: int = ANY_EPOCH) -> bool:
         """A follower asks for what comes after `fetch_offset`: it has all below. True when the watermark moved."""
-        assert self.in_sync is not None  # only who leads is asked
+        assert self.in_sync is not None  # only the leader is asked
         self.in_sync.fetched(follower_id, fetch_offset, self.log.end_offset, now_ms, broker_epoch)
         return self.recount()
 

@@ -82,7 +82,7 @@ class FailureDetector:
         self._asked[broker_id] = self._peers.link(broker_id, PURPOSE).ask(API_VERSIONS, message, timeout_ms=ANSWER_MS)
 
     def refused(self, broker_id: int) -> None:
-        """Nobody listens where this broker should be."""
+        """Nothing listens where this broker should be."""
         if not self._metadata.is_controller or broker_id in self._again:
             return
         try:

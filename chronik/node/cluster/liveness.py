@@ -265,7 +265,7 @@ class Liveness:
 
     def _has_a_twin(self) -> None:
         """A copy of this node's disk on a machine that takes itself for this one, say. It serves, so this node has to
-        go: one that runs and serves nobody looks as if it were alive."""
+        go: one that runs and serves nothing looks as if it were alive."""
         if self._twin is None:
             log.error("this node serves nobody: %s", self.same_id())
         if self._has_a_living_twin():

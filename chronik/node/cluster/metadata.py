@@ -4,7 +4,7 @@ that decides what comes next.
 The image holds exactly the records below the quorum's watermark, so it never takes anything back. The leader of the
 quorum is the controller: when the record that begins its epoch is safe, and so everything before it, it copies the
 image and decides on the copy, ahead of what is safe. What it decided reaches the image when it is safe, and only then
-are those who asked told. When it loses the office, copy and machine are dropped and those who wait are told to ask
+are those that asked told. When it loses the office, copy and machine are dropped and those that wait are told to ask
 another.
 """
 
@@ -59,7 +59,7 @@ SNAPSHOT_RECORDS = 50_000  # as many since the last one make a new snapshot wort
 CATCH_UP_LOOK_MS = 20
 RECORDS_A_SLICE = 2_000  # encoded before others get their turn
 
-# What a refusal of the log means to those who ask the controller.
+# What a refusal of the log means to those that ask the controller.
 CODES = {Code.NOT_LEADER_OR_FOLLOWER: Code.NOT_CONTROLLER}
 
 
@@ -113,7 +113,7 @@ class Metadata:
         """That of the metadata log."""
         return self._quorum.replica
 
-    # --- who is the controller
+    # --- which node is the controller
 
     @property
     def is_controller(self) -> bool:
@@ -211,7 +211,7 @@ class Metadata:
             for told in self._subscribers:
                 try:
                     told(facts)
-                except Exception:  # the others, and those who wait for an answer, must hear of it all the same
+                except Exception:  # the others, and those that wait for an answer, must hear of it all the same
                     self._metrics.faults += 1
                     log.exception("fault when told what is safe")
         self._quorum.applied.look_again()  # a broker may have been fenced
@@ -227,7 +227,7 @@ class Metadata:
         await self._quorum.applied.wait_for(self.image.version, self._live_followers, timeout_ms)
 
     def _live_followers(self) -> list[int]:
-        """None once this node is the controller no more: nobody tells it anything then."""
+        """None once this node is the controller no more: nothing tells it anything then."""
         if not self.is_controller:
             return []
         own = self._quorum.node_id
@@ -304,7 +304,7 @@ class Metadata:
             self._snapshotting = asyncio.get_running_loop().create_task(work, name="metadata-snapshot")
 
     async def _write_snapshot(self, image: MetadataImage) -> None:
-        """In slices, so that nobody waits for it; the image is a copy, so nothing of it changes meanwhile."""
+        """In slices, so that nothing waits for it; the image is a copy, so nothing of it changes meanwhile."""
         quorum = self._quorum
         try:
             point = LogPoint(quorum.log.epoch_at(image.version - 1), image.version)

@@ -3,7 +3,7 @@
 Every `Ready` is carried out in the order that `core/raft` demands, at once and without waiting; only the sync of the
 log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
 to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails while
-a snapshot takes the log's place, nobody knows what the log is, and this node is out until it is started again.
+a snapshot takes the log's place, no node knows what the log is, and this node is out until it is started again.
 
 What it says to the others goes through `quorum_links`.
 """
@@ -120,9 +120,9 @@ class Quorum:
         return self._writes.installation
 
     @property
-    def told_watermarks(self) -> dict[int, int]:
+    def sent_watermarks(self) -> dict[int, int]:
         """By follower, the watermark in the last answer to it."""
-        return self._news.told_watermarks
+        return self._news.sent_watermarks
 
     @property
     def leader_id(self) -> int | None:
@@ -135,11 +135,6 @@ class Quorum:
     @property
     def is_leader(self) -> bool:
         return self.is_running and self.raft.is_leader
-
-    @property
-    def news(self) -> int:
-        """Another number whenever the log, the watermark or the leader is another."""
-        return self._news.number
 
     def describe(self) -> QuorumView:
         """Raises Refused: only the leader knows."""
@@ -213,7 +208,7 @@ class Quorum:
         self._writes.given_addresses = known
         try:
             self._act(change)
-        finally:  # with the change they are in the log; without it nobody is there
+        finally:  # with the change they are in the log; without it nothing is there
             self._writes.given_addresses = {}
         if is_waited_for and self.high_watermark < self.log.end_offset:
             await self._waits.wait_for(self.log.end_offset)
@@ -271,7 +266,7 @@ class Quorum:
         if ready.election is not None:
             self._vote.save(ready.election)
         if ready.high_watermark is not None and self._was_leader and not self.raft.is_leader:
-            self._safe(ready.high_watermark)  # the last thing it knew as a leader: those who waited for it may know
+            self._safe(ready.high_watermark)  # the last thing it knew as a leader: those that waited for it may know
         self._set_office()
         if ready.truncate_to is not None:
             self._writes.truncate(ready.truncate_to)
@@ -333,7 +328,7 @@ class Quorum:
         self._timer.set(due_ms)
 
     def _act_quietly(self, act: Callable[[int], Ready], cargo: Cargo | None = None) -> None:
-        """For what nobody asked for: a disk that refuses is said in the log, and the machine tries again."""
+        """For what nothing asked for: a disk that refuses is said in the log, and the machine tries again."""
         try:
             self._act(act, cargo)
         except Refused:
@@ -349,7 +344,7 @@ class Quorum:
             self._act_quietly(lambda now_ms: self.raft.step(answer, now_ms))
 
     def _refused(self, node_id: int) -> None:
-        """Nobody listens there: the leader's process is gone."""
+        """Nothing listens there: the leader's process is gone."""
         if self.is_running and node_id == self.raft.leader and node_id != self.node_id:
             self._act_quietly(self.raft.leader_gone)
 

@@ -18,7 +18,7 @@ class QuorumNews:
 
     def __init__(self, metrics: Metrics) -> None:
         self.number = 0
-        self.told_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
+        self.sent_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
         self._metrics = metrics
         self._readers: dict[Callable[[], None], None] = {}
         self._is_wake_planned = False

@@ -48,7 +48,7 @@ class Slot:
         self.buffers: Sequence[Outgoing] | None = None
         self.held_bytes = 0  # of its answer in memory, while it cannot leave
         self.is_filled = False
-        self.on_abandoned: Callable[[], None] | None = None  # nobody waits for the answer any more
+        self.on_abandoned: Callable[[], None] | None = None  # nothing waits for the answer any more
 
     def __call__(self, buffers: Sequence[Outgoing] | None) -> None:
         if self.is_filled:  # a fault was answered already

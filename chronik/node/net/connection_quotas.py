@@ -107,9 +107,6 @@ class ConnectionQuotas:
         self.refused_total += 1
         guest.abort()
 
-    def is_on_probation(self, guest: Guest) -> bool:
-        return guest in self._probation
-
     def is_node(self, guest: Guest) -> None:
         """It has said that it is another node. If there is no room left, a client makes some."""
         self._forget(guest)

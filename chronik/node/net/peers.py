@@ -325,7 +325,7 @@ class Link:
 
     def _finish(self, asked: _Asked, result: Any) -> None:
         self._settle(asked)
-        if not asked.answer.done():  # cancelled: nobody wants it any more
+        if not asked.answer.done():  # cancelled: nothing wants it any more
             asked.answer.set_result(result)
 
     def _fail(self, asked: _Asked, problem: Exception) -> None:

@@ -72,7 +72,6 @@ class RequestMemory:
         "given_up_total",
         "limit_bytes",
         "line",
-        "paused_total",
         "unfinished_bytes",
         "used_bytes",
     )
@@ -90,7 +89,6 @@ class RequestMemory:
         self._readers = readers  # all of them
         self.used_bytes = 0
         self.unfinished_bytes = 0  # of these, those of requests that are not whole
-        self.paused_total = 0
         self.given_up_total = 0
         self.line: dict[PausableReader, None] = {}  # connections that wait, the first to wait in front
         self._turn: PausableReader | None = None
@@ -113,7 +111,6 @@ class RequestMemory:
             return False  # what takes it all is halves of others; small requests go on meanwhile
         if reader not in self.line:
             self.line[reader] = None
-            self.paused_total += 1
         while self.used_bytes > self.limit_bytes + self._excess_bytes and self.line:
             self._give_up([next(reversed(self.line))], "it came last")
         self._pass_on()

@@ -29,7 +29,7 @@ def partition_seen(
 ) -> PartitionSeen:
     """A partition that this node leads."""
     in_sync = replica.in_sync
-    assert in_sync is not None  # only who leads knows
+    assert in_sync is not None  # only the leader knows
     log = replica.log
     return PartitionSeen(
         now_us,

@@ -1,7 +1,7 @@
 """Keeping what is traced: events go, many at a time, to a partition of `__chronik_trace` that this node leads.
 
 A record is some chunks of the recorder's: hundreds of events, one JSON object a line. It has this node's id as its key
-and the schema's version in a header; a batch is one record, compressed. Nobody waits for it to be safe. While this
+and the schema's version in a header; a batch is one record, compressed. Nothing waits for it to be safe. While this
 node leads no partition of that topic the latest events are kept, and when it does again, it is told how many were not.
 """
 
@@ -116,7 +116,7 @@ class TraceStore:
                 log.exception("fault in storing the trace")
 
     def _take(self, chunk: Chunk) -> None:
-        """Keep it, and no more than the latest of what nobody takes."""
+        """Keep it, and no more than the latest of what nothing takes."""
         self._pending.append(chunk)
         self._pending_events += chunk.events
         while self._pending_events > KEPT_MAX:
@@ -154,7 +154,7 @@ class TraceStore:
         home = self._home()
         if home is None:
             return False
-        from chronik.trace.events import EventsLost  # loaded by who made the events
+        from chronik.trace.events import EventsLost  # loaded by what made the events
         from chronik.trace.lines import SCHEMA_VERSION, to_lines
 
         node_id, chunks = self._recorder.node_id, self._first_pending()

@@ -91,9 +91,9 @@ class Tracing:
         else:
             self._store.stop()
         if (is_all, exceptions) != (recorder.is_all, recorder.exceptions):
-            for replica in self._replicas.held():
-                replica.told_watermark = replica.high_watermark  # where its story begins, if it is a new one
             recorder.switch(is_all=is_all, exceptions=exceptions)
+            if recorder.steps is not None:
+                recorder.steps.begin_watermarks(self._replicas.held())
             self._groups.trace_from_now()
             log.info("traced: %s", described(is_all, exceptions))
         if is_on and self._task is None:
@@ -123,10 +123,12 @@ class Tracing:
         from chronik.node.observe.partition_states import groups_seen, partition_seen  # loads msgspec, as tracing does
 
         clock, node_id = self._clock, self._recorder.node_id
-        self._recorder.seal_if_due()  # where no watermark moves, nobody else looks whether there are many batches
+        self._recorder.seal_if_due()  # where no watermark moves, nothing else looks whether there are many batches
         steps.tell_waiting()
         told: dict[Replica, tuple[Any, int]] = {}
-        for number, replica in enumerate(list(self._replicas.held())):
+        replicas = list(self._replicas.held())
+        steps.keep_watermarks(replicas)
+        for number, replica in enumerate(replicas):
             if number % SLICE == SLICE - 1:
                 await asyncio.sleep(0)
             if replica.in_sync is None or replica.offline is not None or not steps.wants(replica.topic):

@@ -29,7 +29,7 @@ class OpenPartition:
 
 @dataclass(frozen=True, slots=True)
 class DamagedPartition:
-    """Others may still have it whole: then it is fetched anew, once nobody counts on this copy."""
+    """Others may still have it whole: then it is fetched anew, once no node counts on this copy."""
 
     topic_id: bytes
     reason: str

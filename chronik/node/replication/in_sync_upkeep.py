@@ -80,7 +80,7 @@ class InSyncUpkeep:
         self._due: dict[Replica, None] = {}  # to be looked at now
         # Cannot be served here, and perhaps is led here; and whether that was said already.
         self._given_up: dict[TopicPartition, bool] = {}
-        self._unanswered: dict[Replica, InSyncChange] = {}  # asked, and nobody knows whether it was done
+        self._unanswered: dict[Replica, InSyncChange] = {}  # asked, and no node knows whether it was done
         self._is_started = False
         self._asking: asyncio.Task[None] | None = None
         self._looking: asyncio.Task[None] | None = None
@@ -185,7 +185,7 @@ class InSyncUpkeep:
                 log.info("%s-%d: in sync are to be %s", replica.topic, replica.partition, list(members))
                 in_sync.asked(members)
                 wanted.append((replica, self._change(replica, members)))
-            # Nobody waits any more for one that will not join. Only now: the watermark must not pass one that does.
+            # Nothing waits any more for one that will not join. Only now: the watermark must not pass one that does.
             if replica.recount():
                 self._replicas.purgatory.moved(replica)
         return wanted
@@ -203,7 +203,7 @@ class InSyncUpkeep:
 
     def _handovers(self) -> list[tuple[TopicPartition, InSyncChange]]:
         """Sets without this node, of what the metadata says it leads; and of what is damaged here while others lead:
-        it can be fetched anew once nobody counts on this copy."""
+        it can be fetched anew once no node counts on this copy."""
         given_up, self._given_up = self._given_up, {}
         image = self._image
         wanted: list[tuple[TopicPartition, InSyncChange]] = []
@@ -283,7 +283,7 @@ class InSyncUpkeep:
             before = in_sync.in_sync
             if replica.partition_epoch < answer.partition_epoch and not set(before) <= set(answer.in_sync):
                 # A replica leaves. `wanted` stands until the metadata says so, with the settings that came before it: a
-                # smaller set held against an older `min.insync.replicas` would promise what nobody else has.
+                # smaller set held against an older `min.insync.replicas` would promise what no other node has.
                 return True
             if replica.in_sync_decided(answer.in_sync, answer.partition_epoch):
                 self._replicas.purgatory.moved(replica)

@@ -1,8 +1,8 @@
 """Which partitions this node hosts, and in which role: opened from disk or on first use, led or followed as the
 metadata says, taken out of service when they fail, dropped when they are not this node's any more.
 
-What it leads and nobody asked for stays closed; what it follows is open, for its leader to be asked for more. A copy
-that is damaged is fetched anew from its leader, once nobody counts on it. `hosted_partitions` has the states,
+What it leads and nothing asked for stays closed; what it follows is open, for its leader to be asked for more. A copy
+that is damaged is fetched anew from its leader, once no node counts on it. `hosted_partitions` has the states,
 `partition_logs` the files; `replicas` reads and writes what is found here.
 """
 
@@ -196,7 +196,7 @@ class PartitionRegistry:
         return self._hosted.is_damaged((topic, partition))
 
     def found_damaged(self, replica: Replica, reason: str) -> None:
-        """It is offline, and fetched anew once nobody counts on it."""
+        """It is offline, and fetched anew once no node counts on it."""
         self._hosted.damaged(replica, reason)  # first: the listeners ask
         self.take_offline(replica, reason)
 

@@ -1,10 +1,10 @@
-"""Group commit: one sync to disk for everyone who waits.
+"""Group commit: one sync to disk for all requests that wait.
 
 While a sync runs, further appends gather; the next sync takes them all. So an acknowledgement waits for one and a half
 syncs at the most, and a busy node does not sync more often than an idle one.
 
 A sync that failed is never tried again. One that could not begin, because there was no descriptor to open a file with,
-is put off for a moment: nothing was lost by it, and those who wait go on waiting.
+is put off for a moment: nothing was lost by it, and those that wait go on waiting.
 
 Logs that no response waits for (`is_awaited`) have rounds of their own, beside the others: they are not to make any
 response wait.

@@ -110,7 +110,7 @@ class Dispatch:
         self._answer_problem(module, request, call, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, reason))
 
     def serve_clients(self) -> None:
-        """From now on; first those who came early."""
+        """From now on; first those that came early."""
         self.serves_clients = True
         early, self._early = self._early, []
         for frame, peer, answer in early:

@@ -72,7 +72,7 @@ class Route:
 def _not_sent() -> asyncio.Future[memoryview]:
     answer: asyncio.Future[memoryview] = asyncio.get_running_loop().create_future()
     answer.set_exception(NotSent("the client has hung up"))
-    answer.exception()  # if nobody waits for it, that is no fault
+    answer.exception()  # if nothing waits for it, that is no fault
     return answer
 
 

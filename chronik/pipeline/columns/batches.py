@@ -1,4 +1,4 @@
-"""A topic by its record batches: one row each, from the header, for those who ask what is there and not what it says.
+"""A topic by its record batches: one row each, from the header, for those that ask what is there and not what it says.
 
 Records are looked at only in a batch that compaction has thinned out: which of its offsets are left is nowhere else.
 """

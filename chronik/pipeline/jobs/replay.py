@@ -106,7 +106,7 @@ def _watched(settings: ReplaySettings, bar: ProgressBar) -> Iterator[None]:
 
 def _watch(settings: ReplaySettings, bar: ProgressBar, ended: threading.Event) -> None:
     options = write_options({**settings.cluster, "topic": settings.to_topic}).client
-    with TopicClient(options) as cluster, suppress(Failed):  # those who write will say what is wrong
+    with TopicClient(options) as cluster, suppress(Failed):  # those that write will say what is wrong
         wanted = {ReadPartition(settings.to_topic, each): LATEST for each in cluster.topic(settings.to_topic).leaders}
         before = sum(cluster.offsets(wanted).values())
         while not ended.wait(LOOK_EVERY_S):

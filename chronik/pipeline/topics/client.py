@@ -455,7 +455,7 @@ class TopicClient:
         return leader
 
     def _pause(self, deadline: float, problem: str) -> None:
-        """Before the next try: who leads may be known by then. Raises Failed when it has been tried for long enough."""
+        """Before the next try: the leader may be known by then. Raises Failed when it has been tried long enough."""
         if time.monotonic() > deadline:
             raise Failed(f"tried for {self._options.timeout_ms / 1000:g} s: {problem}")
         log.debug("again in a moment: %s", problem)

@@ -57,7 +57,7 @@ def find(
 
     `events` are those of all nodes, sorted by `at_us`, with a PartitionSeen of each partition and a GroupSeen of each
     group every second or so: what came before the first of them is not known, and nothing follows from its absence.
-    `expected` is for callers who know what producers have sent: for a topic, where the sum of its partitions' next
+    `expected` is for callers that know what producers have sent: for a topic, where the sum of its partitions' next
     offsets should be. Without it nothing is called 'never produced': a topic may well be idle.
     """
     history = EventHistory(events, now_us)

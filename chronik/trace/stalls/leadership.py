@@ -83,7 +83,7 @@ def _refused_verdict(
     leaders = {refusal.partition: refusal.leader for refusal in refusals if refusal.leader != NOBODY}
     if leaders:
         evidence.append(
-            "who leads, as the refusing node knows: "
+            "which node leads, as the refusing node knows: "
             f"{listed(f'node {leader} leads {topic}:{partition}' for partition, leader in sorted(leaders.items()))}"
         )
     told = history.told[client, topic][-1:] if topic is not None and (client, topic) in history.told else []
@@ -152,7 +152,8 @@ def _words(told: MetadataTold, history: EventHistory, limits: Limits) -> Iterato
     yield f"alive are nodes {listed(history.alive(limits.fresh_ms))}"
     true = {past.partition: seen.node for past, seen in history.sights(limits.fresh_ms) if past.topic == told.topic}
     if true:
-        yield f"who leads in truth: {', '.join(f'{number} by node {node}' for number, node in sorted(true.items()))}"
+        leaders = ", ".join(f"{number} by node {node}" for number, node in sorted(true.items()))
+        yield f"which node leads in truth: {leaders}"
 
 
 def _advice(told: MetadataTold | None, history: EventHistory, limits: Limits) -> str:

@@ -1,6 +1,6 @@
 """Never produced: a topic holds less than its producers say they sent, and nothing is added any more.
 
-Only for callers who know what was sent. A topic to which nobody writes is healthy, however many wait at its end.
+Only for callers that know what was sent. A topic to which nothing is written is healthy, however many wait at its end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def find(history: EventHistory, limits: Limits, expected: Mapping[str, int]) -> 
         known = sum(past.topic == topic and bool(past.seen) for past in history.partitions.values())
         held = sum(seen.next_offset for _, seen in sights)
         if not sights or len(sights) < known or held >= wanted:
-            continue  # where a partition is out of sight, nobody knows what it holds
+            continue  # where a partition is out of sight, no node knows what it holds
         since_us = max(_unmoved_since_us(past) for past, _ in sights)
         until_us = min(seen.at_us for _, seen in sights)
         if until_us - since_us >= limits.stand_still_ms * 1000:

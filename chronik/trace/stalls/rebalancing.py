@@ -1,4 +1,4 @@
-"""Group is rebalancing: nobody reads while a group deals out its partitions, and it does not come to an end.
+"""Group is rebalancing: nothing reads while a group deals out its partitions, and it does not come to an end.
 
 Either it has not been stable for long, or it is dealt out anew again and again, with members coming and going, or
 without any change of members at all. A group that grows or shrinks step by step is only that. Known from state alone.
@@ -53,7 +53,7 @@ def _lasts(group: str, past: GroupPast, limits: Limits) -> Verdict | None:
     if joined and waited_for:
         evidence.append(f"joined again since: {counted(len(joined), 'member')}; not yet: {listed(waited_for[:5])}")
     # With KIP-848 only those partitions wait that change hands.
-    effect = "partitions wait for their new readers" if last.type == "consumer" else "nobody reads"
+    effect = "partitions wait for their new readers" if last.type == "consumer" else "nothing reads"
     return Verdict(
         Cause.GROUP_REBALANCING,
         f"group {group!r} is {last.state} since {clock(since_us)} ({seconds(last.at_us - since_us)}): {effect}",
@@ -92,7 +92,7 @@ def _again(group: str, past: GroupPast, history: EventHistory, limits: Limits) -
     return Verdict(
         Cause.GROUP_REBALANCING,
         f"group {group!r} was dealt out anew {times(len(rebalances_us))} in {seconds(last_us - first_us)}: "
-        "nobody reads meanwhile",
+        "nothing reads meanwhile",
         tuple(evidence),
         "see which consumers come and go (evidence), and why: restarts, crashes, timeouts; give members a "
         "group.instance.id if they restart often",

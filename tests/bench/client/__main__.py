@@ -45,7 +45,7 @@ JOBS: dict[str, Job] = {
 def main() -> None:
     for line in sys.stdin:
         asked = json.loads(line)
-        faulthandler.dump_traceback_later(HANGS_AFTER_S)  # so that a job which nobody waits for any longer says where
+        faulthandler.dump_traceback_later(HANGS_AFTER_S)  # so that a job which nothing waits for any longer says where
         try:
             answer: dict[str, object] = {"figures": JOBS[asked["job"]](**asked["arguments"])}
         except Exception as problem:  # whatever it was, the bench is told, and decides

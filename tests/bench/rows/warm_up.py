@@ -12,7 +12,7 @@ PARTITIONS = 12
 
 
 def warm_up(bench: Bench, bootstrap: str, node_pids: Sequence[int], *, replicas: int = 1, acks: str = "1") -> None:
-    """Messages in and out of a topic that nobody looks at."""
+    """Messages in and out of a topic that nothing looks at."""
     messages = max(bench.scale.warm_up_bytes // VALUE_BYTES, 1)
     bench.client.ask("create_topics", bootstrap=bootstrap, topics={TOPIC: PARTITIONS}, replicas=replicas)
     stream = {"topic": TOPIC, "messages": messages, "value_bytes": VALUE_BYTES, "node_pids": list(node_pids)}

@@ -1,4 +1,4 @@
-"""What a node of any Kafka says about its cluster, asked by hand: who is there, who leads, who is in sync."""
+"""What a node of any Kafka says about its cluster, asked by hand: nodes, leaders, in-sync sets."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ class System(Protocol):
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now. The client must know a node's before the node does, to time its start."""
+    """Ports that nothing listens on now. The client must know a node's before the node does, to time its start."""
     probes = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
     ports: list[int] = [probe.getsockname()[1] for probe in probes]
     for probe in probes:
@@ -112,7 +112,7 @@ def resident_megabytes(pid: int) -> float:
 
 
 def idle_cpu_percent(pids: Iterable[int], seconds: float) -> float:
-    """Of one core, while nobody asks anything: of the process that uses most."""
+    """Of one core, while nothing asks anything: of the process that uses most."""
     before_s, started = {pid: cpu_seconds(pid) for pid in pids}, time.monotonic()
     time.sleep(seconds)
     most_s = max(cpu_seconds(pid) - used_s for pid, used_s in before_s.items())

@@ -35,7 +35,7 @@ class FakeQuorum:
         self.snapshot = b""
         self.refusal: Refused | None = None
         self.replica: Any = None
-        self.told_watermarks: dict[int, int] = {}
+        self.sent_watermarks: dict[int, int] = {}
         self.applied = FakeApplied()
         self.readers: list[Callable[[], None]] = []
 

@@ -1,4 +1,4 @@
-"""Metadata: which topics, who leads, and what is created on the way."""
+"""Metadata: which topics, which node leads, and what is created on the way."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class World:
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.quorum.told_watermarks[3] = 1
+    made.quorum.sent_watermarks[3] = 1
     return made
 
 
@@ -117,7 +117,7 @@ def test_a_watermark_that_moves_is_told_at_once(world: World) -> None:
     answer, records = world.heard()
     assert answer.high_watermark == 2
     assert records == b""
-    assert world.quorum.told_watermarks[3] == 2
+    assert world.quorum.sent_watermarks[3] == 2
 
 
 def test_a_watermark_that_its_own_fetch_moved_is_told_at_once(world: World) -> None:

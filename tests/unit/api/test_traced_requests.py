@@ -244,7 +244,7 @@ async def test_a_batch_that_timed_out_is_refused_in_the_trace_and_not_answered(c
 
     send(context, acks=-1)
     context.house.loop.advance(1001)
-    await context.settle()  # it is safe now, and nobody waits for that any more
+    await context.settle()  # it is safe now, and nothing waits for that any more
 
     assert [event.error for event in events(context, RefusedEvent)] == ["REQUEST_TIMED_OUT"]
     assert len(events(context, ProduceAppended)) == 1

@@ -60,7 +60,7 @@ class Nodes:
 
 
 def free_address() -> Address:
-    """Where nobody listens."""
+    """Where nothing listens."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         host, port = server.getsockname()[:2]
         return str(host), int(port)

@@ -10,11 +10,22 @@ from typing import Any
 import pytest
 
 from chronik.client import inspect_request
-from chronik.client.inspect_request import InspectRefused, NotChronik, inspect_everywhere, look
+from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere, inspect_node
 from chronik.client.request import Address, NoAnswer
 from chronik.trace.inspections import ClusterStateView, EventsView, NodeSeen, StateView, Totals, Traces
 from tests.unit.client.answering import Answer, a_chronik_that_hangs_up, another_kafka, answering
 from tests.unit.client.looked_at import NOTHING_TRACED, Nodes, asked_in, framed, free_address
+
+
+def asked(address: Address, view: str, timeout_s: float = 5.0, **arguments: Any) -> dict[str, Any]:
+    return inspect_node(dict[str, Any], address, view, timeout_s, **arguments)
+
+
+def asked_everywhere(
+    addresses: list[Address], view: str, timeout_s: float = 5.0, **arguments: Any
+) -> Inspections[dict[str, Any]]:
+    return inspect_everywhere(dict[str, Any], addresses, view, timeout_s, lambda node_id: arguments)
+
 
 # --- one node
 
@@ -27,7 +38,7 @@ def test_a_look_brings_its_arguments_and_the_answer_back() -> None:
         return framed(request, {"node": 3})
 
     with answering(answer) as address:
-        assert look(address, "record", topic="orders", offset=5) == {"node": 3}
+        assert asked(address, "record", topic="orders", offset=5) == {"node": 3}
 
     assert seen == [{"view": "record", "topic": "orders", "offset": 5}]
 
@@ -35,27 +46,27 @@ def test_a_look_brings_its_arguments_and_the_answer_back() -> None:
 def test_what_a_node_refuses_is_said_in_its_words() -> None:
     refusing: Answer = lambda request: framed(request, {"error": "there is no view"})  # noqa: E731
     with answering(refusing) as address, pytest.raises(InspectRefused, match="there is no view"):
-        look(address, "nonsense")
+        asked(address, "nonsense")
 
 
 def test_who_hangs_up_is_no_chronik() -> None:
     """As every Kafka does with a request that it does not know."""
     with answering(another_kafka) as address, pytest.raises(NotChronik, match="no chronik"):
-        look(address, "state")
+        asked(address, "state")
 
 
 @pytest.mark.parametrize("hanging_up", [a_chronik_that_hangs_up, lambda request: b""])
 def test_that_somebody_hangs_up_does_not_make_it_another_kafka(hanging_up: Answer) -> None:
     """A node that is being stopped does, and so does a network in between: it has to say itself what it speaks."""
     with answering(hanging_up) as address, pytest.raises(NoAnswer, match="hung up") as raised:
-        look(address, "state")
+        asked(address, "state")
 
     assert not isinstance(raised.value, NotChronik)
 
 
 def test_a_name_that_cannot_be_looked_up_is_nobody() -> None:
     with pytest.raises(NoAnswer, match=r"a\.\.b cannot be a host name"):
-        look(("a..b", 9092), "state")
+        asked(("a..b", 9092), "state")
 
 
 def test_a_node_that_was_stopped_meanwhile_is_not_called_another_kafka() -> None:
@@ -81,7 +92,7 @@ def _asked_of(server: socket.socket, answer: Answer, address: Address) -> None:
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        look(address, "state")
+        asked(address, "state")
     finally:
         thread.join()
 
@@ -99,19 +110,19 @@ def _asked_of(server: socket.socket, answer: Answer, address: Address) -> None:
 )
 def test_what_answers_something_else_is_no_chronik(nonsense: Answer) -> None:
     with answering(nonsense) as address, pytest.raises(NotChronik):
-        look(address, "state")
+        asked(address, "state")
 
 
 def test_nobody_there_is_no_answer() -> None:
     with pytest.raises(NoAnswer) as raised:
-        look(free_address(), "state")
+        asked(free_address(), "state")
 
     assert not isinstance(raised.value, NotChronik)
 
 
 def test_who_says_nothing_is_waited_for_no_longer_than_wanted() -> None:
     with answering(None) as address, pytest.raises(NoAnswer, match=r"in 0\.05 s"):
-        look(address, "state", timeout_s=0.05)
+        asked(address, "state", timeout_s=0.05)
 
 
 # --- all nodes
@@ -121,7 +132,7 @@ def test_every_node_is_asked_by_way_of_the_one_that_is_known() -> None:
     """The others have addresses that nobody here can reach, as behind a tunnel."""
     nodes = Nodes({each: free_address() for each in (1, 2, 3)}, {each: {"node": each} for each in (1, 2, 3)})
     with answering(nodes) as address:
-        found = inspect_everywhere([address], "state", topics=["orders"])
+        found = asked_everywhere([address], "state", topics=["orders"])
 
     assert found == {1: {"node": 1}, 2: {"node": 2}, 3: {"node": 3}}
     assert found.silent == {}
@@ -131,7 +142,7 @@ def test_every_node_is_asked_by_way_of_the_one_that_is_known() -> None:
 def test_a_node_that_cannot_be_reached_is_named_with_the_reason() -> None:
     nodes = Nodes({each: free_address() for each in (1, 2)}, {1: {"node": 1}})
     with answering(nodes) as address:
-        found = inspect_everywhere([address], "state")
+        found = asked_everywhere([address], "state")
 
     assert list(found) == [1]
     assert "it hung up" in found.silent[2]
@@ -142,7 +153,7 @@ def test_a_node_that_only_others_cannot_reach_is_asked_itself() -> None:
         answering(lambda request: framed(request, {"node": 2})) as second,
         answering(Nodes({1: free_address(), 2: second}, {1: {"node": 1}})) as first,
     ):
-        found = inspect_everywhere([first], "state")
+        found = asked_everywhere([first], "state")
 
     assert found == {1: {"node": 1}, 2: {"node": 2}}
     assert found.silent == {}
@@ -162,7 +173,7 @@ def test_a_node_that_hangs_and_takes_no_part_any_more_is_not_waited_for_as_long_
         answering(None) as second,
         answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}}, fenced=(2,))) as first,
     ):
-        found = inspect_everywhere([first], "state", timeout_s=30.0)
+        found = asked_everywhere([first], "state", timeout_s=30.0)
 
     assert found == {1: {"node": 1}}
     assert "does not answer in 1 s" in found.silent[2]
@@ -173,26 +184,26 @@ def test_a_node_that_does_not_answer_by_way_of_another_is_asked_itself_meanwhile
         answering(lambda request: framed(request, {"node": 2})) as second,
         answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}, 2: {"node": 2, "late": True}})) as first,
     ):
-        found = inspect_everywhere([first], "state", timeout_s=30.0)
+        found = asked_everywhere([first], "state", timeout_s=30.0)
 
     assert found == {1: {"node": 1}, 2: {"node": 2}}
 
 
 def test_the_next_address_is_tried_when_nobody_is_at_the_first() -> None:
     with answering(Nodes({1: free_address()}, {1: {"node": 1}})) as address:
-        assert inspect_everywhere([free_address(), address], "state") == {1: {"node": 1}}
+        assert asked_everywhere([free_address(), address], "state") == {1: {"node": 1}}
 
 
 def test_no_node_at_all_is_no_answer() -> None:
     with pytest.raises(NoAnswer):
-        inspect_everywhere([free_address()], "state")
+        asked_everywhere([free_address()], "state")
     with pytest.raises(NoAnswer):
-        inspect_everywhere([], "state")
+        asked_everywhere([], "state")
 
 
 def test_another_kafka_is_told_apart_from_nobody() -> None:
     with answering(another_kafka) as address, pytest.raises(NotChronik):
-        inspect_everywhere([address], "state")
+        asked_everywhere([address], "state")
 
 
 def test_the_cluster_is_told_by_the_first_that_answers() -> None:

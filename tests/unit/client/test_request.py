@@ -22,7 +22,7 @@ METADATA = 3
 
 
 def metadata(request: bytes, is_answer_to_another: bool = False) -> bytes:
-    """Two live nodes, the second of them the controller, and a topic whose partition 1 nobody leads."""
+    """Two live nodes, the second of them the controller, and a topic whose partition 1 no node leads."""
     partitions = tuple(
         MetadataResponsePartition(
             error_code=Code.NONE if leader >= 0 else Code.LEADER_NOT_AVAILABLE,

@@ -136,7 +136,7 @@ def test_a_key_that_is_nowhere_is_told_apart_from_one_that_nobody_can_look_for()
         ChronikError, match=r"is not known: partition 1, 2 cannot be read now \(no leader answers\); see"
     ):
         SearchResult([], unread).refuse_nothing(TOPIC, "the key k")
-    assert 2 not in cluster.asked  # nobody leads it, as all know: nobody is waited for
+    assert 2 not in cluster.asked  # no node leads it, as all know: nobody is waited for
 
 
 def test_a_partition_told_to_be_empty_is_read_only_when_a_fetch_has_met_its_end() -> None:
@@ -214,7 +214,7 @@ def test_a_partition_that_nobody_has_who_answers_is_said_to_be_unread() -> None:
     assert found.places == [At(0, 60), At(0, 10), At(5, 7)]
     assert found.unread == {
         5: "no leader answers, and node 5 may not have all of it",
-        1: "nobody answers who has a copy",
+        1: "nothing answers who has a copy",
         2: "node 2 is gone",
         3: "node 3 cannot look through it: unreadable",
         4: "no leader answers, and node 4 may not have all of it",

@@ -1,4 +1,4 @@
-"""The eye looks again and again, and tells what it sees, also that nobody answers."""
+"""The eye looks again and again, and tells what it sees, also that nothing answers."""
 
 from __future__ import annotations
 

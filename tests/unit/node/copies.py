@@ -103,7 +103,7 @@ class Link:
     def _fail(self, answer: asyncio.Future[memoryview]) -> None:
         if not answer.done():
             answer.set_exception(Unreachable(f"node {self._target} cannot be reached"))
-            answer.exception()  # as the real link: if nobody waits any longer, that is no fault
+            answer.exception()  # as the real link: if nothing waits any longer, that is no fault
 
 
 class Network:

@@ -153,7 +153,7 @@ class Member:
         self.disk.process_died()
 
     def power_cut(self) -> None:
-        """What was not synced is gone, and nobody hears of it."""
+        """What was not synced is gone, and nothing hears of it."""
         assert self.process is not None
         self.process.kill()
         self.process = None

@@ -51,7 +51,7 @@ class Ask:
 
 @dataclass
 class AnswerAll:
-    """Everyone who waits for a bell gets it."""
+    """All that waits for a bell gets it."""
 
 
 @dataclass
@@ -356,7 +356,7 @@ async def test_when_the_disk_is_full_nothing_has_happened(hosted: Hosted) -> Non
     hosted.house.files.failures["write"] = ENOSPC
     with pytest.raises(Refused) as caught:
         hosted.host.ask(Say("hello"))
-    assert caught.value.code == Code.NOT_COORDINATOR  # in the words of those who ask this machine
+    assert caught.value.code == Code.NOT_COORDINATOR  # in the words of those that ask this machine
     assert hosted.tally.counts == {}
 
     hosted.house.files.failures.clear()
@@ -389,7 +389,7 @@ async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machin
     assert caught.value.code == Code.NOT_COORDINATOR
     assert isinstance(waiting.exception(), Refused)
     del waiting
-    gc.collect()  # an exception that nobody fetched would be reported now, and warnings are errors
+    gc.collect()  # an exception that nothing fetched would be reported now, and warnings are errors
 
 
 # --- time

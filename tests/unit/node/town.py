@@ -54,7 +54,7 @@ class Sent:
 
     def fail(self, problem: Exception) -> None:
         self.answer.set_exception(problem)
-        self.answer.exception()  # as the real link: if nobody waits any longer, that is no fault
+        self.answer.exception()  # as the real link: if nothing waits any longer, that is no fault
 
 
 class FakeLink:
@@ -94,7 +94,7 @@ class FakePeers:
 
 
 class FakeCluster:
-    """Who is the controller is up to the test."""
+    """Which node is the controller is up to the test."""
 
     def __init__(self, house: House) -> None:
         self.image = house.image
@@ -165,7 +165,7 @@ class Answers:
 
 
 class Town:
-    """Node 1 of three. It leads partition 0 of 'orders', node 2 leads 1 and 2, node 3 leads 3, nobody leads 4."""
+    """Node 1 of three. It leads partition 0 of 'orders', node 2 leads 1 and 2, node 3 leads 3, no node leads 4."""
 
     def __init__(self, *, one_address: bool = False) -> None:
         self.desk_in_house = HouseContext({"orders": 5})

@@ -1,4 +1,4 @@
-"""What a cluster says of groups, also while it is settling who coordinates them."""
+"""What a cluster says of groups, also while it is settling which node coordinates them."""
 
 from __future__ import annotations
 

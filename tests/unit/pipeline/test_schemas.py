@@ -1,4 +1,4 @@
-"""The contract of the jobs agrees with those who write and read by it."""
+"""The contract of the jobs agrees with those that write and read by it."""
 
 from __future__ import annotations
 

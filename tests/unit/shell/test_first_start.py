@@ -133,7 +133,7 @@ def test_a_vote_that_may_have_been_given_is_kept(tmp_path: Path) -> None:
     files.replace(VOTE, b"{}")
 
     assert not first.can_be_undone(is_voter=True)
-    assert first.can_be_undone(is_voter=False)  # it says only who led
+    assert first.can_be_undone(is_voter=False)  # it says only which node led
 
 
 def test_all_that_a_first_start_makes_goes(tmp_path: Path) -> None:

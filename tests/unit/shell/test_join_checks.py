@@ -202,7 +202,7 @@ def test_a_node_that_joins_learns_the_voters_and_remembers_them(tmp_path: Path) 
     nobody = ("127.0.0.1", free_ports(1)[0])
     with answering(either((DESCRIBE_QUORUM, quorum_of(voters)))) as address:
         learned = asyncio.run(with_voters(joining(nobody, address), RealFiles(str(tmp_path))))
-    again = asyncio.run(with_voters(joining(nobody), RealFiles(str(tmp_path))))  # with nobody there to ask
+    again = asyncio.run(with_voters(joining(nobody), RealFiles(str(tmp_path))))  # with nothing there to ask
 
     assert learned.voters == again.voters == {1: ("::1", 9092), 2: ("b.example", 9092)}
 

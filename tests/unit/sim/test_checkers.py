@@ -89,7 +89,7 @@ def test_records_out_of_order_are_found(judge: Judge) -> None:
 
 
 def test_bytes_that_nobody_sent_are_found(judge: Judge) -> None:
-    with pytest.raises(Violation, match="nobody sent"):
+    with pytest.raises(Violation, match="nothing sent"):
         judge.read("c", NAME, 0, records(b"idem:9:"), 1, 0)
 
 

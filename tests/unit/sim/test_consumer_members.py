@@ -1,4 +1,4 @@
-"""Members of a KIP-848 group in short worlds: whoever comes, goes, vanishes or dozes, all is read in the end."""
+"""Members of a KIP-848 group in short worlds: whatever comes, goes, vanishes or dozes, all is read in the end."""
 
 from __future__ import annotations
 

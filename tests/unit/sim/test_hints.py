@@ -1,4 +1,4 @@
-"""Leader hints: one that nobody led, one that is over, and one that is elsewhere are found."""
+"""Leader hints: one that no node led, one that is over, and one that is elsewhere are found."""
 
 from __future__ import annotations
 

@@ -243,7 +243,7 @@ def test_a_batch_whose_producer_is_refused_was_appended_all_the_same() -> None:
     telling.append(0)
     telling.append(1)
     telling.refuse(0)
-    telling.safe_to(2)  # the one who was told that time is up may have been wrong
+    telling.safe_to(2)  # the one that was told that time is up may have been wrong
 
     told = telling.told()
 

@@ -1,4 +1,4 @@
-"""The ring read in parts: whoever reads it must not hold up everybody else."""
+"""The ring read in parts: whatever reads it must not hold up everybody else."""
 
 from __future__ import annotations
 

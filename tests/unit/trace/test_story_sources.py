@@ -65,7 +65,7 @@ def test_the_group_of_a_fetch_is_not_known_where_two_groups_had_a_member_of_that
 
 
 def test_that_a_record_is_not_written_yet_is_said_by_its_leader_alone() -> None:
-    """The leader may have more than a follower, and whoever was elected since more than a leader."""
+    """The leader may have more than a follower, and whatever was elected since more than a leader."""
     beyond: dict[str, Any] = {"place": RecordPlace.BEYOND_END, "batch": None, "next_offset": 30, "watermark": 30}
     follower = story([look(2, **beyond)], silent={1: "no answer"})
     cut_off = story([look(1, **beyond)], silent={3: "no answer"})

@@ -9,7 +9,7 @@ import pytest
 
 from chronik.verify.errors import RunCannotStart
 from chronik.verify.history import RunHistory, default_path
-from chronik.verify.settings import VerifyAcks, VerifySettings, settings_from_json
+from chronik.verify.settings import VerifyAcks, VerifySettings
 
 SETTINGS = VerifySettings("127.0.0.1:9092", acks=VerifyAcks.ALL, note="before the change")
 NOW = "2026-11-16T04:25:00+00:00"
@@ -31,7 +31,7 @@ def test_a_run_is_found_again_with_its_settings_and_report(path: Path) -> None:
     again.close()
 
     assert kept is not None
-    assert settings_from_json(kept.settings) == SETTINGS
+    assert kept.settings == SETTINGS.to_json()
     assert kept.report == {"run": run, "verdict": "pass", "consumed": 5_000}
     assert kept.started_at == NOW
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chronik.verify.errors import RunCannotStart
-from chronik.verify.settings import ClientName, Spread, VerifyAcks, VerifySettings, settings_from_json
+from chronik.verify.settings import VerifyAcks, VerifySettings
 
 HERE = "127.0.0.1:9092"
 
@@ -33,15 +33,3 @@ def test_an_idempotent_producer_needs_acks_all() -> None:
 def test_a_group_and_no_group_contradict_each_other() -> None:
     with pytest.raises(RunCannotStart):
         VerifySettings(HERE, group="g", is_assigned=True).check()
-
-
-def test_settings_survive_being_kept() -> None:
-    settings = VerifySettings(HERE, acks=VerifyAcks.ALL, client=ClientName.AIOKAFKA, spread=Spread.CLIENT, note="why")
-
-    assert settings_from_json(settings.to_json()) == settings
-
-
-def test_settings_of_another_version_are_read_as_far_as_they_are_known() -> None:
-    assert settings_from_json({"bootstrap": HERE, "messages": 7, "not_known_yet": 1}) == VerifySettings(
-        HERE, messages=7
-    )

@@ -1,4 +1,4 @@
-"""kio is loaded without what only tests need, and leaves it to whoever does need it."""
+"""kio is loaded without what only tests need, and leaves it to whatever does need it."""
 
 from __future__ import annotations
 

@@ -21,5 +21,5 @@ class TraceConfig(Section):
         LONG, DAY_MS, "How long __chronik_trace keeps it; read when that topic is created.", at_least(-1)
     )
     chronik_trace_ring_events: int = setting(
-        INT, 50_000, "Events each node keeps in memory for those who look now.", at_least(1)
+        INT, 50_000, "Events each node keeps in memory for those that look now.", at_least(1)
     )

@@ -20,7 +20,7 @@ def join(step: ClassicStep, ticket: int, command: Join) -> None:
     group = step.group
     check_session_timeout(command, step.config)
     if not _has_room(group, command, step.config.max_size):
-        # A group that has become too large (its limit was lowered) sheds those who rejoin last.
+        # A group that has become too large (its limit was lowered) sheds those that rejoin last.
         if command.member_id in group.members:
             step.remove(command.member_id)
         step.reply(ticket, Refused(Code.GROUP_MAX_SIZE_REACHED))

@@ -184,7 +184,7 @@ class ClassicStep:
             self.complete_join()
 
     def complete_join(self) -> None:
-        """Everyone who is to be in the next generation has joined: begin it."""
+        """Every member of the next generation has joined: begin it."""
         self.clear_timer(TimerKind.JOIN)
         for member in list(self.group.members.values()):
             # A static member may come back without having rejoined; only its session timeout takes it out (KIP-345).
@@ -216,7 +216,7 @@ class ClassicStep:
         self._answer_joins()
 
     def _elect_leader(self) -> bool:
-        """The leader stays if it has joined; else the first who has joined takes over."""
+        """The leader stays if it has joined; else the first that has joined takes over."""
         joined = [m.member_id for m in self.group.members.values() if m.join_ticket is not None]
         if not joined:
             return False
@@ -255,7 +255,7 @@ class ClassicStep:
         self.save()
 
     def _give_up_assignment(self) -> None:
-        """A rebalance begins before the last one has ended: those who wait for their assignment must join again."""
+        """A rebalance begins before the last one has ended: those that wait for their assignment must join again."""
         members = dict(self.group.members)
         for member in self.group.members.values():
             if member.sync_ticket is not None:

@@ -178,7 +178,7 @@ def downgrade(
     for member_id, subscriber in group.subscribers.items():
         if member_id not in without:
             step.add(_downgraded_member(member_id, subscriber, group.current(member_id), names), CONSUMER_PROTOCOL_TYPE)
-    # Nobody leads. A coordinator that reads this from the log sees by it that the rebalance is yet to come.
+    # No member leads. A coordinator that reads this from the log sees by it that the rebalance is yet to come.
     step.enter(
         ClassicState.STABLE if step.group.members else ClassicState.EMPTY,
         generation=group.epoch,

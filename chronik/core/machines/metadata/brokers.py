@@ -80,7 +80,7 @@ def register_broker(
 
 
 def _is_in_its_place(existing: Broker, command: RegisterBroker) -> bool:
-    """Whether the broker that is registered must be gone, so that after a quick restart nobody waits for its session.
+    """Whether the broker that is registered must be gone, so that after a quick restart nothing waits for its session.
 
     A disk has one process at a time, and so has an address. A copy of a disk can only be elsewhere: it waits, and is
     refused as long as the other is heard of.
@@ -169,7 +169,7 @@ def unfenced(image: MetadataImage, broker: Broker) -> list[MetadataFact]:
 
 def unregister_broker(image: MetadataImage, command: UnregisterBroker) -> tuple[list[MetadataFact], None]:
     """A broker that will not come back is no longer eligible for anything. One that is alive registers again, with all
-    it has: what nobody else has waits for it. Raises Refused."""
+    it has: what no other node has waits for it. Raises Refused."""
     broker = image.brokers.get(command.broker_id)
     if broker is None:
         message = f"Broker ID {command.broker_id} is not currently registered"

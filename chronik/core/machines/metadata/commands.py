@@ -187,7 +187,7 @@ class AllocateProducerIds(MetadataCommand["ProducerIdBlock"]):
 
 @dataclass(frozen=True, slots=True)
 class ProducerIdBlock:
-    """Ids that nobody else gives out."""
+    """Ids that nothing else gives out."""
 
     start_id: int
     end_id: int

@@ -121,7 +121,7 @@ def _eligible_anew(image: MetadataImage, records: list[MetadataRecord]) -> Itera
 
 
 def _elected_now(image: MetadataImage, records: list[MetadataRecord]) -> list[PartitionChangeRecord]:
-    """Where unclean elections are allowed from now on, partitions that nobody leads need not wait any longer. (Kafka
+    """Where unclean elections are allowed from now on, partitions that no node leads need not wait any longer. (Kafka
     looks for them every five minutes.) Decided by an image that has the new settings, as this one will."""
     is_altered = any(isinstance(record, ConfigRecord) and record.name == UNCLEAN for record in records)
     if not is_altered or next(image.holdings.leaderless_topics(), None) is None:

@@ -60,7 +60,7 @@ def _elected(image: MetadataImage, name: str, number: int, is_unclean: bool) -> 
 
 
 def allowed_elections(image: MetadataImage) -> list[PartitionChangeRecord]:
-    """Partitions that nobody leads, of topics that allow unclean elections: anyone alive leads them."""
+    """Partitions that no node leads, of topics that allow unclean elections: anyone alive leads them."""
     records: list[PartitionChangeRecord] = []
     for topic_id in image.holdings.leaderless_topics():
         topic = image.topic_by_id(topic_id)

@@ -66,7 +66,7 @@ class Holdings:
         return broker_id in self._led
 
     def leaderless_topics(self) -> Iterator[bytes]:
-        """Topics with a partition that nobody leads."""
+        """Topics with a partition that no node leads."""
         return iter(sorted(self._leaderless))
 
     def unbalanced_topics(self) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""Who leads a partition, and who is in sync, after something changed: the one place where that is decided.
+"""Which node leads a partition, and which replicas are in sync, after a change: the one place where that is decided.
 
 A change says what is wanted (another in-sync set, other replicas, an election of some kind); what follows is worked
 out in this order, as in Kafka's PartitionChangeBuilder:
@@ -8,7 +8,7 @@ out in this order, as in Kafka's PartitionChangeBuilder:
    the set is that small nothing more becomes safe, so they have everything that is.
 3. A leader is chosen: the one there is, else the first replica in sync, else (nobody in sync can lead) the first that
    is eligible, else, only where unclean elections are allowed, the first that is alive at all, else nobody.
-   A replica that came back with an empty disk while nobody led has nothing to lead with, and is passed over; when all
+   A replica that came back with an empty disk while no node led has nothing to lead with, and is passed over; when all
    have lost their logs there is nothing left to wait for.
 4. A replica that came back without what was not synced (`durability = "os"`) may lack records that were safe: it is
    neither in sync nor eligible any longer. If it was the last in sync, those that are eligible are waited for, and it
@@ -190,7 +190,7 @@ class PartitionChange:
 def left_by(
     image: MetadataImage, broker_id: int, *, is_lost: bool = False, is_wiped: bool = False, is_shortened: bool = False
 ) -> list[PartitionChangeRecord]:
-    """A broker goes: it leaves all in-sync sets, and others lead. `is_lost`: nobody counts on what it had any longer.
+    """A broker goes: it leaves all in-sync sets, and others lead. `is_lost`: no node counts on what it had any longer.
     `is_wiped`: it is there, and what it had is gone. `is_shortened`: it is there, and may lack its last records."""
     records: list[PartitionChangeRecord] = []
     for topic_id in image.holdings.topics_of(broker_id):
@@ -223,7 +223,7 @@ def joined_by(image: MetadataImage, broker_id: int) -> list[PartitionChangeRecor
 
 def without_eligible(topic: Topic) -> Iterator[PartitionChangeRecord]:
     """Another min.insync.replicas: who is eligible was so by the old one, and more may become safe without them now.
-    Not while they are waited for because the last one in sync was shortened: then nobody leads."""
+    Not while they are waited for because the last one in sync was shortened: then no node leads."""
     for number, partition in enumerate(topic.partitions):
         if partition.eligible and not _is_noted_as_shortened(partition):
             yield PartitionChangeRecord(number, topic.id, eligible_leader_replicas=())

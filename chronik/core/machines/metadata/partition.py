@@ -1,4 +1,4 @@
-"""A partition in the image: who has a copy, who is in sync, who leads, and what a record makes of it.
+"""A partition in the image: its replicas, in-sync set and leader, and what a record makes of it.
 
 A cluster has many, so one is small: what only few partitions have (a move under way, eligible leaders) is an empty
 tuple that all share, and replicas and in-sync set share a tuple while they are equal.
@@ -15,7 +15,7 @@ Replicas = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Who has a partition, and who leads it. `leader` is -1 when nobody does.
+    """Which nodes have a partition, and which leads it. `leader` is -1 when none does.
 
     `in_sync` is never empty: when its last member dies it stays, alone and without a leader, so that the one that was
     the last to know everything is known. `eligible` (KIP-966) are those that left the set while it was smaller than
@@ -31,7 +31,7 @@ class Partition:
     adding: Replicas = ()
     removing: Replicas = ()
     is_recovering: bool = False  # its leader came from an unclean election, and has not said yet that it is in order
-    # Replicas that came back with an empty disk while nobody led. They may not lead, in sync or not, unless all have
+    # Replicas that came back with an empty disk while no node led. They may not lead, in sync or not, unless all have
     # lost their logs or an administrator asks for an unclean election, and even then they come last.
     lost: Replicas = ()
 

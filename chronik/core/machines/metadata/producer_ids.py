@@ -1,4 +1,4 @@
-"""The producer ids a node may give out: blocks that the metadata machine allocated to it and nobody else."""
+"""The producer ids a node may give out: blocks that the metadata machine allocated to it and nothing else."""
 
 from __future__ import annotations
 

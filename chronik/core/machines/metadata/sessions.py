@@ -110,7 +110,7 @@ class BrokerSessions:
         return min((one for one in seen if one is not None), key=lambda one: (one.seen_ms, one.broker_id), default=None)
 
     def seen_by_all_active(self, image: MetadataImage, version: int) -> bool:
-        """Whether everyone who may lead has followed the metadata up to this version."""
+        """Whether all brokers that may lead have followed the metadata up to this version."""
         active = [broker for broker in image.brokers.values() if broker.is_active]
         return all((seen := self.of(broker)) is not None and seen.seen_version >= version for broker in active)
 

@@ -256,7 +256,7 @@ def test_keys_are_explained() -> None:
 def test_a_cluster_that_goes_away_is_said_and_the_view_goes_on_when_it_is_back() -> None:
     async def steps(terminal: Terminal) -> None:
         terminal.tell(Away(NoAnswer("127.0.0.1:9092 does not answer: refused"), 12.3))
-        await terminal.until(lambda: "nobody answers for 12 s, trying again" in terminal.lines()[0])
+        await terminal.until(lambda: "nothing answers for 12 s, trying again" in terminal.lines()[0])
         await terminal.until(lambda: "127.0.0.1:9092 does not answer: refused" in terminal.lines()[-2])
         await terminal.until(lambda: len(terminal.names()) == 3)
 

@@ -1,4 +1,4 @@
-"""What `chronik watch` costs those who do not use it."""
+"""What `chronik watch` costs those that do not use it."""
 
 from __future__ import annotations
 

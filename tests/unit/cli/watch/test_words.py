@@ -137,7 +137,7 @@ def test_a_partition_whose_leader_is_silent_says_whose_word_it_is() -> None:
     (nobody,) = view_of(state(2, copies=[copy(leader=-1, offline="bad checksum")])).rows
 
     assert "node 3 leads and does not answer" in details_text(silent, ()).plain
-    assert "nobody leads" in details_text(nobody, ()).plain
+    assert "no node leads" in details_text(nobody, ()).plain
     assert "cannot be read: bad checksum" in details_text(nobody, ()).plain
 
 

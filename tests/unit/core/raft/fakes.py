@@ -1,6 +1,6 @@
 """What a Raft machine is handed in tests: a log in memory whose tail a crash can take, dice, and a host.
 
-The host does what the package demands of whoever runs the machine: it carries a `Ready` out in order.
+The host does what the package demands of whatever runs the machine: it carries a `Ready` out in order.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class Host:
         self.timeouts = timeouts
         self.is_up = True
         self.die: Callable[[str], bool] = lambda stage: False
-        self.told_watermark = -1  # what this incarnation's machines have been told is safe
+        self.applied_watermark = -1  # what this incarnation's machines have been told is safe
         self.outbox: list[Envelope] = []
         self.raft = self._new_raft(0)
 
@@ -155,7 +155,7 @@ class Host:
 
     def restart(self, now_ms: int) -> None:
         self.is_up = True
-        self.told_watermark = -1
+        self.applied_watermark = -1
         self.raft = self._new_raft(now_ms)
 
     def carry_out(self, ready: Ready, records: Sequence[Entry] = (), snapshots: Snapshots | None = None) -> Ready:
@@ -166,7 +166,7 @@ class Host:
             self.saved = ready.election
         self._may_die("log")
         if ready.truncate_to is not None:
-            assert ready.truncate_to >= self.told_watermark, "cut what was safe"
+            assert ready.truncate_to >= self.applied_watermark, "cut what was safe"
             self.log.truncate(ready.truncate_to)
         if ready.append:
             self.log.append([Entry(self.saved.epoch, value) for value in ready.append])
@@ -178,8 +178,8 @@ class Host:
         self._may_die("send")
         self.outbox += ready.send
         if ready.high_watermark is not None:
-            assert ready.high_watermark > self.told_watermark, "the watermark went back"
-            self.told_watermark = ready.high_watermark
+            assert ready.high_watermark > self.applied_watermark, "the watermark went back"
+            self.applied_watermark = ready.high_watermark
         return ready
 
     def _may_die(self, stage: str) -> None:

@@ -205,7 +205,7 @@ class World:
                 self.count["refused voter changes"] += 1
 
     def take_snapshot(self, host: Host) -> None:
-        end_offset = min(host.told_watermark, host.log.synced_offset)
+        end_offset = min(host.applied_watermark, host.log.synced_offset)
         if host.is_up and end_offset > host.log.start_offset:
             host.log.take_snapshot(end_offset)
             assert host.log.snapshot is not None
@@ -281,11 +281,12 @@ class World:
                 wanted.append(self.value_count)
                 return False
             end = leader.log.end_offset
-            return all(self.hosts[voter].told_watermark >= end for voter in leader.raft.voters.ids)
+            return all(self.hosts[voter].applied_watermark >= end for voter in leader.raft.voters.ids)
 
         self.run_until(self.now_ms + CALM_MS_MAX, is_settled)
         assert is_settled(), "\n".join(
-            f"{host.node_id}: {host.raft.role} {host.saved} {host.log.voters} {host.log.epochs()} {host.told_watermark}"
+            f"{host.node_id}: {host.raft.role} {host.saved} {host.log.voters} {host.log.epochs()}"
+            f" {host.applied_watermark}"
             for host in self.hosts.values()
         )
         self.check_log_matching()
@@ -308,8 +309,8 @@ class World:
             assert host.log.records[: len(self.safe)] == self.safe, f"leader {host.node_id} lacks safe records"
 
     def check_watermark(self, host: Host) -> None:
-        """State machine safety: whoever says that something is safe says the same as everyone before."""
-        checked, watermark = self.checked_watermark[host.node_id], host.told_watermark
+        """State machine safety: whatever says that something is safe says the same as everyone before."""
+        checked, watermark = self.checked_watermark[host.node_id], host.applied_watermark
         if watermark <= checked:
             return
         assert watermark <= host.log.end_offset, "safe beyond the end of the log"

@@ -331,7 +331,7 @@ def test_a_follower_learns_what_is_safe_with_the_records_themselves() -> None:
 
     cluster.fetch(3)
 
-    assert cluster[3].told_watermark == 2
+    assert cluster[3].applied_watermark == 2
 
 
 def test_a_follower_calls_nothing_safe_that_it_does_not_have() -> None:
@@ -381,7 +381,7 @@ def test_5_4_1_no_vote_for_a_log_that_is_less_up_to_date(
 
 
 def test_5_4_3_a_new_leader_has_everything_that_is_safe() -> None:
-    """Leader completeness: whoever lacks a safe record finds no majority."""
+    """Leader completeness: whatever lacks a safe record finds no majority."""
     cluster = Cluster.led(1, 2, 3, 4, 5)
     cluster.write(1, "a")
     cluster.fetch(2, 2, 3, 3)

@@ -87,7 +87,7 @@ def test_for_a_sole_voter_safe_is_what_is_synced_and_it_never_lacks_a_majority()
     cluster = Cluster(1)
     cluster.at(0)
     cluster.write(1, "a")
-    assert cluster[1].told_watermark == 2
+    assert cluster[1].applied_watermark == 2
 
     for now_ms in range(0, 60_000, 100):
         cluster.at(now_ms)
@@ -151,7 +151,7 @@ def test_an_observer_whose_leader_comes_back_follows_it_again() -> None:
 
 
 def test_an_observer_votes_when_it_is_asked() -> None:
-    """KIP-853: whoever asks may know that it is a voter, and it need not know that yet itself."""
+    """KIP-853: whatever asks may know that it is a voter, and it need not know that yet itself."""
     raft = start(ElectionState(), voters=(2, 3))
 
     assert raft.step(Vote(2, 1, LogPoint(0, 0)), 0).send[0].message == VoteAnswer(1, 1, None, is_granted=True)

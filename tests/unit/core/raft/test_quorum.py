@@ -54,7 +54,7 @@ def test_the_largest_value_that_a_majority_has_reached(values: dict[int, int], r
         ({1: True, 2: False}, None),
         ({1: True, 2: False, 3: False}, False),
         ({1: True, 2: False, 3: True}, True),
-        ({1: True, 4: True, 5: True}, None),  # votes of those who have none do not count
+        ({1: True, 4: True, 5: True}, None),  # votes of those that have none do not count
     ],
 )
 def test_an_election_is_decided_by_a_majority_of_the_voters(granted: dict[int, bool], outcome: bool | None) -> None:

@@ -53,7 +53,7 @@ def test_a_snapshot_comes_in_parts_and_takes_the_place_of_the_log_when_it_is_who
 
     assert transfer(cluster) is None
     assert (cluster[3].log.start_offset, cluster[3].log.end_offset) == (5, 5)
-    assert cluster[3].told_watermark == 5, "what is in a snapshot is safe"
+    assert cluster[3].applied_watermark == 5, "what is in a snapshot is safe"
     cluster.fetch(3)
     assert cluster[3].log.records == cluster[1].log.records
 

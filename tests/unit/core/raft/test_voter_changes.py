@@ -63,7 +63,7 @@ def test_kip_853_a_node_that_lags_is_not_added() -> None:
     cluster.fetch(2, 2)
 
     assert cluster.add(1, 4) is Code.REQUEST_TIMED_OUT
-    cluster.fetch(4, 4)  # it learns who leads, and what there is to fetch
+    cluster.fetch(4, 4)  # it learns which node leads, and what there is to fetch
     assert cluster.add(1, 4) is Code.REQUEST_TIMED_OUT
     cluster.fetch(4)
     assert cluster.add(1, 4) is Code.NONE
@@ -131,7 +131,7 @@ def test_4_2_2_a_leader_that_removes_itself_leads_until_that_is_safe_and_does_no
     cluster.fetch(3)
     cluster.step(1, Fetch(3, 1, LogPoint(1, 2)))
 
-    assert cluster[1].told_watermark == 2
+    assert cluster[1].applied_watermark == 2
     assert cluster.plays(1, Resigned)
     cluster.deliver()
     assert cluster.leaders == [2]
@@ -167,7 +167,7 @@ def test_4_2_2_a_removed_voter_stands_until_that_is_safe_or_nobody_could_be_elec
 
     assert cluster.leaders == [2]
     assert cluster[2].raft.voters.ids == (2,)
-    assert cluster[2].told_watermark == cluster[2].log.end_offset
+    assert cluster[2].applied_watermark == cluster[2].log.end_offset
 
 
 def test_a_quorum_shrinks_to_one_and_grows_again() -> None:
@@ -175,11 +175,11 @@ def test_a_quorum_shrinks_to_one_and_grows_again() -> None:
     cluster.remove(1, 3)
     cluster.fetch(2, 2)
     cluster.remove(1, 2)
-    assert cluster[1].told_watermark == cluster[1].log.end_offset, "alone, what is synced is safe"
+    assert cluster[1].applied_watermark == cluster[1].log.end_offset, "alone, what is synced is safe"
 
     cluster.fetch(2, 2)
     assert cluster.add(1, 2) is Code.NONE
     cluster.fetch(2, 2)
 
-    assert cluster[1].told_watermark == cluster[1].log.end_offset
+    assert cluster[1].applied_watermark == cluster[1].log.end_offset
     assert cluster[1].raft.voters.ids == (1, 2)

@@ -138,7 +138,7 @@ class Copy:
 
 
 class Partition:
-    """Three copies and the controller's word on who leads and who is in sync. `safe` is what clients were told."""
+    """Three copies and the controller's word on their leader and in-sync set. `safe` is what clients were told."""
 
     def __init__(self) -> None:
         self.copies = {node_id: Copy(node_id) for node_id in (1, 2, 3)}
@@ -320,7 +320,7 @@ def test_a_new_leader_does_not_say_that_less_is_safe_than_clients_saw() -> None:
 
 
 def test_with_too_few_in_sync_nothing_becomes_safe() -> None:
-    """KIP-966: those who left the set then still have all that is safe."""
+    """KIP-966: those that left the set then still have all that is safe."""
     partition = Partition()
     leader = partition.leader
     leader.log.config = TopicConfig(min_insync_replicas=2)

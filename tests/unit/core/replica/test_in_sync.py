@@ -24,7 +24,7 @@ def due(
 
 
 def durable_everywhere(kept: InSyncSet, own_durable_end: int) -> int:
-    """Up to where everyone who counts has it, this node included; -1 while one of them has not been heard of."""
+    """Up to where all that counts has it, this node included; -1 while one of them has not been heard of."""
     return min(own_durable_end, kept.others_durable_end)
 
 

@@ -1,4 +1,4 @@
-"""A replica through changes of who leads: its watermark stays, its epochs tell, and old news changes nothing."""
+"""A replica through changes of which node leads: its watermark stays, its epochs tell, and old news changes nothing."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ async def test_a_question_waits_for_the_next_controller(world: World) -> None:
 @in_world
 async def test_a_node_that_is_not_the_controller_any_longer_is_asked_until_the_next_is_known(world: World) -> None:
     cluster = Controlled(world)
-    cluster.controller_id = 3  # and this node believes it; nobody is there
+    cluster.controller_id = 3  # and this node believes it; nothing is there
     asked = asyncio.create_task(cluster.link.ask(REGISTER))
     await pass_time(0.5)
 

@@ -141,7 +141,7 @@ async def test_a_topic_of_our_own_arrives_as_such(world: World) -> None:
     epoch = await arrived(cluster, REGISTER)
     with pytest.raises(Refused) as refused:
         await cluster.link.ask(CreateInternalTopic("__consumer_offsets", bytes(16)))
-    assert refused.value.code == Code.INVALID_REPLICATION_FACTOR, "nobody is there to have it"
+    assert refused.value.code == Code.INVALID_REPLICATION_FACTOR, "nothing is there to have it"
     await arrived(cluster, BrokerHeartbeat(1, epoch, 99))
 
     made = await cluster.link.ask(CreateInternalTopic("__consumer_offsets", bytes(16)))

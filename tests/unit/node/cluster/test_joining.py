@@ -1,4 +1,4 @@
-"""A node that joins a cluster, and does not know yet who votes there."""
+"""A node that joins a cluster, and does not know yet which nodes vote there."""
 
 from __future__ import annotations
 

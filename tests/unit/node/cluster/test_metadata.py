@@ -31,7 +31,7 @@ async def test_what_is_decided_is_seen_when_it_is_safe_and_the_answer_comes_afte
     asked.add_done_callback(lambda _: told.append("answered"))
     await pass_time(0.1)
 
-    # Written, and nobody else has it: it is in no image that anybody reads.
+    # Written, and no other node has it: it is in no image that anybody reads.
     assert controller.quorum.log.end_offset > controller.image.version
     assert controller.topics() == []
     assert told == []

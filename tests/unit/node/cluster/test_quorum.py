@@ -85,7 +85,7 @@ async def test_a_leader_that_stops_in_order_hands_over_at_once(world: QuorumWorl
 
 @in_quorum()
 async def test_what_only_a_deposed_leader_has_is_cut_off_and_was_never_seen(world: QuorumWorld) -> None:
-    # Given a leader that nobody hears, and something it wrote there (Raft, 5.3)
+    # Given a leader that nothing hears, and something it wrote there (Raft, 5.3)
     first = await world.start()
     await first.create("orders")
     await world.agreed()
@@ -100,7 +100,7 @@ async def test_what_only_a_deposed_leader_has_is_cut_off_and_was_never_seen(worl
         await lost
     world.wires.heal()
     await world.agreed()
-    # Then their logs are the same, and whoever asked the first was told to ask another
+    # Then their logs are the same, and whatever asked the first was told to ask another
     assert refused.value.code is Code.NOT_CONTROLLER
     assert first.topics() == ["orders", "kept"]
     assert not any(getattr(fact, "name", "") == "lost" for fact in first.applied)

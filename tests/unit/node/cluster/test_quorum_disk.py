@@ -43,7 +43,7 @@ async def test_a_voter_that_cannot_write_its_vote_down_gives_none(world: QuorumW
     others = world.others(first)
     for member in others:
         fill(member)
-    # When the leader is gone, then nobody leads until there is room
+    # When the leader is gone, then no node leads until there is room
     first.kill()
     await pass_time(5)
     assert not any(member.metadata.is_controller for member in world.up)

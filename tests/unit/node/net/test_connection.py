@@ -209,7 +209,7 @@ async def test_a_client_that_does_not_read_is_read_no_further(client: Client) ->
 
 @with_client()
 async def test_requests_read_before_the_client_stopped_reading_do_not_begin(client: Client) -> None:
-    """A thousand fetches in one packet must not fill memory with answers that nobody takes."""
+    """A thousand fetches in one packet must not fill memory with answers that nothing takes."""
     big = memoryview(bytes(FLUSH_BYTES))
     write = client.transport.write
 

@@ -182,7 +182,7 @@ def test_a_partition_is_told_every_time_unless_it_is_as_it_should_be() -> None:
 async def test_fetches_that_wait_for_longer_than_a_second_are_told(files: MemoryFiles) -> None:
     running = await made_with_orders(files, ON)
     assert running.node.trace.steps is not None
-    running.node.trace.steps._told_us[1] = running.clock.now_us()  # this second's fetch was told already
+    running.node.trace.steps._empty_fetch_us[1] = running.clock.now_us()  # this second's fetch was told already
     await running.begin_fetch(max_wait_ms=30_000)
     running.clock.advance(1500)
     await pass_time(1500)

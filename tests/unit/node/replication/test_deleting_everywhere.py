@@ -41,7 +41,7 @@ async def test_a_deletion_that_a_copy_does_not_hear_of_in_time_says_so(copies: C
 
     assert await deleted(copies[1], 1, timeout_ms=500) == (Code.REQUEST_TIMED_OUT, 0)
 
-    copies.change(isr=(1, 2))  # nobody counts on it any more
+    copies.change(isr=(1, 2))  # no node counts on it any more
     assert await deleted(copies[1], 1, timeout_ms=500) == (Code.NONE, 1)
 
 

@@ -380,7 +380,7 @@ def asked(offset: int, *, epoch: int = 0, last_epoch: int = 0) -> FetchPartition
 
 
 def leader_alone(copies: Copies) -> CopyNode:
-    """Node 1, with two batches that nobody fetches."""
+    """Node 1, with two batches that nothing fetches."""
     copies.network.cut |= {(2, 1), (3, 1)}
     copies[1].produce(b"one", b"two")
     return copies[1]

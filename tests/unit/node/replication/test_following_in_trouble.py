@@ -112,7 +112,7 @@ async def test_an_answer_of_yesterdays_leader_is_not_taken_for_one_of_the_same_n
 
 @with_copies()
 async def test_a_watermark_that_came_with_the_order_to_cut_is_told_again(copies: Copies) -> None:
-    # Given node 3 has a batch that it does not know to be safe, and one that nobody else has
+    # Given node 3 has a batch that it does not know to be safe, and one that no other node has
     copies.network.cut |= {(2, 1)}
     copies[1].produce(b"kept!")
     await pass_time(300)

@@ -17,7 +17,7 @@ LAG_MS = 2000
 
 
 class Controller:
-    """Answers as the test says: by default it does what it is asked, and tells nobody else."""
+    """Answers as the test says: by default it does what it is asked, and tells nothing else."""
 
     def __init__(self, copies: Copies) -> None:
         self._copies = copies
@@ -314,7 +314,7 @@ async def test_a_follower_whose_copy_is_damaged_asks_not_to_be_counted(copies: C
 
     copies.change(isr=(2, 3))
     await pass_time(2 * LAG_MS)
-    assert controller.sets == [(2, 3)]  # nobody counts on it: it is fetched anew
+    assert controller.sets == [(2, 3)]  # no node counts on it: it is fetched anew
     assert copies[1].offsets() == (0, 1, 1)
 
 

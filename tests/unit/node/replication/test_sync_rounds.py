@@ -1,4 +1,4 @@
-"""One sync for everyone who waits, and what happens when it fails."""
+"""One sync for all that waits, and what happens when it fails."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What changes the cluster goes to the controller, whoever that is; the client does not notice."""
+"""What changes the cluster goes to the controller, whatever that is; the client does not notice."""
 
 from __future__ import annotations
 

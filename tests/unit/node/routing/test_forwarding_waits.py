@@ -1,4 +1,4 @@
-"""Batches that wait until it is known who leads their partition."""
+"""Batches that wait until it is known which node leads their partition."""
 
 from __future__ import annotations
 

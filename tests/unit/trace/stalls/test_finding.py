@@ -163,7 +163,7 @@ def a_job_runs_every_minute(w: World, at: float) -> None:
 
 
 def a_job_joins_a_group_of_its_own_every_few_seconds(w: World, at: float) -> None:
-    """Nobody else is in that group."""
+    """Nothing else is in that group."""
 
     def come(index: int) -> None:
         job = reader(0, name="cron", first_connection=500 + 10 * index)

@@ -1,4 +1,4 @@
-"""Never produced: only for those who expect something."""
+"""Never produced: only for those that expect something."""
 
 from __future__ import annotations
 

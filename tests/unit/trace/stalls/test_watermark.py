@@ -53,7 +53,7 @@ def test_two_followers_are_both_named() -> None:
 
 def test_a_follower_that_is_not_in_sync_holds_nothing() -> None:
     (verdict,) = found(stuck(follower(2, 150, lag=50), follower(3, 0, lag=200, is_in_sync=False), in_sync=(1, 2)))
-    assert verdict.node == 3, "nobody else is left to hold it: it may have been about to join"
+    assert verdict.node == 3, "nothing else is left to hold it: it may have been about to join"
 
 
 def test_a_leader_whose_own_log_is_not_synced_holds_it() -> None:

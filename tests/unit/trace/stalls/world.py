@@ -359,7 +359,7 @@ class World:
         self.drop_fetches(c)
 
     def drop_fetches(self, c: Consumer) -> None:
-        """It hangs up on what it waits for, as everyone who ends."""
+        """It hangs up on what it waits for, as all that ends."""
         for node, (since, asked) in c.waits.items():
             if c.told.get(node, -99) >= since:
                 for number in asked:

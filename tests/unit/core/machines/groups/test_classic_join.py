@@ -141,7 +141,7 @@ def test_who_comes_when_the_last_one_has_left_has_nobody_to_agree_with(protocols
     host.stable_group("a")
     host.send(join("", new_member_id="b"))
     host.ask(leave(("a", None)))
-    assert host.classic().state is ClassicState.PREPARING_REBALANCE  # for the one who was given an id
+    assert host.classic().state is ClassicState.PREPARING_REBALANCE  # for the one that was given an id
 
     assert host.ask(join("b", protocol_type="connect", protocols=protocols)) is Code.INCONSISTENT_GROUP_PROTOCOL
     joined = host.ask(join("b", protocols=protocols))

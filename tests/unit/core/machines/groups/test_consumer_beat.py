@@ -231,7 +231,7 @@ def test_a_static_member_leaves_for_a_while_and_finds_its_partitions_under_a_new
     assert host.ask(consumer_beat("a", 2, instance_id="i1")).assignment is None
     back = host.ask(consumer_beat("b2", 0, instance_id="i2"))
     assert (back.member_epoch, back.assignment) == (epoch, orders(2, 3))
-    assert host.consumer().epoch == epoch, "nobody else noticed"
+    assert host.consumer().epoch == epoch, "nothing else noticed"
     assert host.ask(consumer_beat("b", epoch, instance_id="i2")) is Code.FENCED_INSTANCE_ID
     assert host.ask(consumer_beat("b", epoch)) is Code.UNKNOWN_MEMBER_ID
     assert host.ask(consumer_beat("c", epoch, instance_id="i3")) is Code.UNKNOWN_MEMBER_ID

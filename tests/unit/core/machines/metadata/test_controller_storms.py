@@ -51,7 +51,7 @@ class ControllerStorm(RuleBasedStateMachine):
         self.follower = self.asked.replayed()
         self.followed = 0  # so much of the log
         self.created = 0
-        self.led: dict[tuple[bytes, int, int], int] = {}  # who led in which leader epoch
+        self.led: dict[tuple[bytes, int, int], int] = {}  # which node led in which leader epoch
         self.vouched_for: tuple[int, ...] = ()  # the leader itself says, with the command, that these are in sync
         self.wiped = -1  # the broker that says, with the command, that its disk is empty
         self.unclean_now = False  # the command asks for unclean elections itself

@@ -1,4 +1,4 @@
-"""Who leads after something changed (KIP-631, KIP-966)."""
+"""Which node leads after something changed (KIP-631, KIP-966)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who leads after replicas came back without what was not synced (KIP-966: a stop that was not clean)."""
+"""Which node leads after replicas came back without what was not synced (KIP-966: a stop that was not clean)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_after_a_power_cut_of_all_somebody_leads_again_in_whatever_order_they_co
     for order in permutations((1, 2, 3)):
         cluster = Cluster()
         cluster.topic((1, 2, 3), (2, 3, 1), (3, 1, 2), min_insync_replicas="2")
-        cluster.fence(*order[:2])  # one who had fallen out is not taken
+        cluster.fence(*order[:2])  # one that had fallen out is not taken
 
         for broker_id in order:
             epoch = cluster.image.brokers[broker_id].epoch

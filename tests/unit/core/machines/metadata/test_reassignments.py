@@ -182,7 +182,7 @@ def test_a_move_led_elsewhere_and_taken_back_leaves_the_replicas_of_the_beginnin
     cluster.move(2)
 
     cluster.move(3)
-    assert placed(cluster.partition()) == ((3, 1), (3,), (1,)), "nobody wants 2 any more, and nobody counts on it"
+    assert placed(cluster.partition()) == ((3, 1), (3,), (1,)), "nothing wants 2 any more, and no node counts on it"
     assert cluster.partition().leader_epoch == 1, "2 must see that it is no replica any longer"
     assert cluster.move() == Code.NONE
 
@@ -279,7 +279,7 @@ def test_who_was_added_and_is_eligible_is_not_left_out() -> None:
 
 
 def only_new_in_sync() -> Cluster:
-    """From 1 and 2 to 3, which is alone in sync; whoever is alive may lead in an emergency."""
+    """From 1 and 2 to 3, which is alone in sync; whatever is alive may lead in an emergency."""
     cluster = Cluster((1, 2, 3, 4))
     cluster.topic((1, 2), unclean_leader_election_enable="true")
     cluster.move(3, 4)
