@@ -11,11 +11,11 @@ import typer
 
 from chronik.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, TopicName, example
 from chronik.cli.output import counted, print_note
-from chronik.cli.values import parse_time_ms
 from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import client_settings, explain, plain_errors
 from chronik.client.errors import ChronikError
 from chronik.inspect.record_format import DEFAULT_FORMAT, Layout, ShownRecord, as_json_line
+from chronik.inspect.times import parse_time_ms
 from chronik.shell.interrupts import Interrupts
 
 if TYPE_CHECKING:

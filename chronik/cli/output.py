@@ -9,6 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
+from chronik.inspect.words import byte_size as byte_size
+from chronik.inspect.words import count as count
+from chronik.inspect.words import counted as counted
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -60,24 +64,6 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]], title:
     for row in body:
         table.add_row(*(Text(_cell(value)) for value in row))
     console().print(table)
-
-
-def count(number: int) -> str:
-    return f"{number:,}"
-
-
-def counted(number: int, noun: str) -> str:
-    """'1 message', '5,000 messages'."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-
-
-def byte_size(size: float) -> str:
-    """Bytes in the unit that keeps it short, by thousands as disks and networks count."""
-    for unit in ("B", "kB", "MB"):
-        if size < 1000:
-            return f"{size:,.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:,.1f} GB"
 
 
 @contextmanager

@@ -101,6 +101,8 @@ def _as_json(verdicts: list[Verdict], gathering: TraceHistory, now_us: int, seco
 
 
 def tell(verdicts: list[Verdict], gathering: TraceHistory, seconds: float) -> None:
+    from chronik.trace.verdicts import together
+
     for number, alike in enumerate(together(verdicts)):
         if number:
             print_line()
@@ -123,16 +125,6 @@ def nothing(gathering: TraceHistory) -> str:
     if is_too_little or is_untold:
         return "no stall is seen, and too little is known to say that there is none"
     return "nothing stalls"
-
-
-def together(verdicts: list[Verdict]) -> list[list[Verdict]]:
-    """One follower that stops holds many partitions: that is one thing to read, not a hundred."""
-    alike: dict[tuple[object, ...], list[Verdict]] = {}
-    for verdict in verdicts:
-        blame = verdict.summary.rpartition("): ")[2] if verdict.client_id is None and verdict.group is None else None
-        key = (verdict.cause, verdict.topic, verdict.node, verdict.group, verdict.client_id, blame)
-        alike.setdefault(key, []).append(verdict)
-    return list(alike.values())
 
 
 def tell_one(alike: list[Verdict], when: str | None = None) -> None:

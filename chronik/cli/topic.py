@@ -12,7 +12,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName,
 from chronik.cli.output import counted, is_confirmed, print_json, print_line, print_note, print_table
 from chronik.cli.values import parse_pairs
 from chronik.client import suggest
-from chronik.client.admin import REQUEST_TIMEOUT_S, ClusterAdmin, Partition, PartitionState, TopicState
+from chronik.client.admin import ClusterAdmin, Partition, PartitionState, TopicState
 from chronik.client.connecting import parse_addresses
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.inspect.watermarks import Monitor, monitor, offsets_row
@@ -49,14 +49,12 @@ def create(
 ) -> None:
     """Create a topic."""
     from confluent_kafka import KafkaError
-    from confluent_kafka.admin import NewTopic
 
     settings = parse_pairs("--config", config or [])
     cluster = ClusterAdmin(bootstrap)
-    wanted = NewTopic(name, partitions or -1, replication or -1, config=settings)
     is_new = True
     try:
-        cluster.answer(lambda: cluster.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S))
+        cluster.create_topic(name, partitions, replication, settings)
     except RefusedByNode as refused:
         if refused.code == KafkaError.TOPIC_ALREADY_EXISTS:
             if not if_not_exists:
@@ -190,7 +188,7 @@ def alter(
     if settings:
         _alter_config(cluster, name, settings)
     if partitions is not None:
-        _add_partitions(cluster, name, partitions)
+        cluster.add_partitions(name, partitions)
     if as_json:
         print_json({"topic": name, "partitions": partitions or before, "config": settings})
         return
@@ -252,26 +250,10 @@ def _refuse_unknown(cluster: ClusterAdmin, name: str, keys: list[str]) -> None:
 
 
 def _alter_config(cluster: ClusterAdmin, name: str, settings: dict[str, str | None]) -> None:
-    from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
-
-    entries = [
-        ConfigEntry(
-            key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-        )
-        for key, value in settings.items()
-    ]
-    resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
     try:
-        cluster.answer(lambda: cluster.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
+        cluster.alter_topic_configs(name, settings)
     except RefusedByNode as refused:
         raise _better(refused, settings) from None
-
-
-def _add_partitions(cluster: ClusterAdmin, name: str, partitions: int) -> None:
-    from confluent_kafka.admin import NewPartitions
-
-    wanted = NewPartitions(name, partitions)
-    cluster.answer(lambda: cluster.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
 
 
 def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikError:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -36,18 +35,6 @@ def local(folder: FolderT) -> FolderT:
             "give a folder of this machine, or one that is mounted on it",
         )
     return folder
-
-
-def parse_time_ms(text: str) -> int:
-    """A moment in milliseconds since 1970: ISO 8601 (local time unless it names a zone), or such a number itself."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise ChronikError(
-            f"{text} is not a time", "write it as 2026-01-31T12:30:00, with Z or +01:00 for a zone"
-        ) from None
 
 
 def parse_topic_partitions(text: str) -> tuple[str, list[int] | None]:

@@ -17,8 +17,9 @@ from chronik.inspect import find_record
 from chronik.inspect.find_record import At, SearchResult
 from chronik.inspect.gather_record import Gatherer
 from chronik.inspect.record_format import ShownRecord, as_json_line, shown
+from chronik.inspect.record_story import story_of
 from chronik.trace.inspections import BatchSeen, RecordPlace
-from chronik.trace.story import RecordStory, tell
+from chronik.trace.story import RecordStory
 
 EXAMPLE = example(
     "chronik where orders 0 4711",
@@ -50,7 +51,7 @@ def where(
     _refuse_contradictions(partition, offset, key, producer_id, sequence)
     gatherer = Gatherer(ClusterAdmin(bootstrap), topic, TerminalReporter(has_bars=not as_json))
     found = _find(gatherer, partition, offset, key, newest, producer_id, sequence)
-    told = [_told(gatherer, place) for place in found.places]
+    told = [story_of(gatherer, place) for place in found.places]
     unread = f"whether there are others: {found.unread_words}" if found.unread else None
     if as_json:
         if unread is not None:
@@ -107,28 +108,6 @@ def _find(
         what = f"sequence number {sequence} of producer {producer_id}"
     found.refuse_nothing(state.name, what)
     return found
-
-
-def _told(gatherer: Gatherer, place: At) -> tuple[RecordStory, ShownRecord | None]:
-    known = gatherer.known(place.partition, place.offset)
-    story = tell(gatherer.topic, place.partition, place.offset, known)
-    if story.place is not RecordPlace.HERE or not story.is_below_watermark:
-        return story, None
-    reading = gatherer.read(place.partition, place.offset)
-    if reading.record is not None:
-        return story, reading.record
-    is_thinned = story.batch is not None and story.batch.is_thinned  # which records are left, its header does not say
-    if reading.is_passed_over and is_thinned:
-        words = "Compacted away: its batch is still there, but a later record of the same key has replaced this one."
-        story = msgspec.structs.replace(story, place=RecordPlace.COMPACTED, summary=words)
-    elif reading.problem is not None:
-        words = f"the record itself: it could not be read now ({reading.problem})"
-        if is_thinned:
-            words += ". Compaction took some records of its batch; whether this one is there is not known"
-            summary = "Not known: its batch is in the log, but compaction took some of its records."
-            story = msgspec.structs.replace(story, place=RecordPlace.NOT_KNOWN, summary=summary)
-        story = msgspec.structs.replace(story, unknown=(*story.unknown, words))
-    return story, None
 
 
 # --- as JSON

@@ -221,6 +221,35 @@ class ClusterAdmin:
                     partition.error.code(), f"{partition.topic}:{partition.partition} {partition.error.str()}"
                 )
 
+    def create_topic(
+        self, name: str, partitions: int | None, replication: int | None, configs: Mapping[str, str]
+    ) -> None:
+        """None leaves a number to the cluster's default."""
+        from confluent_kafka.admin import NewTopic
+
+        wanted = NewTopic(name, partitions or -1, replication or -1, config=dict(configs))
+        self.answer(lambda: self.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT_S))
+
+    def alter_topic_configs(self, name: str, configs: Mapping[str, str | None]) -> None:
+        """None puts a config back to its default."""
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+
+        entries = [
+            ConfigEntry(
+                key, value, incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
+            )
+            for key, value in configs.items()
+        ]
+        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        self.answer(lambda: self.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
+
+    def add_partitions(self, name: str, partitions: int) -> None:
+        """`partitions` is how many it has then."""
+        from confluent_kafka.admin import NewPartitions
+
+        wanted = NewPartitions(name, partitions)
+        self.answer(lambda: self.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
+
     def delete_topic(self, name: str) -> None:
         self.answer(lambda: self.admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 import msgspec
@@ -34,3 +35,13 @@ class Verdict(msgspec.Struct, frozen=True):
     client_id: str | None = None
     host: str | None = None
     node: int = -1  # the one to look at: the follower that lags, the leader that does not answer
+
+
+def together(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
+    """One follower that stops holds many partitions: that is one thing to read, not a hundred."""
+    alike: dict[tuple[object, ...], list[Verdict]] = {}
+    for verdict in verdicts:
+        blame = verdict.summary.rpartition("): ")[2] if verdict.client_id is None and verdict.group is None else None
+        key = (verdict.cause, verdict.topic, verdict.node, verdict.group, verdict.client_id, blame)
+        alike.setdefault(key, []).append(verdict)
+    return list(alike.values())

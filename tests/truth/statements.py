@@ -7,8 +7,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 
-from chronik.cli import where as where_command
-from chronik.cli.group import commands as group_command
 from chronik.cli.topic import messages as counted_messages
 from chronik.cli.topic import partition_row
 from chronik.client.admin import ClusterAdmin
@@ -19,8 +17,10 @@ from chronik.client.options import ClientOptions
 from chronik.client.request import NoAnswer
 from chronik.inspect.find_record import At, SearchResult, by_key, by_sequence
 from chronik.inspect.gather_record import Gatherer
+from chronik.inspect.group_offsets import existing_group, progress_rows, total_lag
 from chronik.inspect.live_model import RateHistory
 from chronik.inspect.live_source import Looker
+from chronik.inspect.record_story import story_of
 from chronik.inspect.reporting import SilentReporter
 from chronik.inspect.trace_history import TraceHistory
 from chronik.inspect.watermarks import monitor
@@ -55,7 +55,7 @@ def where_an_offset_is(bootstrap: str, world: World, dice: random.Random) -> Ite
     place = LedgerPlace(dice.randrange(PARTITIONS), dice.randrange(world.end + 3))
     try:
         gatherer = Gatherer(ClusterAdmin(bootstrap), world.topic)
-        story, record = where_command._told(gatherer, At(*place))
+        story, record = story_of(gatherer, At(*place))
     except ChronikError as refused:
         yield from _refused(str(refused))
         return
@@ -154,7 +154,7 @@ def _described(bootstrap: str, name: str, options: ClientOptions) -> None:
 
 
 def _placed(bootstrap: str, name: str, options: ClientOptions) -> None:
-    where_command._told(Gatherer(ClusterAdmin(bootstrap), name), At(0, 0))
+    story_of(Gatherer(ClusterAdmin(bootstrap), name), At(0, 0))
 
 
 def _bounded(bootstrap: str, name: str, options: ClientOptions) -> None:
@@ -202,15 +202,15 @@ def what_topic_delete_counts(bootstrap: str, world: World, dice: random.Random) 
 def what_group_describe_says(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     try:
         cluster = ClusterAdmin(bootstrap)
-        described, committed = group_command._existing(cluster, world.group)
-        rows = group_command._progress_rows(cluster, described, committed)
+        described, committed = existing_group(cluster, world.group)
+        rows = progress_rows(cluster, described, committed)
     except ChronikError as refused:
         if "unknown group" in str(refused) or "there is no group" in str(refused):
             yield str(refused)
         return
     if len(rows) != PARTITIONS:
         yield f"{len(rows)} partitions are committed"
-    lag, untold = group_command.total_lag(rows)
+    lag, untold = total_lag(rows)
     if lag or (not untold and any(row["lag"] is None for row in rows)):
         yield f"the lag is {lag}"
     for row in rows:

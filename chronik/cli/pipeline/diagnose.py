@@ -23,10 +23,11 @@ from chronik.cli.pipeline.options import (
     kafka_options,
     spark_session,
 )
-from chronik.cli.stalls import EXIT_STALLS, Topics, tell_one, together
-from chronik.cli.values import local, parse_time_ms
+from chronik.cli.stalls import EXIT_STALLS, Topics, tell_one
+from chronik.cli.values import local
 from chronik.client.connecting import check_reachable
 from chronik.client.errors import ChronikError
+from chronik.inspect.times import parse_time_ms
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,6 +225,7 @@ def _tell_stalls(outcome: DiagnoseOutcome) -> None:
 def alike_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
     """Stalls that are one thing to read: of many partitions at one time. What came again later is told again."""
     from chronik.pipeline.judging import key_of
+    from chronik.trace.verdicts import together
 
     again: dict[int, list[dict[str, Any]]] = {}  # the first time of each, the second ...
     times: Counter[Any] = Counter()

@@ -22,9 +22,10 @@ from chronik.cli.pipeline.options import (
     kafka_options,
     spark_session,
 )
-from chronik.cli.values import local, parse_time_ms
+from chronik.cli.values import local
 from chronik.client.connecting import check_reachable, complete_topic
 from chronik.client.errors import ChronikError
+from chronik.inspect.times import parse_time_ms
 
 EXAMPLE = example(
     "chronik pipeline replay --table tables/orders --to orders-again",

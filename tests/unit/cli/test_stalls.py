@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.cli.stalls import tell, together
+from chronik.cli.stalls import tell
 from chronik.inspect.trace_history import TraceHistory
 from chronik.trace.inspections import StateView, Totals, Traces
-from chronik.trace.verdicts import Cause, Verdict
+from chronik.trace.verdicts import Cause, Verdict, together
 
 
 def stuck(partition: int, follower: int = 3, topic: str = "orders") -> Verdict:

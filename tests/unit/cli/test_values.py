@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from chronik.cli.values import local, parse_pairs, parse_time_ms, parse_topic_partitions
+from chronik.cli.values import local, parse_pairs, parse_topic_partitions
 from chronik.client.errors import ChronikError
+from chronik.inspect.times import parse_time_ms
 
 
 def test_pairs_are_split_at_the_first_equals_sign() -> None:

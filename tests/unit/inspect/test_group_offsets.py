@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.cli.group.reset import Move, Spot, Target, plan
 from chronik.client.errors import ChronikError
+from chronik.inspect.group_offsets import Move, Spot, Target, plan
 
 PARTITION = ("orders", 0)
 SPOT = Spot(PARTITION, before=50, start=10, end=100, at_time=60)
