@@ -112,6 +112,7 @@ _ROWS = {
     # Transactions.
     "add_partitions_to_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID, _WRITE_TOPIC, _CLUSTER_ACTION)),
     "add_offsets_to_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID, _READ_GROUP)),
+    "txn_offset_commit": ApiRow(_COORDINATOR, (_WRITE_TRANSACTIONAL_ID, _READ_GROUP, _READ_TOPIC)),
     # From coordinators, and from administrators that end a transaction which hangs: to the leader of each partition.
     "write_txn_markers": ApiRow(_ANYWHERE, (_CLUSTER_ACTION, _ALTER_CLUSTER)),
     "end_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID,)),
