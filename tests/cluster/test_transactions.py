@@ -7,11 +7,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
 
-from chronik.core.machines.metadata.names import TRANSACTIONS_TOPIC
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from chronik.node.coordinators.runtime import partition_of
 from chronik.testing import RunningCluster
 from chronik.testing import cluster as start_cluster
@@ -61,7 +62,7 @@ class TransactionalWriter:
                 "log_level": 0,
             }
         )
-        self._retried(lambda: self._producer.init_transactions(WAIT_S))
+        self.retried(lambda: self._producer.init_transactions(WAIT_S))
         self.aborts = 0
 
     def write(self, work: Callable[[Producer], None]) -> None:
@@ -70,15 +71,15 @@ class TransactionalWriter:
             try:
                 self._producer.begin_transaction()
                 work(self._producer)
-                self._retried(lambda: self._producer.commit_transaction(WAIT_S))
+                self.retried(lambda: self._producer.commit_transaction(WAIT_S))
                 return
             except KafkaException as problem:
                 if not problem.args[0].txn_requires_abort():
                     raise
-                self._retried(lambda: self._producer.abort_transaction(WAIT_S))
+                self.retried(lambda: self._producer.abort_transaction(WAIT_S))
                 self.aborts += 1
 
-    def _retried(self, step: Callable[[], None]) -> None:
+    def retried(self, step: Callable[[], None]) -> None:
         deadline = time.monotonic() + WAIT_S
         while True:
             try:
@@ -131,7 +132,7 @@ class CommittedReader:
 
 @contextmanager
 def kills(cluster: RunningCluster, *victims: Callable[[], int]) -> Iterator[None]:
-    """SIGKILL of each in turn, and it comes back; as long as there is work to disturb, once around at least."""
+    """SIGKILL of each in turn, and it comes back; as long as there is work to disturb."""
     ending = threading.Event()
     problems: list[BaseException] = []
 
@@ -185,12 +186,105 @@ def test_each_transaction_is_there_once_and_whole_while_nodes_are_killed(transac
         with kills(cluster, *victims):
             for start in range(0, MESSAGES, A_TRANSACTION):
                 part = expected[start : start + A_TRANSACTION]
-                writer.write(lambda producer, part=part: _produce(producer, topic, part))
+                writer.write(partial(_write_part, topic, part))
                 time.sleep(0.05)
         check_exact(reader, expected)
     wait_until_in_sync(cluster, topic)
 
 
+def _write_part(topic: str, part: list[bytes], producer: Producer) -> None:
+    _produce(producer, topic, part)
+
+
 def _produce(producer: Producer, topic: str, part: list[bytes]) -> None:
     for number, value in enumerate(part):
         producer.produce(topic, value, partition=number % PARTITIONS)
+
+
+class Copier:
+    """Consumes, produces and commits what it consumed in one transaction; after an abort it reads again from there."""
+
+    def __init__(self, bootstrap: str, source: str, target: str, transactional_id: str) -> None:
+        self._source, self._target = source, target
+        self.writer = TransactionalWriter(bootstrap, transactional_id)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": new_name("copy"),
+                "isolation.level": "read_committed",
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 500,
+                "session.timeout.ms": 45_000,
+                "log_level": 0,
+            }
+        )
+        self._consumer.subscribe([source])
+
+    def copy(self, count: int) -> None:
+        """Until so many are committed."""
+        copied = 0
+        deadline = time.monotonic() + WAIT_S * 2
+        while copied < count:
+            assert time.monotonic() < deadline, f"{copied} of {count} were copied"
+            messages = [one for one in self._consumer.consume(A_TRANSACTION, 0.5) if not one.error()]
+            if messages:
+                self.writer.write(partial(self._work, messages))
+                copied += len(messages)
+        self._consumer.close()
+
+    def _work(self, messages: list[Message], producer: Producer) -> None:
+        """Written again as it is when it was aborted: the offsets belong to these messages, not to a position."""
+        ends: dict[int, int] = {}
+        for message in messages:
+            partition = message.partition() or 0
+            producer.produce(self._target, message.value(), partition=partition)
+            ends[partition] = (message.offset() or 0) + 1
+        offsets = [TopicPartition(self._source, partition, offset) for partition, offset in ends.items()]
+        self.writer.retried(
+            lambda: producer.send_offsets_to_transaction(offsets, self._consumer.consumer_group_metadata(), WAIT_S)
+        )
+
+
+@pytest.mark.timeout(240)
+def test_a_copy_is_exact_while_nodes_are_killed(transactions_cluster: RunningCluster) -> None:
+    cluster = transactions_cluster
+    source, target, name = create_topic(cluster.bootstrap), create_topic(cluster.bootstrap), new_name("copy")
+    expected = values(MESSAGES)
+    TransactionalWriter(cluster.bootstrap, new_name("source")).write(lambda made: _produce(made, source, expected))
+    with CommittedReader(cluster.bootstrap, target).reading() as reader:
+        copier = Copier(cluster.bootstrap, source, target, name)
+        victims = (
+            lambda: coordinator_of(cluster, name),
+            lambda: leader_of(cluster, target),
+            lambda: controller_of(cluster),
+            lambda: leader_of(cluster, OFFSETS_TOPIC),
+        )
+        with kills(cluster, *victims):
+            copier.copy(MESSAGES)
+        check_exact(reader, expected)
+    wait_until_in_sync(cluster, target)
+
+
+def test_a_transaction_whose_producer_and_coordinator_die_is_aborted_in_time(
+    transactions_cluster: RunningCluster,
+) -> None:
+    """Its time goes on at the next coordinator, which finds it in the log."""
+    cluster = transactions_cluster
+    topic, name = create_topic(cluster.bootstrap), new_name("abandoned")
+    settings = {"transactional.id": name, "transaction.timeout.ms": 3_000, "log_level": 0}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, **settings})
+    producer.init_transactions(WAIT_S)
+    producer.begin_transaction()
+    _produce(producer, topic, [b"abandoned"] * PARTITIONS)
+    assert producer.flush(WAIT_S) == 0
+    coordinator = coordinator_of(cluster, name)
+    cluster.kill(coordinator)
+    plain = Producer({"bootstrap.servers": cluster.bootstrap, "log_level": 0})
+    _produce(plain, topic, [b"behind"] * PARTITIONS)
+    assert plain.flush(WAIT_S) == 0
+
+    with CommittedReader(cluster.bootstrap, topic).reading() as reader:
+        check_exact(reader, [b"behind"] * PARTITIONS)
+    cluster.nodes[coordinator].start()
+    wait_until_in_sync(cluster, topic)
