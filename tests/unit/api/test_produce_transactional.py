@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -205,6 +205,33 @@ async def test_a_batch_whose_leader_changed_meanwhile_is_not_taken_here(context:
 
     assert outcomes(asked) == [(Code.NOT_LEADER_OR_FOLLOWER, -1)]
     assert replica.log.end_offset == 0
+
+
+@run()
+async def test_a_batch_that_comes_back_is_verified_anew(context: HouseContext) -> None:
+    """It was to go to another leader, and this node leads again: a guard of before says nothing any more."""
+    sent_on: list[tuple[Any, Any]] = []
+
+    class Forwarding:
+        def produce(self, pending: Any, batches: list[Any]) -> None:
+            sent_on.extend((pending, batch) for batch in batches)
+
+    desk = with_coordinators(context)
+    context.context = replace(context.context, forwarding=cast(Any, Forwarding()))
+    desk.gate.clear()
+    asked = send(context, one(transactional()))
+    await settle(context)
+    replica = context.house.replicas.leader("orders", 0)
+    replica.follow(2, 5, 5)
+    desk.gate.set()
+    await settle(context)
+    [(pending, batch)] = sent_on
+    replica.lead(6, 6, (1,), (1,), 0)
+    pending.again(batch)
+    await settle(context)
+
+    assert outcomes(asked) == [(0, 0)]
+    assert len(desk.asked) == 2
 
 
 @pytest.mark.parametrize(
