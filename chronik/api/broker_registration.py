@@ -1,7 +1,7 @@
 """BrokerRegistration (62), versions 0-4. A node joins the cluster; its answer is the epoch it signs with from then on.
 
-Only the controller answers it. As in Kafka a broker registers fenced. Two of its listeners matter here: PLAINTEXT,
-which clients are told, and INTERNAL, where other nodes reach it. A previous broker epoch of -1 (from version 3 on), in
+Only the controller answers it. As in Kafka a broker registers fenced. Its last listener is where other nodes
+reach it, the others are for clients. A previous broker epoch of -1 (from version 3 on), in
 Kafka the sign of a stop that was not clean, means here that nothing was ever on that disk: what is acknowledged is
 synced, so that a kill loses nothing. Where it is not (`durability = "os"`), a node whose stop was not clean says with
 -2 less its previous epoch that it has that epoch's disk, and perhaps not all that it acknowledged.
@@ -19,7 +19,7 @@ from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
-from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT
+from chronik.core.machines.metadata.records import BrokerEndpoint
 
 REQUEST = BrokerRegistrationRequest
 RESPONSE = BrokerRegistrationResponse
@@ -44,17 +44,18 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {request.broker_id}")
     if not request.listeners:
         raise Refused(Code.INVALID_REGISTRATION, "No listeners specified in request")
-    listeners = {listener.name: listener for listener in reversed(request.listeners)}
-    for_clients = listeners.get(CLIENTS_END_POINT, request.listeners[0])
-    for_nodes = listeners.get(NODES_END_POINT, for_clients)
+    end_points = tuple(
+        BrokerEndpoint(each.name, each.host, each.port, each.security_protocol) for each in request.listeners
+    )
+    for_clients, for_nodes = end_points[:-1] or end_points, end_points[-1]
     previous_epoch = request.previous_broker_epoch
     is_new_disk = caller.version >= PREVIOUS_EPOCH_FROM and previous_epoch == NO_EPOCH
     is_shortened = previous_epoch <= SHORTENED
     command = RegisterBroker(
         broker_id=request.broker_id,
         incarnation_id=topic_ids.from_wire(request.incarnation_id) or bytes(16),
-        host=for_clients.host,
-        port=for_clients.port,
+        host=for_clients[0].host,
+        port=for_clients[0].port,
         rack=request.rack,
         is_fenced=True,
         has_lost_its_log=is_new_disk,
@@ -62,6 +63,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         previous_epoch=SHORTENED - previous_epoch if is_shortened else previous_epoch,
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
+        end_points=for_clients,
     )
     return _response(Code.NONE, await context.metadata.ask_here(command))
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from chronik.core.machines.transactions.commands import ProducerIdentity, TransactionCommand
     from chronik.core.machines.transactions.machine import TransactionsMachine
     from chronik.core.ports import Chance, Clock, Outgoing, Unread
-    from chronik.core.raft.messages import LogPoint
+    from chronik.core.raft.messages import LastAnswer, LogPoint
     from chronik.core.raft.view import QuorumView
     from chronik.core.records.steps import Unfinished
     from chronik.core.replica.replica import Replica
@@ -159,7 +159,7 @@ class VerificationDesk(Protocol):
 class LongWorkDesk(Protocol):
     """What takes longer than others can wait (node/runtime/long_work.py)."""
 
-    def wait_for_rest(self, begun: Unfinished[T]) -> Awaitable[T]:
+    def wait_for_rest(self, begun: Unfinished[T], *, may_refuse: bool = True) -> Awaitable[T]:
         """What comes out of it in the end. Raises Refused (REQUEST_TIMED_OUT: too many wait for theirs), and what it
         raises itself."""
 
@@ -326,8 +326,11 @@ class QuorumDesk(Protocol):
     def replica(self) -> Replica: ...
 
     @property
-    def sent_watermarks(self) -> dict[int, int]:
-        """By follower, the watermark in the last answer to it."""
+    def last_answers(self) -> dict[int, LastAnswer]:
+        """By follower, to its fetches of the metadata log."""
+
+    def now_ms(self) -> int:
+        """In the time of the quorum."""
 
     @property
     def applied(self) -> AppliedDesk:

@@ -35,10 +35,11 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         controller_id=controller_of(context),
         brokers=tuple(
             DescribeClusterBroker(
-                broker_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack, is_fenced=broker.is_fenced
+                broker_id=broker.id, host=address[0], port=address[1], rack=broker.rack, is_fenced=broker.is_fenced
             )
             for broker in brokers
-            if request.include_fenced_brokers or not broker.is_fenced
+            if (address := broker.reached_by(caller.listener)) is not None
+            and (request.include_fenced_brokers or not broker.is_fenced)
         ),
         cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
     )

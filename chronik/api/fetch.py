@@ -272,7 +272,8 @@ class _Fetch:
                 answers.append(answer)
         session_id = NO_SESSION if session is None else session.session_id
         leaders = [answer.leader for answer in answers if answer.leader is not None]
-        nodes = endpoints_of(self._context.metadata.image, leaders) if leaders else ()
+        listener = self._call.caller.listener
+        nodes = endpoints_of(self._context.metadata.image, leaders, listener) if leaders else ()
         header = self._call.header
         self._call.answer(wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes))
 

@@ -22,19 +22,23 @@ async def handle(
     request: AnyFindCoordinatorRequest, caller: Caller, context: RequestContext
 ) -> AnyFindCoordinatorResponse:
     if caller.version < MANY_KEYS_FROM:
-        return _response((await _find(request.key, request.key_type, context),))
-    return _response(tuple([await _find(key, request.key_type, context) for key in request.coordinator_keys]))
+        return _response((await _find(request.key, request.key_type, caller, context),))
+    return _response(tuple([await _find(key, request.key_type, caller, context) for key in request.coordinator_keys]))
 
 
-async def _find(key: str, key_type: int, context: RequestContext) -> AnyCoordinator:
+async def _find(key: str, key_type: int, caller: Caller, context: RequestContext) -> AnyCoordinator:
     try:
         if key_type not in (GROUP, TRANSACTION):
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
         desk = context.groups if key_type == GROUP else transactions(context)
         node_id, host, port = await desk.coordinator(key)
+        broker = context.metadata.image.brokers.get(node_id)
+        reached = (host, port) if broker is None else broker.reached_by(caller.listener)
+        if reached is None:  # it has no listener of the name by which the client came
+            raise Refused(Code.COORDINATOR_NOT_AVAILABLE)
     except Refused as refused:
         return AnyCoordinator(key=key, error_code=refused.code, error_message=refused.message)
-    return AnyCoordinator(key=key, node_id=node_id, host=host, port=port)
+    return AnyCoordinator(key=key, node_id=node_id, host=reached[0], port=reached[1])
 
 
 def _response(found: tuple[AnyCoordinator, ...]) -> AnyFindCoordinatorResponse:

@@ -367,7 +367,7 @@ class FollowerSession:
     def _send(self, parked: _Parked, answers: list[FetchAnswer]) -> None:
         header = parked.call.header
         leaders = [answer.leader for answer in answers if answer.leader is not None]
-        nodes = endpoints_of(self._context.metadata.image, leaders)
+        nodes = endpoints_of(self._context.metadata.image, leaders, parked.call.caller.listener)
         parked.call.answer(wire.encode(header.version, header.correlation_id, 0, self.session_id, answers, nodes))
 
     def _part(self, part: _Part, content: Outgoing | Unread | None) -> FetchAnswer:

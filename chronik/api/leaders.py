@@ -18,8 +18,8 @@ def current_leader(image: MetadataImage, topic: str | bytes, partition: int) -> 
     return CurrentLeader(placed.leader, placed.leader_epoch) if placed is not None else None
 
 
-def endpoints_of(image: MetadataImage, leaders: Iterable[CurrentLeader]) -> list[NodeEndpoint]:
-    """Where clients reach the leaders that an answer names."""
-    brokers = image.brokers
-    ids = dict.fromkeys(leader.leader_id for leader in leaders)
-    return [NodeEndpoint(b.id, b.host, b.port, b.rack) for b in (brokers[i] for i in ids if i in brokers)]
+def endpoints_of(image: MetadataImage, leaders: Iterable[CurrentLeader], listener: str) -> list[NodeEndpoint]:
+    """Where clients that came by this listener reach the leaders that an answer names."""
+    brokers = (image.brokers.get(node_id) for node_id in dict.fromkeys(leader.leader_id for leader in leaders))
+    found = ((broker, broker.reached_by(listener)) for broker in brokers if broker is not None)
+    return [NodeEndpoint(broker.id, *address, broker.rack) for broker, address in found if address is not None]

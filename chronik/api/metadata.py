@@ -27,12 +27,14 @@ REQUEST = AnyMetadataRequest
 RESPONSE = AnyMetadataResponse
 
 TOPIC_IDS_FROM = 12
+LISTENER_NOT_FOUND_FROM = 6  # before, clients are told that there is no leader
 
 
 class MetadataView(NamedTuple):
     """What every topic of one answer is seen with."""
 
     live: dict[int, None]
+    reached: frozenset[int]  # those of them that have the listener by which the client came
     operations: int
     version: int
 
@@ -50,7 +52,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if context.observation.observer.is_observing:
         _report(topics, view, caller, context)
     return AnyMetadataResponse(
-        brokers=_brokers(image),
+        brokers=_brokers(image, caller.listener),
         cluster_id=context.cluster_id,
         controller_id=controller_of(context),
         topics=topics,
@@ -81,7 +83,9 @@ def controller_of(context: RequestContext) -> int:
 
 def _view(image: MetadataImage, request: Any, caller: Caller) -> MetadataView:
     operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    return MetadataView({broker.id: None for broker in image.live_brokers()}, operations, caller.version)
+    live = list(image.live_brokers())
+    reached = frozenset(broker.id for broker in live if broker.reached_by(caller.listener) is not None)
+    return MetadataView({broker.id: None for broker in live}, reached, operations, caller.version)
 
 
 def _check(topics: Iterable[Any], caller: Caller) -> None:
@@ -152,9 +156,11 @@ def _known(topic: Topic, view: MetadataView) -> Any:
 
 def _partition(number: int, partition: Partition, view: MetadataView) -> Any:
     offline = tuple(broker_id for broker_id in partition.replicas if broker_id not in view.live)
-    has_leader = partition.leader in view.live
+    has_leader = partition.leader in view.reached
     code = Code.NONE
-    if not has_leader:
+    if not has_leader and partition.leader in view.live and view.version >= LISTENER_NOT_FOUND_FROM:
+        code = Code.LISTENER_NOT_FOUND
+    elif not has_leader:
         code = Code.LEADER_NOT_AVAILABLE
     elif offline and view.version == 0:
         code = Code.REPLICA_NOT_AVAILABLE  # only version 0 calls this an error
@@ -169,10 +175,12 @@ def _partition(number: int, partition: Partition, view: MetadataView) -> Any:
     )
 
 
-def _brokers(image: MetadataImage) -> tuple[Any, ...]:
+def _brokers(image: MetadataImage, listener: str) -> tuple[Any, ...]:
+    found = ((broker, broker.reached_by(listener)) for broker in image.live_brokers())
     return tuple(
-        MetadataResponseBroker(node_id=broker.id, host=broker.host, port=broker.port, rack=broker.rack)
-        for broker in image.live_brokers()
+        MetadataResponseBroker(node_id=broker.id, host=address[0], port=address[1], rack=broker.rack)
+        for broker, address in found
+        if address is not None
     )
 
 

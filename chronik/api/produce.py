@@ -11,7 +11,8 @@ its place. A batch that is refused because the leader changed gets the new leade
 A compacted topic wants a key in every record, and one with `message.timestamp.before.max.ms` a time that is not older,
 so their batches are looked through first; others only when their header has a time that is not allowed. The answer
 names the records at fault, and librdkafka and the Java client then know the others for good (KIP-467, from version 8).
-Where the look takes long, others are served meanwhile, and only the requests of the same connection wait.
+Where the topic names a codec, a batch that has another is compressed anew (core/log/recompression). Where either takes
+long, others are served meanwhile, and only the requests of the same connection wait.
 
 Of an idempotent producer that a log does not know, nothing is taken that came behind a refused batch on the same
 connection (core/replica/batch_order).
@@ -41,8 +42,9 @@ from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
 from chronik.api.transactional import IMPLICIT_FROM, unverified, verification
 from chronik.core.errors import Code, InvalidRecords, Refused
-from chronik.core.log.admission import RECORD_ERRORS_MAX, check_records
+from chronik.core.log.admission import RECORD_ERRORS_MAX
 from chronik.core.log.producers import VerificationGuard
+from chronik.core.log.recompression import ready_to_append
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.machines.transactions.commands import ProducerIdentity
 from chronik.core.records.batch import (
@@ -84,7 +86,6 @@ class _Look(Enum):
 
     WHERE_WANTED = 0  # where the topic's settings ask for it
     NOW = 1  # its header has been refused for its times
-    DONE = 2
 
 
 def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | None:
@@ -114,8 +115,14 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
 
 
-def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
-    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once."""
+def _append(
+    pending: _Pending,
+    batch: PartitionBatch,
+    look: _Look = _Look.WHERE_WANTED,
+    ready: memoryview | bytearray | None = None,
+) -> None:
+    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once. `ready` is
+    what to keep of it, when that took long to make."""
     request, context, records = pending.request, pending.context, batch.records
     try:
         replica = _replica(request, batch.topic, batch.partition, context)
@@ -134,19 +141,19 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
             if guard is not None:
                 pending.unverified.append((batch, guard))
                 return
-        config = replica.log.config
-        if look is _Look.NOW or (look is _Look.WHERE_WANTED and config.checks_each_record):
-            looking = begin(check_records(records, accept(records), config, context.clock.now_ms()))
-            if isinstance(looking, Unfinished):
-                pending.look_through(looking, batch)
-                return
+        kept: memoryview | bytearray | None = ready or records
+        if ready is None and (look is _Look.NOW or not replica.log.config.takes_batches_as_they_come):
+            kept = _ready(pending, batch, replica, look)
+        if kept is None:
+            return
         observer, began_ns, watermark_before = pending.observer, 0, 0
         is_observed = observer.wants(replica.topic)
         if is_observed:
             began_ns, watermark_before = observer.now_ns(), replica.high_watermark
-        appended = context.replicas.append(replica, records, request.acks, batch.guard)
+        appended = context.replicas.append(replica, kept, request.acks, batch.guard)
     except Refused as refusal:
-        if refusal.code == Code.INVALID_TIMESTAMP and look is _Look.WHERE_WANTED and _is_by_header(refusal):
+        may_look = look is _Look.WHERE_WANTED and ready is None
+        if refusal.code == Code.INVALID_TIMESTAMP and may_look and _is_by_header(refusal):
             _append(pending, batch, _Look.NOW)
             return
         may_go_on = refusal.code in _LED_ELSEWHERE and pending.may_go_on
@@ -160,13 +167,25 @@ def _append(pending: _Pending, batch: PartitionBatch, look: _Look = _Look.WHERE_
         batch.partition, 0, appended.base_offset, appended.log_append_time_ms, replica.log.start_offset
     )
     if is_observed:
-        observer.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, records)
+        observer.appended(replica, request.acks, pending.call.caller, began_ns, watermark_before, appended, kept)
     if request.acks == 0:
         pending.one_done()
         return
     timeout_ms = max(request.timeout_ms, 0) if request.acks == ACKS_ALL else -1
     done = partial(pending.partition_done, batch, replica)
     context.waiting.when_safe(replica, appended.last_offset + 1, request.acks, timeout_ms, done)
+
+
+def _ready(pending: _Pending, batch: PartitionBatch, replica: Replica, look: _Look) -> memoryview | bytearray | None:
+    """What the log is to keep of it. None where that takes long to make, and it is appended then."""
+    records, config = batch.records, replica.log.config
+    checks_records = look is _Look.NOW or config.checks_each_record
+    now_ms = pending.context.clock.now_ms()
+    making = begin(ready_to_append(records, accept(records), config, now_ms, checks_records=checks_records))
+    if not isinstance(making, Unfinished):
+        return making.value
+    pending.make_ready(making, batch, may_refuse=checks_records)
+    return None
 
 
 def _begin_verification(pending: _Pending, batch: PartitionBatch, replica: Replica) -> VerificationGuard | None:
@@ -271,7 +290,7 @@ class _Pending:
         self.topics: Topics = []
         self.outstanding = 1
         self.failed = False
-        self.is_held_up = False  # by a batch that takes long to look through, or a coordinator
+        self.is_held_up = False  # by a batch that takes long to look through or to compress, or a coordinator
         self.producer: tuple[int, int] | None = None  # id and epoch, of its transactional batches
         self.unverified: list[tuple[PartitionBatch, VerificationGuard]] = []
         self.elsewhere: list[PartitionBatch] = []
@@ -341,10 +360,10 @@ class _Pending:
                 batch.guard = guard
                 self.again(batch)
 
-    def again(self, batch: PartitionBatch, look: _Look = _Look.WHERE_WANTED) -> None:
-        """It has another leader, perhaps this node."""
+    def again(self, batch: PartitionBatch, ready: memoryview | bytearray | None = None) -> None:
+        """It has another leader, perhaps this node; or what to keep of it is `ready`."""
         try:
-            _append(self, batch, look)
+            _append(self, batch, ready=ready)
         except Exception:
             self.abandoned()
             self.call.answer(None)  # parts of it may have been appended: only hanging up is true
@@ -354,21 +373,25 @@ class _Pending:
         if self.unverified:
             self.verify()
 
-    def look_through(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
-        """Append the batch when it has been looked through."""
+    def make_ready(
+        self, making: Unfinished[memoryview | bytearray], batch: PartitionBatch, *, may_refuse: bool
+    ) -> None:
+        """Append the batch when what to keep of it is made."""
         self.is_held_up = True
-        self.context.start(self._wait_for_look(looking, batch))
+        self.context.start(self._wait_until_ready(making, batch, may_refuse))
 
-    async def _wait_for_look(self, looking: Unfinished[None], batch: PartitionBatch) -> None:
+    async def _wait_until_ready(
+        self, making: Unfinished[memoryview | bytearray], batch: PartitionBatch, may_refuse: bool
+    ) -> None:
         try:
-            await self.context.replicas.long_work.wait_for_rest(looking)
+            ready = await self.context.replicas.long_work.wait_for_rest(making, may_refuse=may_refuse)
         except Refused as refusal:
             self.refused(batch, _refusal(batch.partition, refusal))
         except Exception:
             self.call.answer(None)
             raise
         else:
-            self.again(batch, _Look.DONE)
+            self.again(batch, ready)
 
     def refused(self, batch: PartitionBatch, answer: PartitionAnswer, leader_epoch: int | None = None) -> None:
         code = Code(answer.error_code)
@@ -429,4 +452,4 @@ class _Pending:
                     leader = answer.leader  # the node that was asked knows of a later one
                 answers[index] = answer._replace(leader=leader)
                 leaders.append(leader)
-        return endpoints_of(image, leaders)
+        return endpoints_of(image, leaders, self.call.caller.listener)

@@ -22,7 +22,7 @@ from chronik.api.quorum_topic import (
 )
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import NOBODY, Fetch, LogPoint, RaftFetchAnswer
+from chronik.core.raft.messages import NOBODY, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
@@ -31,6 +31,7 @@ from chronik.wire.versions import FETCH, node_name
 
 FETCH_BYTES_MAX = 1024 * 1024
 NO_SESSION, NO_SESSION_EPOCH = 0, -1
+NO_ANSWER = LastAnswer(-1, -1, -1)
 
 
 def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callable[[], None] | None:
@@ -59,13 +60,17 @@ class _QuorumFetch:
         self._deadline: object | None = None
         # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
-        self._known_watermark = quorum.sent_watermarks.get(self._sender, -1)
+        told = quorum.last_answers.get(self._sender, NO_ANSWER)
+        self._known_watermark = told.high_watermark
+        # A node asks again on a connection when it has its answer: then it followed, whatever it may do by now.
+        is_next = told.connection_id == call.caller.connection_id
         self._is_done = False
         if self._sender != NOBODY and self._asked.high_watermark != NOT_TOLD:
             quorum.applied.note(self._sender, self._asked.high_watermark)
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
-        self._fetch = Fetch(self._sender, self._asked.leader_epoch, point)
+        followed_ms = told.at_ms if is_next else NO_ANSWER.at_ms
+        self._fetch = Fetch(self._sender, self._asked.leader_epoch, point, quorum.now_ms(), followed_ms)
 
     def begin(self) -> Callable[[], None]:
         self._step(is_late=self._request.max_wait_ms <= 0)
@@ -123,7 +128,10 @@ class _QuorumFetch:
 
     def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
         if answer.is_sound and self._sender != NOBODY:
-            self._quorum.sent_watermarks[self._sender] = answer.high_watermark
+            connection_id = self._call.caller.connection_id
+            self._quorum.last_answers[self._sender] = LastAnswer(
+                answer.high_watermark, connection_id, self._quorum.now_ms()
+            )
         part = wire.FetchAnswer(
             self._asked.topic,
             PARTITION,

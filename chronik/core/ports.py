@@ -166,7 +166,9 @@ class Listener(Protocol):
 class Network(Protocol):
     """Connections in and out."""
 
-    async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> Listener: ...
+    async def listen(
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
+    ) -> Listener: ...
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport: ...
 

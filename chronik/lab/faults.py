@@ -134,12 +134,12 @@ def metadata_lists_one_node() -> None:
         finally:
             _liar.reset(token)
 
-    def brokers_but_one(image: MetadataImage) -> tuple[Any, ...]:
-        return tuple(each for each in brokers(image) if _liar.get() in (None, each.node_id))
+    def brokers_but_one(image: MetadataImage, listener: str) -> tuple[Any, ...]:
+        return tuple(each for each in brokers(image, listener) if _liar.get() in (None, each.node_id))
 
     def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.MetadataView:
         view, node_id = view_of(image, request, caller), _liar.get()
-        return view if node_id is None else view._replace(live={node_id: None})
+        return view if node_id is None else view._replace(live={node_id: None}, reached=frozenset((node_id,)))
 
     def led_here(number: int, placed: Partition, view: metadata.MetadataView) -> Any:
         node_id = _liar.get()

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from chronik.api.context import Caller, RequestContext
@@ -126,7 +127,7 @@ class Node:
         self._prepare_for_clients(clock)
         self._housekeeping = Housekeeping(self.image, self.replicas, self.connections, clock, self.metrics)
         self._cleaner = Cleaner(self.image, self.replicas, clock, self.metrics)
-        self._listener: Listener | None = None
+        self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
 
     def _open_metadata(self) -> Metadata:
@@ -294,7 +295,7 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
             request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config.security, is_encrypted=config.listeners.is_encrypted),
+            authentication=Authentication(config.security, config.listeners),
         )
 
     def _connection_limits(self) -> ConnectionLimits:
@@ -424,15 +425,13 @@ class Node:
     async def start(self) -> tuple[str, int]:
         """Listen, learn what the cluster is like, recover, register; then clients are served. Returns the address they
         are listened for at. Raises OSError, Corrupt, CannotStart."""
-        host, port = self.config.address
-        self._listener = await self._network.listen(host, port, self.connections.accept)
-        bound_port = self._listener.address[1]
+        ports = await self._listen()
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.quorum.start(self.metadata)
         await self.metadata.wait_until_started()
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
-        await self.liveness.register(host, bound_port)
+        await self.liveness.register(ports)
         while not await self.metadata.wait_for(lambda: self.liveness.is_registered, LOOK_AGAIN_MS):
             log.info("waiting to hear of this node's own registration")
         self.replicas.partitions.follow(self.image)
@@ -456,7 +455,20 @@ class Node:
         self._dispatch.serve_clients()
         await self._wait_until_unfenced()
         self.is_ready = True
-        return host, bound_port
+        first = self.config.listeners.for_clients[0]
+        return first.host, ports[first.name]
+
+    async def _listen(self) -> dict[str, int]:
+        """On every listener; the ports by name. Raises OSError."""
+        for point in self.config.listeners.all:
+            listener = await self._network.listen(
+                point.host,
+                point.port,
+                partial(self.connections.accept, point.name),
+                is_encrypted=point.is_encrypted,
+            )
+            self._listeners[point.name] = listener
+        return {name: listener.address[1] for name, listener in self._listeners.items()}
 
     async def _wait_until_unfenced(self) -> None:
         """Until the controller lets this node lead, and this node has heard of it."""
@@ -482,8 +494,8 @@ class Node:
 
     async def give_up(self) -> None:
         """A start that came to nothing: nobody is heard any more, and nothing is written."""
-        if self._listener is not None:
-            await self._listener.close()
+        for listener in self._listeners.values():
+            await listener.close()
         await self.connections.close_all()
         await self.quorum.stop()
         await self.metadata.stop()
@@ -497,8 +509,8 @@ class Node:
         self.is_ready = False
         self._tracing.flush()  # while it still leads where that goes
         await self.liveness.shut_down()  # clients are served until others lead what was led here
-        if self._listener is not None:
-            await self._listener.close()
+        for listener in self._listeners.values():
+            await listener.close()
         await self.connections.close_all()
         self._tracing.stop()
         self.groups.runtime.close()

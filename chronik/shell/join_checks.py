@@ -46,12 +46,16 @@ def refuse_own_address(config: NodeConfig) -> None:
     """Another voter's address must not lead back here: then the file was copied, and node.id forgotten. Raises
     StartError."""
     for node_id, (host, port) in config.voters.items():
-        if node_id != config.node_id and _is_here(host, port, config.address):
+        if node_id != config.node_id and _is_of_this_node(host, port, config):
             raise StartError(
                 f"{VOTERS} says that node {node_id} is at {host}:{port}, but that is this node, which is"
                 f" node {config.node_id}: one of the two, or node.id, is wrong",
                 "every node has its own node.id and address, see docs/running-a-cluster.md",
             )
+
+
+def _is_of_this_node(host: str, port: int, config: NodeConfig) -> bool:
+    return any(_is_here(host, port, (point.host, point.port)) for point in config.listeners.all)
 
 
 def _is_here(host: str, port: int, listening: Address) -> bool:
@@ -133,7 +137,7 @@ async def refuse_twin(config: NodeConfig, tls: ssl.SSLContext | None = None) -> 
     """A node of this number that lives already. Asked before this one listens, and only where it will not: a port that
     is taken here is found by listening. Raises StartError."""
     own = config.voters.get(config.node_id)
-    if own is None or _is_here(*own, config.address):
+    if own is None or _is_of_this_node(*own, config):
         return
     try:
         await asyncio.to_thread(ask, own, _what_is_spoken(), LOOK_TIMEOUT_S, tls=tls)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
@@ -80,7 +81,8 @@ class House:
     def __init__(self, config: NodeConfig) -> None:
         self._config = config
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
-        self._client_tls = None if self._tls is None else self._tls.client
+        is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
+        self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
         self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
         self._files = RealFiles(config.server.log_dirs, self._descriptors.files)
@@ -122,7 +124,7 @@ class House:
                 identity,
                 self._files,
                 RealClock(),
-                RealNetwork(self._tls),
+                RealNetwork(self._tls, connects_encrypted=self._client_tls is not None),
                 chance,
                 os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
@@ -205,11 +207,12 @@ async def _reload_when_changed(tls: TlsContexts) -> None:
 
 
 def _warn_of_open_doors(config: NodeConfig) -> None:
-    host, _ = config.address
-    if not config.listeners.is_encrypted and host not in ("localhost", "127.0.0.1", "::1"):
-        log.warning(
-            "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md", host
-        )
+    for point in config.listeners.all:
+        if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
+            log.warning(
+                "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md",
+                point.host,
+            )
 
 
 def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:

@@ -1,4 +1,4 @@
-"""The Network door: TCP, or TLS over it where the node has an SSL listener."""
+"""The Network door: TCP, and TLS over it on the listeners that speak it, and between nodes where theirs does."""
 
 from __future__ import annotations
 
@@ -28,16 +28,20 @@ class RealListener:
 
 
 class RealNetwork:
-    """Connections in and out: all of them over TLS, or none."""
+    """Connections in, by listener over TLS or not, and out to other nodes: all of those over TLS, or none."""
 
-    def __init__(self, tls: TlsContexts | None = None) -> None:
+    def __init__(self, tls: TlsContexts | None = None, *, connects_encrypted: bool = True) -> None:
         self._tls = tls
+        self._client_tls = tls.client if tls is not None and connects_encrypted else None
 
-    async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> RealListener:
+    async def listen(
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
+    ) -> RealListener:
         loop = asyncio.get_running_loop()
-        if self._tls is None:
+        if not is_encrypted:
             server = await loop.create_server(accept, host, port, backlog=BACKLOG)
         else:
+            assert self._tls is not None  # or the config would not have been taken
             server = await loop.create_server(
                 accept, host, port, backlog=BACKLOG, ssl=self._tls.server, ssl_handshake_timeout=HANDSHAKE_S
             )
@@ -45,7 +49,7 @@ class RealNetwork:
         return RealListener(server, (bound[0], bound[1]))
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport:
-        transport = await _first_that_connects(host, port, protocol, None if self._tls is None else self._tls.client)
+        transport = await _first_that_connects(host, port, protocol, self._client_tls)
         opened = transport.get_extra_info("socket")
         if opened is not None:
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

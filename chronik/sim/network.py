@@ -351,7 +351,9 @@ class SimNetwork:
     def strayed(self) -> int:
         return self._wires.strayed
 
-    async def listen(self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol]) -> SimListener:
+    async def listen(
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
+    ) -> SimListener:
         address = (host, port)
         if address in self._wires.listeners:
             raise OSError(errno.EADDRINUSE, "Address already in use")

@@ -35,6 +35,7 @@ class RunningNode:
         self.host = "127.0.0.1"
         self.port = 0
         self.http_url: str | None = None
+        self.more_listeners = ""  # beside the one at `port`: `,NODES://127.0.0.1:9093`
         self.launched_by: list[str] = []  # words before the command, such as ["ip", "netns", "exec", "name"]
         self._process: subprocess.Popen[bytes] | None = None
         self._is_asked_to_stop = False
@@ -78,7 +79,7 @@ class RunningNode:
             "--data-dir",
             self.data_dir,
             "--listen",
-            f"{self.host}:{self.port}",
+            f"{self.host}:{self.port}{self.more_listeners}",
         ]
         command += ["--http", "127.0.0.1:0"]
         for key, value in self.settings.items():

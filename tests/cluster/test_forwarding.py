@@ -7,7 +7,10 @@ from datetime import timedelta
 import pytest
 from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
 
+from chronik.core.records.batch import COMPRESSION_NAMES, read_header
+from chronik.core.records.payload import walk
 from chronik.testing import RunningCluster
+from tests.cluster.replicas import log_on_disk, wait_until_replicas_agree
 from tests.cluster.support import PARTITIONS, create_topic, followers_of, leader_of, wait_until, wait_until_in_sync
 from tests.cluster.wire_client import (
     Produced,
@@ -48,6 +51,30 @@ def test_what_is_produced_at_a_follower_is_acknowledged_and_readable_at_the_lead
 
             assert answer.code == 0
             assert read_from_leader(cluster, topic, partition, answer.base_offset)[:2] == [b"one", b"two"]
+
+
+@pytest.mark.parametrize("size", [100, 300_000])  # packed at once, and off the event loop
+def test_what_is_sent_on_to_a_topic_with_a_codec_is_packed_by_its_leader_and_copied_as_it_is(
+    cluster: RunningCluster, size: int
+) -> None:
+    topic = create_topic(cluster.bootstrap, partitions=1, config={"compression.type": "zstd"})
+    follower, other = followers_of(cluster, topic)
+    values = [b"%d" % number * size for number in range(3)]
+
+    with connect(cluster, follower) as client, connect(cluster, other) as second:
+        given = client.ask(InitProducerIdRequest(transactional_id=None, transaction_timeout=timedelta(minutes=1)))
+        batches = [
+            produce_request(topic, 0, value, producer=(int(given.producer_id), int(given.producer_epoch), sequence))
+            for sequence, value in enumerate(values)
+        ]
+        answers = [produced(client.ask(batch)) for batch in batches]
+        retried = produced(second.ask(batches[-1]))
+
+    assert [*answers, retried] == [Produced(0, 0), Produced(0, 1), Produced(0, 2), Produced(0, 2)]
+    wait_until_replicas_agree(cluster, topic, 1)
+    stored = log_on_disk(cluster.nodes[other].data_dir, topic, 0)
+    assert [record.value for record in walk(stored)] == values
+    assert COMPRESSION_NAMES[read_header(stored).compression] == "zstd"
 
 
 def test_a_message_without_answer_arrives_too(cluster: RunningCluster) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import NamedTuple
 
 from chronik.core.config.definitions import Allowed, BadConfig
 
@@ -12,50 +13,53 @@ VOTERS = "controller.quorum.voters"
 PROTOCOL_MAP = "listener.security.protocol.map"
 BOOTSTRAP_SERVERS = "controller.quorum.bootstrap.servers"
 LABEL_CHARS_MAX = 63
+PLAINTEXT = "PLAINTEXT"
+SECURITY_PROTOCOLS = {PLAINTEXT: 0, "SSL": 1, "SASL_PLAINTEXT": 2, "SASL_SSL": 3}  # in Kafka's numbers
 LOCAL_HOSTS = ("", "localhost", "127.0.0.1", "::1")
 
 
-def client_listener(key: str, text: str) -> tuple[str, int]:
-    """The one listener for clients in `PLAINTEXT://host:port,CONTROLLER://...`, or just `host:port`."""
-    found: list[tuple[str, int]] = []
+class EndPoint(NamedTuple):
+    """A listener: its name, what is spoken there (Kafka's SecurityProtocol), and where."""
+
+    name: str
+    protocol: str
+    host: str
+    port: int
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.protocol.endswith("SSL")
+
+    @property
+    def is_sasl(self) -> bool:
+        return self.protocol.startswith("SASL_")
+
+
+def parse_listeners(key: str, text: str, protocols: Mapping[str, str]) -> tuple[EndPoint, ...]:
+    """`PLAINTEXT://host:port,CLIENTS://...`, or just `host:port`. Raises BadConfig."""
+    found: dict[str, EndPoint] = {}
     for item in text.split(","):
-        protocol, separator, rest = item.strip().rpartition("://")
-        if separator and protocol.upper() == "CONTROLLER":
-            continue  # the quorum speaks over the same port
-        found.append(host_and_port(key, rest))
-    if len(found) != 1:
-        raise BadConfig(key, f"Invalid value '{text}' for {key}: exactly one listener for clients is wanted")
-    return found[0]
+        name, _, rest = item.strip().rpartition("://")
+        name = name.upper() or PLAINTEXT
+        protocol = protocols.get(name, name if name in SECURITY_PROTOCOLS else PLAINTEXT)
+        if name in found:
+            raise BadConfig(key, f"Invalid value '{text}' for {key}: two listeners have the name {name}")
+        found[name] = EndPoint(name, protocol, *host_and_port(key, rest))
+    ports = [point.port for point in found.values() if point.port]
+    if key == "listeners" and len(set(ports)) < len(ports):
+        raise BadConfig(key, f"Invalid value '{text}' for {key}: two listeners have the same port")
+    return tuple(found.values())
 
 
-def listener_name(text: str) -> str:
-    """The name of the one listener for clients."""
-    names = [item.strip().rpartition("://")[0].upper() for item in text.split(",")]
-    return next((name for name in names if name and name != "CONTROLLER"), "PLAINTEXT")
-
-
-def security_protocol(text: str, protocol_map: str) -> str:
-    """What is spoken there: that of its name in the map, else its name where that is a protocol. Raises BadConfig."""
-    name, known = listener_name(text), ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+def parse_protocol_map(text: str) -> Mapping[str, str]:
+    """`CLIENTS:SSL,...` by the listener's name. Raises BadConfig."""
     mapped: dict[str, str] = {}
-    for item in filter(None, (part.strip() for part in protocol_map.split(","))):
+    for item in filter(None, (part.strip() for part in text.split(","))):
         listener, colon, protocol = item.partition(":")
-        if not colon or protocol.upper() not in known:
-            raise BadConfig(
-                PROTOCOL_MAP, f"Invalid value '{protocol_map}' for {PROTOCOL_MAP}: '{item}' is not NAME:PROTOCOL"
-            )
+        if not colon or protocol.upper() not in SECURITY_PROTOCOLS:
+            raise BadConfig(PROTOCOL_MAP, f"Invalid value '{text}' for {PROTOCOL_MAP}: '{item}' is not NAME:PROTOCOL")
         mapped[listener.upper()] = protocol.upper()
-    protocol = mapped.get(name, name if name in known else "PLAINTEXT")
-    if protocol.startswith("SASL"):
-        raise BadConfig(
-            "listeners", f"Invalid value '{text}' for listeners: {protocol} is not supported, SSL and PLAINTEXT are"
-        )
-    return protocol
-
-
-def all_listeners(key: str, text: str) -> list[tuple[str, int]]:
-    """Every listener of a Kafka broker's list, also the ones that are not opened here."""
-    return [host_and_port(key, item.strip().rpartition("://")[2]) for item in text.split(",")]
+    return mapped
 
 
 def host_and_port(key: str, text: str) -> tuple[str, int]:

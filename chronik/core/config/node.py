@@ -167,12 +167,14 @@ class NodeConfig:
         return self
 
     def _check_cluster(self) -> None:
+        self.listeners.check_between_nodes()
         own = self.voters.get(self.node_id)
-        if own is not None and self.address[1] not in (0, own[1]):
+        ports = {point.port for point in self.listeners.all if point.name in self.listeners.node_listeners}
+        if own is not None and not ports & {0, own[1]}:
             raise BadConfig(
                 VOTERS,
                 f"{VOTERS} says that node {self.node_id} is at {own[0]}:{own[1]}, but it listens on port"
-                f" {self.address[1]} (listeners): one of the two, or node.id, is wrong",
+                f" {' and '.join(map(str, sorted(ports)))} (listeners): one of the two, or node.id, is wrong",
             )
         if not self.server.cluster_id:
             raise BadConfig(

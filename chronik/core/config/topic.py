@@ -40,6 +40,8 @@ GZIP_LEVELS = Allowed(lambda level: level == -1 or 1 <= level <= 9, "between 1 a
 LZ4_LEVELS, ZSTD_LEVELS = between(1, 17), between(-131_072, 22)
 NO_REMOTE_TIER = Allowed(lambda is_enabled: not is_enabled, "false: tiered storage is not there (docs/gaps.md)")
 COMPRESSION_TYPES = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+KEPT_AS_PRODUCED = "producer"
+_CODECS = {"uncompressed": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 
 
 def _named(*names: str) -> tuple[Synonym, ...]:
@@ -63,19 +65,20 @@ class TopicConfig:
         any_of("compact", "delete"), synonyms=_named("log.cleanup.policy"),
     )  # fmt: skip
     compression_gzip_level: int = setting(
-        INT, -1, "The level of gzip. Without effect: batches are stored as the producer compressed them.",
+        INT, -1, "The level for batches that the leader compresses with gzip; -1 is gzip's own default.",
         GZIP_LEVELS, synonyms=_named("compression.gzip.level"),
     )  # fmt: skip
     compression_lz4_level: int = setting(
-        INT, 9, "The level of lz4. Without effect, as compression.gzip.level.",
+        INT, 9, "The level for batches that the leader compresses with lz4; 12 to 17 are the same.",
         LZ4_LEVELS, synonyms=_named("compression.lz4.level"),
     )  # fmt: skip
     compression_type: str = setting(
-        STRING, "producer", "Without effect: batches are stored as the producer compressed them.",
+        STRING, "producer",
+        "How batches are stored: as the producer compressed them, or compressed anew by the leader where they differ.",
         one_of(*COMPRESSION_TYPES), synonyms=_named("compression.type"),
     )  # fmt: skip
     compression_zstd_level: int = setting(
-        INT, 3, "The level of zstd. Without effect, as compression.gzip.level.",
+        INT, 3, "The level for batches that the leader compresses with zstd.",
         ZSTD_LEVELS, synonyms=_named("compression.zstd.level"),
     )  # fmt: skip
     delete_retention_ms: int = setting(
@@ -217,6 +220,21 @@ class TopicConfig:
         """Whether a batch's header does not say enough to admit it: its records have to be looked at."""
         # The header has the first time and the latest. The earliest may be that of any record.
         return self.is_compacted or (self.message_timestamp_before_max_ms < LONG_MAX and not self.is_timed_by_log)
+
+    @property
+    def takes_batches_as_they_come(self) -> bool:
+        """Whether a batch's header says all there is to know before it is appended. Asked for each batch."""
+        return self.compression_type == KEPT_AS_PRODUCED and not self.checks_each_record
+
+    @property
+    def target_compression(self) -> int | None:
+        """The codec that all batches are to have, as their attributes say it; None: each its producer's."""
+        return _CODECS.get(self.compression_type)
+
+    def level_of(self, compression: int) -> int | None:
+        """At which the leader packs with this codec; None: it has no levels."""
+        levels = {1: self.compression_gzip_level, 3: self.compression_lz4_level, 4: self.compression_zstd_level}
+        return levels.get(compression)
 
     @property
     def is_timed_by_log(self) -> bool:

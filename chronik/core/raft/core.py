@@ -321,7 +321,9 @@ class Raft(NodeState):
                 return replace(answer, diverging=agreed)
             case Same():
                 if fetch.sender != m.NOBODY:
-                    role.progress.note_fetch(fetch.sender, fetch.log_end.end_offset, self._log.end_offset, self._now_ms)
+                    arrived_ms = self._now_ms if fetch.arrived_ms is None else fetch.arrived_ms
+                    where = fetch.log_end.end_offset, self._log.end_offset
+                    role.progress.note_fetch(fetch.sender, *where, arrived_ms, fetch.followed_ms)
                     self._raise_watermark(role)
                 return replace(answer, high_watermark=self.high_watermark)
 

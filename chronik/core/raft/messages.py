@@ -82,11 +82,26 @@ class EndEpochAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Fetch (1): what comes after `log_end`? I have everything below it on disk."""
+    """Fetch (1): what comes after `log_end`? I have everything below it on disk.
+
+    The leader notes when it came, as one that waits is stepped again though its sender has said nothing since; and when
+    its sender surely followed: at the answer before, which it had when it asked this. A leader that was stopped for a
+    while finds fetches that were sent long before it reads them. None: now.
+    """
 
     sender: int
     epoch: int
     log_end: LogPoint
+    arrived_ms: int | None = None
+    followed_ms: int | None = None
+
+
+class LastAnswer(NamedTuple):
+    """What a leader last answered to a follower's fetch."""
+
+    high_watermark: int
+    connection_id: int
+    at_ms: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ class PeerProgress:
     """What a leader knows of one replica."""
 
     end_offset: int = -1  # it has everything below this on disk; -1: not heard of in this epoch
-    fetched_ms: int = -1
+    fetched_ms: int = -1  # when its last fetch came
+    contact_ms: int = -1  # when it surely followed this leader, however long its last fetch was on the way
     caught_up_ms: int = -1  # when it last had all there was
     leader_end_offset: int = -1  # where the leader's log ended at its last fetch
 
@@ -27,7 +28,10 @@ class Progress:
     def of(self, node_id: int) -> PeerProgress:
         return self._peers.get(node_id) or PeerProgress()
 
-    def note_fetch(self, node_id: int, fetch_offset: int, leader_end_offset: int, now_ms: int) -> None:
+    def note_fetch(
+        self, node_id: int, fetch_offset: int, leader_end_offset: int, now_ms: int, contact_ms: int | None = None
+    ) -> None:
+        """A fetch that came at `now_ms`, and its sender followed at `contact_ms`."""
         peer = self._peers.setdefault(node_id, PeerProgress())
         if fetch_offset >= leader_end_offset:
             peer.caught_up_ms = now_ms
@@ -38,6 +42,7 @@ class Progress:
         peer.end_offset = fetch_offset
         peer.leader_end_offset = leader_end_offset
         peer.fetched_ms = now_ms
+        peer.contact_ms = max(peer.contact_ms, now_ms if contact_ms is None else contact_ms)
 
     def note_alive(self, node_id: int, now_ms: int) -> None:
         """It fetches a snapshot: it is there, though it has nothing of the log yet."""

@@ -13,7 +13,8 @@ NOT_SETTLED = -1
 
 
 class ReplicaView(NamedTuple):
-    """One replica. Times are of the clock the machine is told, -1 when unknown; of the leader itself they are now."""
+    """One replica. Times are of the clock the machine is told, -1 when unknown; of the leader itself they are now. That
+    of the last fetch is when its sender surely followed (`Fetch.followed_ms`), a moment before it came."""
 
     node_id: int
     end_offset: int
@@ -47,7 +48,7 @@ def describe(raft: Raft, now_ms: int) -> QuorumView:
         if node_id == raft.node_id:
             return ReplicaView(node_id, raft.end_offset, now_ms, now_ms)
         peer = role.progress.of(node_id)
-        return ReplicaView(node_id, peer.end_offset, peer.fetched_ms, peer.caught_up_ms)
+        return ReplicaView(node_id, peer.end_offset, peer.contact_ms, peer.caught_up_ms)
 
     voters = raft.voters
     observers = role.progress.observers(voters)

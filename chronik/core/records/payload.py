@@ -39,6 +39,7 @@ from chronik.core.records.steps import Steps, Work
 from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID, NO_SEQUENCE, Buffer
 
 UNPACKED_BYTES_MAX = 128 * 1024 * 1024
+GZIP_DEFAULT_LEVEL = -1
 AT_ONCE_BYTES = 256 * 1024  # so much is unpacked in one step; more is work for a thread
 _XERIAL_MAGIC = b"\x82SNAPPY\x00"
 _XERIAL_VERSIONS = struct.pack(">ii", 1, 1)
@@ -106,7 +107,7 @@ def walk(batches: Buffer, unpacked_bytes_max: int = UNPACKED_BYTES_MAX) -> Itera
 def _walk_batch(batch: memoryview, header: BatchHeader, unpacked_bytes_max: int) -> Iterator[Record]:
     records = bytes(unpack(batch, header, unpacked_bytes_max))
     where = f"batch at offset {header.base_offset}"
-    _check_count(header, len(records))
+    check_count(header, len(records))
     is_timed_by_log = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     position = 0
     for number in range(header.record_count):
@@ -119,7 +120,8 @@ def _walk_batch(batch: memoryview, header: BatchHeader, unpacked_bytes_max: int)
         raise Corrupt(where, f"{len(records) - position} bytes behind the last record")
 
 
-def _check_count(header: BatchHeader, size: int) -> None:
+def check_count(header: BatchHeader, size: int) -> None:
+    """Raise Corrupt where the header claims more records than so many unpacked bytes can be."""
     if header.record_count * RECORD_BYTES_MIN > size:
         where = f"batch at offset {header.base_offset}"
         raise Corrupt(where, f"{header.record_count} records cannot be in {size} bytes")
@@ -251,7 +253,7 @@ def skim(records: Buffer, header: BatchHeader) -> Iterator[Skimmed]:
     """Where each record of a batch is in its unpacked bytes. Headers are not looked at: a record may have millions."""
     where = f"batch at offset {header.base_offset}"
     room_bytes = len(records)
-    _check_count(header, room_bytes)
+    check_count(header, room_bytes)
     base_offset, base_timestamp, one_byte = header.base_offset, header.base_timestamp, _ONE_BYTE
     is_timed_by_log = bool(header.attributes & TIMESTAMP_TYPE_BIT)
     position, last_delta, last_delta_max = 0, -1, header.last_offset_delta
@@ -393,22 +395,24 @@ def build(
     )
 
 
-def pack(body: bytes, compression: int) -> bytes:
-    """The records of a batch, compressed as its attributes say."""
+def pack(body: bytes, compression: int, level: int | None = None) -> bytes:
+    """The records of a batch, compressed as its attributes say; at the codec's own level unless told."""
     match compression:
         case 0:
             return body
         case 1:
-            return bytes(cramjam.gzip.compress(body))
+            return bytes(cramjam.gzip.compress(body, None if level == GZIP_DEFAULT_LEVEL else level))
         case 2:  # in one xerial block: every client reads that
             block = bytes(cramjam.snappy.compress_raw(body))
             return b"".join((_XERIAL_MAGIC, _XERIAL_VERSIONS, _UINT32.pack(len(block)), block))
         case 3:
-            frame = cramjam.lz4.Compressor(block_linked=False)  # Java clients read only blocks that stand alone
+            frame = cramjam.lz4.Compressor(
+                level=level, block_linked=False
+            )  # Java clients read only blocks that stand alone
             frame.compress(body)
             return bytes(frame.finish())
         case 4:
-            return bytes(cramjam.zstd.compress(body))
+            return bytes(cramjam.zstd.compress(body, level))
         case other:
             raise ValueError(f"compression type {other}")
 

@@ -42,7 +42,7 @@ from chronik.core.machines.metadata.controller_commands import (
     InSyncChange,
 )
 from chronik.core.machines.metadata.features import SUPPORTED
-from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT
+from chronik.core.machines.metadata.records import CLIENTS_END_POINT, NODES_END_POINT, BrokerEndpoint
 
 PLAINTEXT = 0
 KNOWN_DISK, NEW_DISK = 0, -1  # the previous broker epoch of a registration where it is not known, or there is none
@@ -88,16 +88,16 @@ def _checked(response: Any) -> Any:
 
 
 def _registration(command: RegisterBroker, cluster_id: str) -> Any:
-    addresses = (
-        (CLIENTS_END_POINT, command.host, command.port),
-        (NODES_END_POINT, command.internal_host or command.host, command.internal_port or command.port),
-    )
+    clients = command.end_points or (BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),)
+    nodes = command.internal_host or command.host, command.internal_port or command.port
+    addresses = (*clients, BrokerEndpoint(NODES_END_POINT, *nodes, PLAINTEXT))
     return BrokerRegistrationRequest(
         broker_id=command.broker_id,
         cluster_id=cluster_id,
         incarnation_id=uuid.UUID(bytes=command.incarnation_id),
         listeners=tuple(
-            Listener(name=name, host=host, port=port, security_protocol=PLAINTEXT) for name, host, port in addresses
+            Listener(name=each.name, host=each.host, port=each.port, security_protocol=each.security_protocol)
+            for each in addresses
         ),
         features=tuple(
             Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)

@@ -9,15 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from chronik.core.config.addresses import SECURITY_PROTOCOLS
 from chronik.core.config.node import NodeConfig
+from chronik.core.config.sections.listeners import EVERYWHERE
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 from chronik.core.machines.metadata.image import Broker, MetadataImage
-from chronik.core.machines.metadata.records import FENCE, BrokerRegistrationChangeRecord, RegisterBrokerRecord
+from chronik.core.machines.metadata.records import (
+    FENCE,
+    BrokerEndpoint,
+    BrokerRegistrationChangeRecord,
+    RegisterBrokerRecord,
+)
 from chronik.core.ports import Chance, Files
 from chronik.node.cluster.controller_link import ControllerLink
 from chronik.node.cluster.identity import CannotStart, Identity, registered
@@ -35,7 +43,6 @@ SHUT_DOWN_MS_MAX = 3_000  # then this node stops all the same, as after a kill
 SHUT_DOWN_BEAT_MS = 50
 TWIN_MS_MIN = 20_000  # the controller's file may give sessions much more time than this node's
 BEAT_MS_MIN = 50  # however short the session is that the controller's file gives
-EVERYWHERE = ("", "0.0.0.0", "::")  # no address to go to
 
 # No later try would go better.
 FINAL = (Code.INCONSISTENT_CLUSTER_ID, Code.INVALID_REGISTRATION, Code.UNSUPPORTED_VERSION)
@@ -104,11 +111,11 @@ class Liveness:
 
     # --- coming
 
-    async def register(self, host: str, port: int) -> None:
-        """Until it works; this node listens at `host` and `port`. Raises NotTakenIn when it never will."""
+    async def register(self, ports: Mapping[str, int]) -> None:
+        """Until it works; this node listens on these ports, by listener. Raises NotTakenIn when it never will."""
         is_new = not self._identity.was_registered and not self._config.is_alone
         is_shortened = self._identity.was_registered and self._may_have_lost_its_tail()
-        command = self._registration(host, port, has_lost_its_log=is_new)
+        command = self._registration(ports, has_lost_its_log=is_new)
         self._command = replace(command, has_lost_its_tail=is_shortened)
         await self._register(self._command)
         # Before it is unfenced, so that it never counts as new again once it may have had something to lose.
@@ -131,22 +138,28 @@ class Liveness:
         broker_epoch = NO_EPOCH if self._config.is_alone else self.broker_epoch
         self._identity = registered(self._files, self._identity, broker_epoch)
 
-    def _registration(self, host: str, port: int, *, has_lost_its_log: bool) -> RegisterBroker:
+    def _registration(self, ports: Mapping[str, int], *, has_lost_its_log: bool) -> RegisterBroker:
         config = self._config
-        advertised_host, advertised_port = config.advertised_address
-        internal_host, internal_port = config.voters.get(config.node_id, (host, port))
+        told = [point._replace(port=point.port or ports[point.name]) for point in config.listeners.advertised]
+        inter_node = config.listeners.inter_node
+        listening = inter_node.host, ports[inter_node.name]
+        internal_host, internal_port = config.voters.get(config.node_id, listening)
+        reached_at = next(point.host for point in told if point.name == inter_node.name)
         return RegisterBroker(
             broker_id=config.node_id,
             incarnation_id=self._incarnation_id,
-            host=advertised_host,
-            port=advertised_port or port,
+            host=told[0].host,
+            port=told[0].port,
             rack=config.server.broker_rack,
             # Fenced, whatever it led is led in a new epoch. One without followers has nobody to tell apart by epochs.
             is_fenced=not config.is_alone or any(other != config.node_id for other in self._image.brokers),
             has_lost_its_log=has_lost_its_log,
             previous_epoch=self._identity.broker_epoch,
-            internal_host=advertised_host if internal_host in EVERYWHERE else internal_host,
-            internal_port=internal_port or port,
+            internal_host=reached_at if internal_host in EVERYWHERE else internal_host,
+            internal_port=internal_port or listening[1],
+            end_points=tuple(
+                BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol]) for point in told
+            ),
         )
 
     async def _register(self, command: RegisterBroker) -> None:

@@ -120,9 +120,13 @@ class Quorum:
         return self._writes.installation
 
     @property
-    def sent_watermarks(self) -> dict[int, int]:
-        """By follower, the watermark in the last answer to it."""
-        return self._news.sent_watermarks
+    def last_answers(self) -> dict[int, m.LastAnswer]:
+        """By follower, to its fetches of the metadata log."""
+        return self._news.last_answers
+
+    def now_ms(self) -> int:
+        """In the time of the quorum."""
+        return self._time.now_ms()
 
     @property
     def leader_id(self) -> int | None:

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from chronik.core.raft.messages import LastAnswer
 from chronik.trace.metrics import Metrics
 
 log = logging.getLogger(__name__)
@@ -18,7 +19,7 @@ class QuorumNews:
 
     def __init__(self, metrics: Metrics) -> None:
         self.number = 0
-        self.sent_watermarks: dict[int, int] = {}  # by follower: the watermark in the last answer to it
+        self.last_answers: dict[int, LastAnswer] = {}  # by follower
         self._metrics = metrics
         self._readers: dict[Callable[[], None], None] = {}
         self._is_wake_planned = False

@@ -33,9 +33,12 @@ class LongWork:
         else:
             await self._files.run_later(step.run)
 
-    async def wait_for_rest(self, begun: Unfinished[T]) -> T:
-        """What comes out of it in the end, when its turn has come. Raises Refused, and what it raises itself."""
-        if self._waiting >= WAITING_MAX:
+    async def wait_for_rest(self, begun: Unfinished[T], *, may_refuse: bool = True) -> T:
+        """What comes out of it in the end, when its turn has come. Raises Refused, and what it raises itself.
+
+        What has taken no memory yet, and holds up the connection it came by, need not be refused: it waits.
+        """
+        if may_refuse and self._waiting >= WAITING_MAX:
             raise Refused(Code.REQUEST_TIMED_OUT, f"{WAITING_MAX} others wait for a large batch to be looked through")
         self._waiting += 1
         try:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from chronik.api.context import RequestContext
 from chronik.core.errors import Refused
-from chronik.core.raft.messages import LogPoint
+from chronik.core.raft.messages import LastAnswer, LogPoint
 from chronik.core.raft.view import QuorumView
 from tests.unit.api.fake_context import fake_context
 
@@ -35,9 +35,13 @@ class FakeQuorum:
         self.snapshot = b""
         self.refusal: Refused | None = None
         self.replica: Any = None
-        self.sent_watermarks: dict[int, int] = {}
+        self.last_answers: dict[int, LastAnswer] = {}
+        self.time_ms = 1000
         self.applied = FakeApplied()
         self.readers: list[Callable[[], None]] = []
+
+    def now_ms(self) -> int:
+        return self.time_ms
 
     def step(self, request: Any) -> Any:
         self.asked.append(request)

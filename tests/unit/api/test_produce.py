@@ -24,7 +24,7 @@ from chronik.core.types import NAMED_PRODUCER_IDS_FROM
 from chronik.node.runtime.long_work import WAITING_MAX
 from chronik.wire.errors import Malformed
 from tests.unit.api.house_context import WAITING, Asked, HouseContext, run
-from tests.unit.core.log.logs import NOW_MS, batch_of
+from tests.unit.core.log.logs import NOW_MS, batch_of, contents
 from tests.unit.wire.hot_requests import Topics, produce_request
 
 EVERY_VERSION = range(3, 14)
@@ -371,6 +371,78 @@ async def test_more_long_looks_than_can_wait_are_refused(context: HouseContext) 
     await asyncio.gather(*context.tasks)
     await context.settle()
     assert [outcomes(one)[0][0] for one in asked] == [0] * WAITING_MAX + [Code.REQUEST_TIMED_OUT]
+
+
+# --- topics that name a codec
+
+ZSTD = 4
+
+
+def stored_codecs(context: HouseContext, topic: str) -> list[int]:
+    """Of each batch in the topic's log."""
+    found, log_bytes = [], contents(context.house.replicas.leader(topic, 0).log)
+    while log_bytes:
+        header = read_header(log_bytes)
+        found.append(header.compression)
+        log_bytes = log_bytes[header.size_bytes :]
+    return found
+
+
+@run()
+async def test_a_small_batch_of_another_codec_is_packed_anew_at_once(context: HouseContext) -> None:
+    context.house.create("packed", compression_type="zstd")
+    asked = send(context, one(keyed(3), topic="packed"))
+    assert not isinstance(asked.leave, HeldUp)
+    await context.settle()
+    assert outcomes(asked) == [(0, 0)]
+    assert stored_codecs(context, "packed") == [ZSTD]
+
+
+@run()
+async def test_a_large_batch_is_packed_anew_elsewhere_and_appended_before_what_comes_behind_it(
+    context: HouseContext,
+) -> None:
+    context.house.create("packed", compression_type="zstd")
+    large = send(context, one(bytes(batch_of(1, value=b"v" * 500_000)), topic="packed"))
+    assert isinstance(large.leave, HeldUp)  # the connection begins nothing else until it is answered
+    await asyncio.gather(*context.tasks)
+    await context.settle()
+    assert outcomes(large) == [(0, 0)]
+    assert stored_codecs(context, "packed") == [ZSTD]
+
+
+@run()
+async def test_any_number_of_large_batches_may_wait_to_be_packed_anew(context: HouseContext) -> None:
+    """They hold up their connections, and nothing but what came is kept of them."""
+    context.house.create("packed", compression_type="snappy")
+    context.house.create("keyed", cleanup_policy="compact")
+    large = bytes(batch_of(1, value=b"v" * 20_000))
+    ahead = send(context, one(keyed(RECORDS_A_STEP * 3), topic="keyed"))  # they all wait for this one
+    asked = [ahead, *(send(context, one(large, topic="packed")) for _ in range(WAITING_MAX + 5))]
+    await asyncio.gather(*context.tasks)
+    await context.settle()
+    assert {outcomes(one)[0][0] for one in asked} == {0}
+
+
+@run()
+async def test_a_large_batch_that_does_not_unpack_is_refused_and_nothing_is_written(context: HouseContext) -> None:
+    context.house.create("packed", compression_type="gzip")
+    rubbish = bytes(assemble(b"rubbish" * 10_000, read_header(batch_of())._replace(attributes=ZSTD)))
+    asked = send(context, one(rubbish, topic="packed"))
+    await asyncio.gather(*context.tasks)
+    assert outcomes(asked) == [(Code.INVALID_RECORD, -1)]
+    assert context.house.replicas.leader("packed", 0).log.end_offset == 0
+
+
+@run()
+async def test_a_leader_that_was_deposed_while_it_packed_a_batch_appends_nothing(context: HouseContext) -> None:
+    context.house.create("packed", compression_type="zstd")
+    replica = context.house.replicas.leader("packed", 0)
+    asked = send(context, one(bytes(batch_of(1, value=b"v" * 500_000)), topic="packed"))
+    replica.follow(2, 5, 5)
+    await asyncio.gather(*context.tasks)
+    assert outcomes(asked) == [(Code.NOT_LEADER_OR_FOLLOWER, -1)]
+    assert replica.log.end_offset == 0
 
 
 def record_errors(asked: Asked) -> list[list[tuple[int, str | None]]]:

@@ -14,7 +14,7 @@ from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.log.log import Log
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import Fetch, LogPoint, RaftFetchAnswer
+from chronik.core.raft.messages import Fetch, LastAnswer, LogPoint, RaftFetchAnswer
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
@@ -26,7 +26,8 @@ from tests.unit.api.quorum_context import FakeQuorum, quorum_context
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import FakeLoop, fake_deadlines
 
-ASKED = Fetch(3, 5, LogPoint(5, 2))
+CONNECTION = 1
+ASKED = Fetch(3, 5, LogPoint(5, 2), arrived_ms=1000, followed_ms=900)
 
 
 class FakeWaiting:
@@ -87,7 +88,7 @@ class World:
 @pytest.fixture
 def world() -> World:
     made = World()
-    made.quorum.sent_watermarks[3] = 1
+    made.quorum.last_answers[3] = LastAnswer(1, CONNECTION, 900)
     return made
 
 
@@ -106,6 +107,27 @@ def test_who_has_everything_waits_for_more(world: World) -> None:
     assert world.waiting.is_idle
 
 
+def test_a_fetch_that_waits_came_when_it_came_however_often_it_is_looked_at(world: World) -> None:
+    """A leader that was stopped for a minute has heard of nobody meanwhile."""
+    world.ask()
+    world.quorum.time_ms += 60_000
+
+    world.wake()
+    world.waiting.loop.advance(301)
+
+    assert world.quorum.asked == [ASKED] * 3
+    assert world.quorum.last_answers[3].at_ms == 61_000
+
+
+def test_who_asks_on_another_connection_may_have_asked_long_ago(world: World) -> None:
+    """It has not had the last answer: its fetch may have waited in the buffers of a leader that was stopped."""
+    world.quorum.last_answers[3] = LastAnswer(1, CONNECTION + 1, 900)
+
+    world.ask()
+
+    assert world.quorum.asked == [replace(ASKED, followed_ms=-1)]
+
+
 def test_a_watermark_that_moves_is_told_at_once(world: World) -> None:
     world.ask()
     world.wake()
@@ -117,7 +139,7 @@ def test_a_watermark_that_moves_is_told_at_once(world: World) -> None:
     answer, records = world.heard()
     assert answer.high_watermark == 2
     assert records == b""
-    assert world.quorum.sent_watermarks[3] == 2
+    assert world.quorum.last_answers[3] == LastAnswer(2, CONNECTION, world.quorum.time_ms)
 
 
 def test_a_watermark_that_its_own_fetch_moved_is_told_at_once(world: World) -> None:

@@ -88,7 +88,9 @@ def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender:
     assert fetched(quorum, node_id, CLUSTER_ID, node_id) is Code.NONE
 
     assert [asked.sender for asked in quorum.asked] == [sender]
-    assert quorum.sent_watermarks == ({3: 100} if sender == 3 else {})
+    assert {node_id: told.high_watermark for node_id, told in quorum.last_answers.items()} == (
+        {3: 100} if sender == 3 else {}
+    )
     assert quorum.applied.noted == ({3: 42} if sender == 3 else {})
 
 

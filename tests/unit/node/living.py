@@ -32,7 +32,7 @@ class Living:
         cluster.metadata.on_applied.append(self.liveness.metadata_applied)
 
     async def start(self) -> None:
-        await self.liveness.register("127.0.0.1", 9092)
+        await self.liveness.register({"PLAINTEXT": 9092})
         self.liveness.start()
         await pass_time(0.05)
 

@@ -71,9 +71,9 @@ class Listener(asyncio.Protocol):
             self.is_over.set_result(None)
 
 
-async def heard_and_seen(server: RealNetwork, client: RealNetwork, pieces: list[Outgoing]) -> tuple[bytes, bytes]:
+async def heard_and_seen(network: RealNetwork, pieces: list[Outgoing], *, is_encrypted: bool) -> tuple[bytes, bytes]:
     """What a client receives, and what went over the wire to it."""
-    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, pieces))
+    listener = await network.listen("127.0.0.1", 0, lambda: Speaker(network, pieces), is_encrypted=is_encrypted)
     seen = bytearray()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -92,7 +92,7 @@ async def heard_and_seen(server: RealNetwork, client: RealNetwork, pieces: list[
     wire = await asyncio.start_server(relay, "127.0.0.1", 0)
     heard = Listener()
     try:
-        transport = await client.connect("127.0.0.1", wire.sockets[0].getsockname()[1], heard)
+        transport = await network.connect("127.0.0.1", wire.sockets[0].getsockname()[1], heard)
         await heard.is_over
         transport.close()
     finally:
@@ -117,8 +117,8 @@ def test_files_and_answers_never_go_past_tls(
     pieces: list[Outgoing] = [SECRET, FileSlice(files.open("log"), 0, len(SECRET) * 10_000), SECRET]
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         network = RealNetwork(TlsContexts(config_of(authority)))
-        heard, seen = runner.run(in_time(heard_and_seen(network, network, pieces)))
-        plain, plainly_seen = runner.run(heard_and_seen(RealNetwork(), RealNetwork(), pieces))
+        heard, seen = runner.run(in_time(heard_and_seen(network, pieces, is_encrypted=True)))
+        plain, plainly_seen = runner.run(heard_and_seen(RealNetwork(), pieces, is_encrypted=False))
     files.close()
     assert heard == plain == SECRET * 10_002
     assert SECRET in plainly_seen
@@ -127,7 +127,7 @@ def test_files_and_answers_never_go_past_tls(
 
 
 async def shake_hands(server: RealNetwork, client: RealNetwork, host: str = "127.0.0.1") -> bytes:
-    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]))
+    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), is_encrypted=True)
     heard = Listener()
     try:
         await client.connect(host, listener.address[1], heard)
@@ -238,7 +238,7 @@ def test_a_new_key_store_behind_a_link_is_taken_and_a_bad_one_is_not(authority: 
 
 
 async def _server_name(server: RealNetwork, client: RealNetwork) -> str:
-    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]))
+    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), is_encrypted=True)
     heard = Listener()
     try:
         transport = await client.connect(*listener.address, heard)

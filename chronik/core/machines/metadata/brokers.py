@@ -99,7 +99,7 @@ def _registered(command: RegisterBroker, epoch: int, is_fenced: bool, is_shuttin
         incarnation_id=command.incarnation_id,
         broker_epoch=epoch,
         end_points=(
-            BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),
+            *(command.end_points or (BrokerEndpoint(CLIENTS_END_POINT, command.host, command.port, PLAINTEXT),)),
             BrokerEndpoint(NODES_END_POINT, *_nodes_end_point(command), PLAINTEXT),
         ),
         features=supported_features(),

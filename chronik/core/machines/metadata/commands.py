@@ -11,6 +11,7 @@ from enum import IntEnum
 
 from chronik.core.errors import Code
 from chronik.core.machines.machine import AnswerT_co, Command
+from chronik.core.machines.metadata.records import BrokerEndpoint
 
 USE_DEFAULT = -1
 ANY_BROKER_EPOCH = -1
@@ -58,8 +59,8 @@ class RegisterBroker(MetadataCommand[int]):
 
     In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
     with an empty disk, so nobody may count on what it once had. `has_lost_its_tail`: it has its disk, and may lack the
-    last of what it acknowledged, which was not synced. Clients are told `host` and `port`; other nodes reach it at its
-    internal address, which is the same where none is given.
+    last of what it acknowledged, which was not synced. Clients are told `host` and `port`, or those of the listener
+    they came by in `end_points`; other nodes reach it at its internal address, which is the same where none is given.
     """
 
     broker_id: int
@@ -73,6 +74,7 @@ class RegisterBroker(MetadataCommand[int]):
     internal_host: str = ""
     internal_port: int = 0
     has_lost_its_tail: bool = False
+    end_points: tuple[BrokerEndpoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

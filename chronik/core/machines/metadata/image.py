@@ -21,6 +21,7 @@ from chronik.core.machines.metadata.partition import Partition, changed, written
 from chronik.core.machines.metadata.records import (
     UNFENCE,
     AccessRecord,
+    BrokerEndpoint,
     BrokerRegistrationChangeRecord,
     ConfigRecord,
     FeatureLevelRecord,
@@ -56,6 +57,15 @@ class Broker:
     is_shutting_down: bool = False
     internal_host: str = ""  # where other nodes reach it
     internal_port: int = 0
+    end_points: tuple[BrokerEndpoint, ...] = ()  # where clients reach it, by listener; the first is `host` and `port`
+
+    def reached_by(self, listener: str) -> tuple[str, int] | None:
+        """Where a client that came by this listener reaches it; None: it has none of that name. With one for all, its
+        name does not matter."""
+        for end_point in self.end_points:
+            if end_point.name == listener:
+                return end_point.host, end_point.port
+        return (self.host, self.port) if len(self.end_points) < 2 else None
 
     @property
     def is_active(self) -> bool:
@@ -224,18 +234,19 @@ class MetadataImage:
 
     @_apply.register
     def _(self, record: RegisterBrokerRecord) -> None:
-        end_point, internal = end_points(record)
+        for_clients, internal = end_points(record)
         self.brokers[record.broker_id] = Broker(
             id=record.broker_id,
             epoch=record.broker_epoch,
             incarnation_id=record.incarnation_id,
-            host=end_point.host,
-            port=end_point.port,
+            host=for_clients[0].host,
+            port=for_clients[0].port,
             rack=record.rack,
             is_fenced=record.fenced,
             is_shutting_down=record.in_controlled_shutdown,
             internal_host=internal.host,
             internal_port=internal.port,
+            end_points=for_clients,
         )
 
     @_apply.register

@@ -45,6 +45,7 @@ RECOVERY_UNCHANGED = -1
 UNCLEAN, RECOVERED = 1, 0  # how a leader came to lead: from outside the in-sync set, or in order (again)
 UNFENCE, FENCE = -1, 1  # 0: no change
 LOST_REPLICAS_TAG = 100  # ours: Kafka does not know of logs that are lost, and passes a tag it does not know over
+# What they are called that have no other name: a listener for clients, and the last of all, which is for other nodes.
 CLIENTS_END_POINT, NODES_END_POINT = "PLAINTEXT", "INTERNAL"
 
 
@@ -76,11 +77,10 @@ class RegisterBrokerRecord:
     in_controlled_shutdown: bool = field_of(BOOL)
 
 
-def end_points(record: RegisterBrokerRecord) -> tuple[BrokerEndpoint, BrokerEndpoint]:
-    """Where clients and where other nodes reach a broker. One that names no address for nodes has one for all."""
-    by_name = {end_point.name: end_point for end_point in reversed(record.end_points)}
-    for_clients = by_name.get(CLIENTS_END_POINT, record.end_points[0])
-    return for_clients, by_name.get(NODES_END_POINT, for_clients)
+def end_points(record: RegisterBrokerRecord) -> tuple[tuple[BrokerEndpoint, ...], BrokerEndpoint]:
+    """Where clients reach a broker, by listener, and where other nodes do: at the last one. One that names no address
+    for nodes has one for all."""
+    return record.end_points[:-1] or record.end_points, record.end_points[-1]
 
 
 @dataclass(frozen=True, slots=True)

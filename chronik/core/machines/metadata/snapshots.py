@@ -64,7 +64,7 @@ def _registration(broker: Broker) -> RegisterBrokerRecord:
         incarnation_id=broker.incarnation_id,
         broker_epoch=broker.epoch,
         end_points=(
-            BrokerEndpoint(CLIENTS_END_POINT, broker.host, broker.port, PLAINTEXT),
+            *(broker.end_points or (BrokerEndpoint(CLIENTS_END_POINT, broker.host, broker.port, PLAINTEXT),)),
             BrokerEndpoint(NODES_END_POINT, broker.internal_host, broker.internal_port, PLAINTEXT),
         ),
         features=supported_features(),

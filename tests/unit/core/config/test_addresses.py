@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chronik.core.config.addresses import all_listeners, client_listener, host_and_port, parse_voters
+from chronik.core.config.addresses import EndPoint, host_and_port, parse_listeners, parse_voters
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig
 
@@ -44,10 +44,16 @@ def test_names_that_can_be_looked_up_are_taken() -> None:
         assert host_and_port("listeners", f"{host}:9092") == (host, 9092)
 
 
-def test_listeners_of_a_kafka_broker_are_all_known_and_one_is_for_clients() -> None:
-    text = "PLAINTEXT://:9092,CONTROLLER://:9093"
-    assert client_listener("listeners", text) == ("", 9092)
-    assert all_listeners("listeners", text) == [("", 9092), ("", 9093)]
+def test_a_listener_speaks_what_the_map_or_its_name_says() -> None:
+    assert parse_listeners("listeners", "ssl://:9092,Clients://h:9093,OTHER://:0", {"CLIENTS": "SASL_SSL"}) == (
+        EndPoint("SSL", "SSL", "", 9092),
+        EndPoint("CLIENTS", "SASL_SSL", "h", 9093),
+        EndPoint("OTHER", "PLAINTEXT", "", 0),
+    )
+    assert parse_listeners("listeners", "h:1", {}) == (EndPoint("PLAINTEXT", "PLAINTEXT", "h", 1),)
+    for text, complaint in (("A://:1,a://:2", "have the name A"), ("A://:1,B://:1", "have the same port")):
+        with pytest.raises(BadConfig, match=complaint):
+            parse_listeners("listeners", text, {})
     assert host_and_port("x", "[::1]:1") == ("::1", 1)
 
 

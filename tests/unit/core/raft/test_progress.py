@@ -57,6 +57,15 @@ def test_a_majority_was_there_when_the_slowest_of_its_fastest_was() -> None:
     assert progress.heard_ms(Voters((1,)), now_ms=500) == 500, "who is alone has its majority"
 
 
+def test_contact_never_goes_back() -> None:
+    progress = Progress(leader=1)
+    progress.note_fetch(2, 0, 0, now_ms=100, contact_ms=90)
+
+    progress.note_fetch(2, 0, 0, now_ms=200, contact_ms=-1)
+
+    assert (progress.of(2).fetched_ms, progress.of(2).contact_ms) == (200, 90)
+
+
 def test_who_fetches_a_snapshot_is_there_but_has_nothing_of_the_log() -> None:
     progress = Progress(leader=1)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from chronik.core.errors import Code, Refused
+from chronik.core.raft.messages import Fetch
 from chronik.core.raft.view import QuorumView, ReplicaView, describe
 from tests.unit.core.raft.cluster import Cluster
 
@@ -29,6 +32,26 @@ def test_the_leader_knows_how_far_everyone_is() -> None:
         ),
         observers=(ReplicaView(4, 1, 1000, 1000),),
     )
+
+
+def test_a_majority_was_in_touch_when_its_voters_had_their_last_answers_not_when_their_fetches_were_read() -> None:
+    """A leader that was stopped reads fetches that were sent before the others elected another."""
+    cluster = Cluster(1, 2, 3)
+    cluster.led_by(1)
+    leader = cluster[1].raft
+    envelope = cluster[2].raft.next_fetch()
+    assert envelope is not None
+    assert isinstance(envelope.message, Fetch)
+    fetch = replace(envelope.message, arrived_ms=5000, followed_ms=1200)
+
+    for now_ms in (5000, 9000):  # it waits, and is stepped again
+        leader.step(fetch, now_ms)
+
+        assert describe(leader, now_ms).contact_ms == now_ms - 1200
+    leader.step(replace(fetch, arrived_ms=9000, followed_ms=-1), 9000)
+    assert describe(leader, 9000).contact_ms == 9000 - 1200
+    leader.step(replace(fetch, arrived_ms=9500, followed_ms=9400), 9500)
+    assert describe(leader, 9500).contact_ms == 100
 
 
 def test_of_a_voter_that_was_never_heard_of_nothing_is_known() -> None:

@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.controller_commands import (
     HeartbeatAnswer,
     InSyncChange,
 )
+from chronik.core.machines.metadata.records import BrokerEndpoint
 from chronik.node.cluster.controller_requests import asking
 from tests.unit.node.controlled import Controlled
 from tests.unit.node.peer_world import World, in_world
@@ -37,6 +38,7 @@ REGISTER = RegisterBroker(
     internal_host="private",
     internal_port=19092,
     previous_epoch=17,
+    end_points=(BrokerEndpoint("CLIENTS", "public", 9092, 1), BrokerEndpoint("LAN", "lan", 9093, 0)),
 )
 
 
@@ -63,7 +65,7 @@ async def test_that_a_disk_is_new_arrives(world: World) -> None:
 
     await arrived(
         cluster,
-        RegisterBroker(1, bytes(16), "h", 1, None, True, has_lost_its_log=True, internal_host="h", internal_port=1),
+        replace(REGISTER, incarnation_id=bytes(16), has_lost_its_log=True, previous_epoch=-1),
     )
 
 

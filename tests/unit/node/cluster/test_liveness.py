@@ -88,7 +88,7 @@ async def processes(world: World, *lives: tuple[str, bool]) -> list[bool]:
     for durability, is_orderly in lives:
         cluster = Controlled(world, durability=durability)
         living = Living(cluster, files)
-        await living.liveness.register("127.0.0.1", 9092)
+        await living.liveness.register({"PLAINTEXT": 9092})
         files.remove(CLEAN)
         living.liveness.start()
         await pass_time(0.05)
@@ -197,7 +197,7 @@ async def test_a_node_waits_anew_for_its_own_session_to_end_with_each_controller
     again = Living(cluster)  # with a new disk, so nothing says that it is the same node
     again.liveness._incarnation_id = b"another one here"
 
-    registering = asyncio.ensure_future(again.liveness.register("127.0.0.1", 9092))
+    registering = asyncio.ensure_future(again.liveness.register({"PLAINTEXT": 9092}))
     for _ in range(2 * TWIN_MS_MIN // 1600):
         await pass_time(session_s * 0.8)
         assert not registering.done(), "the old registration has a session"
@@ -236,7 +236,7 @@ async def test_two_nodes_with_one_id_are_one_too_many(world: World) -> None:
     second.liveness._incarnation_id = b"another one here"
 
     with pytest.raises(NotTakenIn, match="another node with id 1 is alive at node1:9092"):
-        await second.liveness.register("127.0.0.1", 9092)
+        await second.liveness.register({"PLAINTEXT": 9092})
 
     assert not first.liveness.is_fenced
     await first.liveness.shut_down()
@@ -311,7 +311,7 @@ async def test_a_node_of_another_cluster_is_told_at_once(world: World) -> None:
     living = Living(cluster)
 
     with pytest.raises(NotTakenIn, match="refuses this node"):
-        await living.liveness.register("127.0.0.1", 9092)
+        await living.liveness.register({"PLAINTEXT": 9092})
 
 
 @in_world
@@ -469,7 +469,7 @@ async def test_a_node_that_began_alone_and_has_followers_now_leads_in_a_new_epoc
 
     second = Living(cluster, first.files, Identity(1, CLUSTER_ID, broker_epoch=first.liveness.broker_epoch))
     second.liveness._incarnation_id = b"another process."
-    await second.liveness.register("127.0.0.1", 9092)
+    await second.liveness.register({"PLAINTEXT": 9092})
 
     after = cluster.image.partition("t", 0)
     assert after is not None
@@ -495,7 +495,7 @@ def test_a_node_that_listens_everywhere_is_reached_where_it_is_advertised() -> N
     async def inside(world: World) -> None:
         cluster = Controlled(world, is_alone=True, listeners="PLAINTEXT://0.0.0.0:0")
         living = Living(cluster)
-        await living.liveness.register("0.0.0.0", 4711)
+        await living.liveness.register({"PLAINTEXT": 4711})
         own = cluster.image.brokers[1]
         assert (own.host, own.port, own.internal_host, own.internal_port) == ("localhost", 4711, "localhost", 4711)
 

@@ -163,6 +163,25 @@ async def test_a_leader_that_is_cut_off_is_not_current_though_it_still_believes_
 
 
 @in_quorum()
+async def test_a_leader_that_was_stopped_for_a_while_is_not_current_when_it_goes_on(world: QuorumWorld) -> None:
+    """The fetches that waited at it are due at once. That is no word from their senders, which have elected another."""
+    controller = await world.start()
+    stopped = controller.process
+    assert stopped is not None
+    stopped.is_paused = True
+    world.cut(controller)
+    successor = await world.controller(without=controller)
+    await successor.create("orders")
+
+    look = controller.metadata.wait_until_current(500, contact_ms=1000)
+    looking = world.loop.create_task(look, context=stopped.context)
+    world.loop.resume(stopped)
+
+    assert not await looking
+    assert controller.topics() == []
+
+
+@in_quorum()
 async def test_a_follower_that_is_cut_off_is_not_current(world: QuorumWorld) -> None:
     controller = await world.start()
     follower = world.others(controller)[0]

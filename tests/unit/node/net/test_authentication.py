@@ -9,6 +9,7 @@ import pytest
 from chronik.api.call import Peer
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.ssl_principal import NoMatchingRule
+from chronik.core.config.sections.listeners import ListenersConfig
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.node_identity import node_identity
@@ -29,10 +30,19 @@ class Transport:
         return {"peercert": self._certificate}[name]
 
 
-def authenticated(certificate: Any, config: SecurityConfig = CONFIG, *, is_encrypted: bool = True) -> Peer:
-    peer = Peer(1, "10.0.0.1")
+LISTENERS = ListenersConfig(
+    listeners="SSL://:1,PLAINTEXT://:2,NODES://:3,CONTROLLER://:4",
+    listener_security_protocol_map="NODES:SSL",
+    inter_broker_listener_name="NODES",
+)
+
+
+def authenticated(
+    certificate: Any, config: SecurityConfig = CONFIG, listener: str = "NODES", listeners: ListenersConfig = LISTENERS
+) -> Peer:
+    peer = Peer(1, "10.0.0.1", listener)
     transport: Any = Transport(certificate)
-    Authentication(config, is_encrypted=is_encrypted).authenticate(peer, transport)
+    Authentication(config, listeners).authenticate(peer, transport)
     return peer
 
 
@@ -69,4 +79,11 @@ def test_only_a_super_user_is_taken_for_the_node_it_says_it_is() -> None:
 def test_where_nothing_is_known_of_clients_what_they_say_is_believed() -> None:
     unknown = SecurityConfig(ssl_client_auth="none", super_users="User:x")
     assert claims_to_be_node_2(authenticated(None, unknown)) == 2
-    assert claims_to_be_node_2(authenticated(None, is_encrypted=False)) == 2
+    plain = ListenersConfig()
+    assert claims_to_be_node_2(authenticated(None, listener="PLAINTEXT", listeners=plain)) == 2
+
+
+def test_a_node_is_one_only_on_the_listeners_for_nodes() -> None:
+    assert claims_to_be_node_2(authenticated(NODE, listener="CONTROLLER")) == 2
+    for other in ("SSL", "PLAINTEXT"):
+        assert claims_to_be_node_2(authenticated(NODE, listener=other)) is None

@@ -23,7 +23,17 @@ def test_the_listener_for_clients_is_found(listeners: str, address: tuple[str, i
 
 @pytest.mark.parametrize(
     "listeners",
-    ["SASL_SSL://h:1", "PLAINTEXT://h", "h:65536", "h:x", "h:²", "a:1,b:2", "CONTROLLER://:9093", ""],
+    [
+        "SASL_SSL://h:1",
+        "PLAINTEXT://h",
+        "h:65536",
+        "h:x",
+        "h:²",
+        "a:1,b:2",
+        "A://a:1,B://b:1",
+        "CONTROLLER://:9093",
+        "",
+    ],
 )
 def test_a_listener_that_cannot_be_is_refused_when_the_config_is_read(listeners: str) -> None:
     with pytest.raises(BadConfig) as caught:
@@ -43,3 +53,54 @@ def test_a_listener_that_cannot_be_is_refused_when_the_config_is_read(listeners:
 )
 def test_clients_are_told_an_address_they_can_reach(given: dict[str, str], advertised: tuple[str, int]) -> None:
     assert NodeConfig.from_settings(given).advertised_address == advertised
+
+
+SEVERAL = {
+    "listeners": "CLIENTS://0.0.0.0:1,NODES://10.0.0.1:2,CONTROLLER://10.0.0.1:3",
+    "inter.broker.listener.name": "nodes",
+}
+
+
+def test_each_listener_has_its_own_advertised_address() -> None:
+    config = NodeConfig.from_settings({**SEVERAL, "advertised.listeners": "CLIENTS://node.example:9"}).listeners
+
+    told = [(point.name, point.host, point.port) for point in config.advertised]
+    assert told == [("CLIENTS", "node.example", 9), ("NODES", "10.0.0.1", 2)]
+    assert config.inter_node.name == "NODES"
+    assert config.node_listeners == {"NODES", "CONTROLLER"}
+
+
+def test_nodes_use_the_listener_that_is_named_or_the_only_one() -> None:
+    def inter_node(**given: str) -> str:
+        settings = {key.replace("_", "."): value for key, value in given.items()}
+        return NodeConfig.from_settings(settings).listeners.inter_node.name
+
+    assert inter_node(listeners="X://:1") == "X"
+    assert inter_node(listeners="X://:1,PLAINTEXT://:2") == "PLAINTEXT", "as in Kafka"
+    assert inter_node(listeners="X://:1,PLAINTEXT://:2", inter_broker_listener_name="X") == "X"
+    assert inter_node(listeners="X://:1,Q://:2", controller_listener_names="Q") == "X"
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"listeners": "X://:1,Y://:2"}, "PLAINTEXT is not one of the listeners"),
+        ({**SEVERAL, "inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER is not one of the listeners"),
+        ({**SEVERAL, "advertised.listeners": "Z://h:1"}, "there is no listener Z"),
+    ],
+)
+def test_names_that_fit_nothing_are_refused(given: dict[str, str], complaint: str) -> None:
+    with pytest.raises(BadConfig, match=complaint):
+        NodeConfig.from_settings(given)
+
+
+def test_nodes_speak_one_protocol_to_each_other() -> None:
+    voters = {"controller.quorum.voters": "1@10.0.0.1:3,2@10.0.0.2:3", "cluster.id": "c"}
+    NodeConfig.from_settings({**SEVERAL, **voters})
+    stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "k", "listener.security.protocol.map": "NODES:SSL"}
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "t"}
+    config = NodeConfig.from_settings({**SEVERAL, **voters, **stores, **trust})
+    assert {point.name: point.protocol for point in config.listeners.all}["CONTROLLER"] == "SSL"
+    mixed = {"listener.security.protocol.map": "NODES:SSL,CONTROLLER:PLAINTEXT"}
+    with pytest.raises(BadConfig, match="nodes speak one protocol, not PLAINTEXT and SSL"):
+        NodeConfig.from_settings({**SEVERAL, **voters, **stores, **trust, **mixed})
