@@ -11,6 +11,8 @@ from typing import Any
 
 from chronik.api.context import RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
+from chronik.core.access.sasl import NotReady
+from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
@@ -39,6 +41,7 @@ from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
+from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
@@ -103,7 +106,9 @@ class Node:
         self._time = SteadyTime(clock)
         self._checkpoints = Checkpoints(files)
         self.replicas = self._host_partitions(clock)
-        self.peers = Peers(network, self._deadlines, self.metrics, config.node_id, self._address_of)
+        self.peers = Peers(
+            network, self._deadlines, self.metrics, config.node_id, self._address_of, node_login(config, chance)
+        )
         self.quorum = self._open_quorum()
         self.metadata = self._open_metadata()
         self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
@@ -235,8 +240,15 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
             request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config.security, config.listeners),
+            authentication=Authentication(config, clock, self._chance, self._credential),
+            frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
+            login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
+
+    def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady  # the metadata may have it, and this node does not yet
+        return self.image.access.scram.get((user, mechanism))
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -400,7 +412,7 @@ class Node:
                 point.host,
                 point.port,
                 partial(self.connections.accept, point.name),
-                is_encrypted=point.is_encrypted,
+                protocol=point.protocol,
             )
             self._listeners[point.name] = listener
         return {name: listener.address[1] for name, listener in self._listeners.items()}

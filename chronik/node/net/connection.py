@@ -20,7 +20,7 @@ from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection_quotas import ConnectionQuotas
-from chronik.node.net.node_identity import may_identify
+from chronik.node.net.node_identity import may_identify, may_not_become_node
 from chronik.node.net.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import SHARED_BYTES, Inbox
@@ -84,7 +84,11 @@ class Connections:
         pace: Pace = PATIENT,
         on_closed: Callable[[int], None] = lambda connection_id: None,
         authentication: Authentication | None = None,
+        frame_bytes_max_before_login: int = 524_288,
+        login_s: float = 10.0,
     ) -> None:
+        self.frame_bytes_max_before_login = frame_bytes_max_before_login
+        self._login_s = login_s  # how long a connection may take to log in
         self.starter = starter
         self.on_closed = on_closed  # told of each connection that has ended
         self.send_now = send_now
@@ -116,7 +120,12 @@ class Connections:
         now = asyncio.get_running_loop().time()
         unfinished: list[Connection] = []
         for connection in list(self.open.values()):
-            if 0 <= idle_s < now - connection.used_at:
+            if connection.is_overdue(now, self._login_s):
+                log.warning(
+                    "closing the connection of %s: it has not logged in within %g s", connection.host, self._login_s
+                )
+                connection.abort()
+            elif 0 <= idle_s < now - connection.used_at:
                 self.idle_total += 1
                 connection.end()
             elif connection.is_given_up(now, unfinished_s):
@@ -156,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         "_leaving_bytes",
         "_line",
         "_loop",
+        "_made_at",
         "_outbox",
         "_outbox_bytes",
         "_peer",
@@ -185,6 +195,7 @@ class Connection(asyncio.BufferedProtocol):
         self._buffered_bytes = 0  # what the transport has, while the client does not read
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._made_at = self._loop.time()
         self._is_on_probation = False  # over a limit: only another node may stay
         self._is_counted_as_node = False
         self._waits_for_memory = False
@@ -216,10 +227,21 @@ class Connection(asyncio.BufferedProtocol):
         self._is_on_probation = not self._all.quotas.takes(self)
         if self._all.authentication is not None:
             try:
-                self._all.authentication.authenticate(self._peer, transport)
+                self._all.authentication.authenticate(self._peer, transport, self._logged_in)
             except NoMatchingRule as problem:
                 log.warning("closing the connection of %s: %s", self._peer.host, problem)
                 self.abort()
+
+        if self._peer.login is not None:
+            self._inbox.limit(self._all.frame_bytes_max_before_login, "sasl.server.max.receive.size")
+
+    def _logged_in(self) -> None:
+        self._inbox.limit(self._all.frame_bytes_max, "socket.request.max.bytes")
+
+    def is_overdue(self, now: float, login_s: float) -> bool:
+        """Whether it should have logged in by now."""
+        login = self._peer.login
+        return login is not None and login.principal is None and now - self._made_at > login_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -256,7 +278,7 @@ class Connection(asyncio.BufferedProtocol):
             self._is_counted_as_node = True
             self._is_on_probation = False
             self._all.quotas.is_node(self)
-        elif self._is_on_probation and frames:
+        elif self._is_on_probation and frames and may_not_become_node(peer, frames):
             self._all.quotas.refuse(self)
         elif not is_node and memory.used_bytes >= memory.limit_bytes:
             self._waits_for_memory = memory.has_to_wait(self)
@@ -357,6 +379,9 @@ class Connection(asyncio.BufferedProtocol):
             # One write for all answers of this turn: a sync lets many go at once, and a write costs more than the rest.
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
+        if self._peer.is_refused:
+            self.close()
+            return
         if slot is self._blocked_by:
             self._blocked_by = None
             self._work_off_backlog()
