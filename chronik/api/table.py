@@ -75,6 +75,8 @@ _TRANSACTIONS, _CONTROLLER = Destination.TRANSACTION_COORDINATOR, Destination.CO
 # Only requests that wait for others overlap: a client that sends 'create topic' and 'metadata' at once sees its topic.
 _ROWS = {
     "api_versions": ApiRow(_ANYWHERE, ()),  # before a client is authenticated, too
+    "sasl_handshake": ApiRow(_ANYWHERE, ()),
+    "sasl_authenticate": ApiRow(_ANYWHERE, ()),
     "metadata": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC)),
     "find_coordinator": ApiRow(_ANYWHERE, (_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID)),
     "init_producer_id": ApiRow(_TRANSACTIONS, (_IDEMPOTENT_WRITE, _WRITE_TOPIC, _WRITE_TRANSACTIONAL_ID)),

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
+from chronik.core.access.sasl import NotReady
+from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
@@ -46,6 +48,7 @@ from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
+from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
@@ -294,8 +297,15 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, connections_max),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config.security, config.listeners),
+            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
+            login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
+
+    def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady  # the metadata may have it, and this node does not yet
+        return self.image.access.scram.get((user, mechanism))
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -304,7 +314,9 @@ class Node:
     def _join_cluster(self, time: SteadyTime) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, doors, metrics = self.config, self._doors, self.metrics
-        peers = Peers(doors.network, self._deadlines, metrics, config.node_id, self._address_of)
+        peers = Peers(
+            doors.network, self._deadlines, metrics, config.node_id, self._address_of, node_login(config, doors.chance)
+        )
         quorum = self._open_quorum(peers, time)
         metadata = self._open_metadata(quorum, time)
         controller = ControllerLink(metadata, peers, config.node_id)
@@ -476,7 +488,7 @@ class Node:
                 point.host,
                 point.port,
                 partial(self.connections.accept, point.name),
-                is_encrypted=point.is_encrypted,
+                protocol=point.protocol,
             )
             self._listeners[point.name] = listener
         return {name: listener.address[1] for name, listener in self._listeners.items()}

@@ -31,7 +31,9 @@ def _api(
 
 PRODUCE = 0
 FETCH = 1
+SASL_HANDSHAKE = 17
 API_VERSIONS = 18
+SASL_AUTHENTICATE = 36
 
 _ALL = (
     _api(PRODUCE, "produce", 0, 13, 9, supported=3),
@@ -47,6 +49,7 @@ _ALL = (
     _api(14, "sync_group", 0, 5, 4),
     _api(15, "describe_groups", 0, 6, 5),
     _api(16, "list_groups", 0, 5, 3),
+    _api(SASL_HANDSHAKE, "sasl_handshake", 0, 1, 99),
     _api(API_VERSIONS, "api_versions", 0, 5, 3),
     _api(19, "create_topics", 2, 7, 5),
     _api(20, "delete_topics", 1, 6, 4),
@@ -64,6 +67,7 @@ _ALL = (
     _api(32, "describe_configs", 1, 4, 4),
     _api(33, "alter_configs", 0, 2, 2),
     _api(35, "describe_log_dirs", 1, 5, 2),
+    _api(SASL_AUTHENTICATE, "sasl_authenticate", 0, 2, 2),
     _api(37, "create_partitions", 0, 3, 2),
     _api(42, "delete_groups", 0, 3, 2),
     _api(43, "elect_leaders", 0, 2, 2),
