@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
+from kio.schema.alter_configs.v2.request import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
+from kio.static.primitive import i8
 
 from chronik.testing import RunningCluster
 from tests.cluster.support import (
@@ -15,6 +17,7 @@ from tests.cluster.support import (
     wait_until_in_sync,
     wait_until_told_truly,
 )
+from tests.cluster.wire_client import WireClient
 
 # How often all nodes may be asked until the last one tells what the first one told. A change reaches all nodes with the
 # next fetch of the metadata, which is under way: one round or two. Where it came by a timer it would be hundreds.
@@ -78,3 +81,15 @@ def test_a_partition_without_any_live_replica_has_no_leader_and_is_not_guessed(c
     cluster.nodes[alone].start()
     assert leader_of(cluster, topic) == alone
     assert wait_until_told_truly(cluster, topic) < SPREAD_ROUNDS
+
+
+def test_alter_configs_sets_the_defaults_of_all_brokers_through_any_node(cluster: RunningCluster) -> None:
+    """AlterConfigs (33) takes back what it does not name: the minimum in sync, which is among them here, it spares."""
+    defaults = ("log.retention.ms", "1234567"), ("offsets.topic.compression.codec", "2")
+    for node in cluster.nodes.values():
+        for settings in (defaults, ()):
+            configs = tuple(AlterableConfig(name=name, value=value) for name, value in settings)
+            resource = AlterConfigsResource(resource_type=i8(4), resource_name="", configs=configs)
+            with WireClient(node.host, node.port) as client:
+                (answer,) = client.ask(AlterConfigsRequest(resources=(resource,), validate_only=False)).responses
+            assert (int(answer.error_code), answer.error_message) == (0, None)

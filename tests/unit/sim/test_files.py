@@ -229,7 +229,8 @@ def test_a_rename_whose_names_could_not_be_synced_is_done_and_may_be_undone() ->
     assert left == {("a/old",), ("a/new",)}
 
 
-def test_a_directory_that_was_renamed_is_there_by_its_new_name_with_all_that_was_synced() -> None:
+def test_a_directory_that_was_renamed_is_there_by_its_new_name() -> None:
+    """A directory that was renamed is there by its new name with all that was synced."""
     made = disk()
     made.replace("a-0/0.log", b"x")
     made.open("a-0/1.log").append((b"not synced",))
