@@ -228,7 +228,10 @@ def test_nothing_expires_before_both_clocks_say_so(kind: str, retention_ms: int)
     host.ask(commit(ORDERS_0, retention_ms=retention_ms))
 
     def expired(now_ms: int, wall_ms: int) -> Sequence[object]:
-        return offset_desk.expire_offsets(host.machine.groups, host.machine.offsets, host.config, now_ms, wall_ms)
+        machine = host.machine
+        return offset_desk.expire_offsets(
+            machine.groups, machine.offsets, machine.pending, host.config, now_ms, wall_ms
+        )
 
     later_ms = NOW_MS + 10 * DAY_MS
     assert expired(NOW_MS + 1, later_ms) == []  # the wall clock was set forward, or the machine was asleep
