@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import struct
-import threading
 import types
 import typing
 import uuid
@@ -28,9 +27,9 @@ _DURATION_MS_MAX = 10**16
 Read: TypeAlias = Callable[[Buffer, int], tuple[Any, int]]
 
 
-class _Elements(threading.local):
-    """How many array elements the message that is being read may still have. A thread reads one message at a time; an
-    argument through every reader would cost each field of each message."""
+class _Elements:
+    """How many array elements the message that is being read may still have. Messages are read one at a time; an
+    argument through every reader would be paid by each field of each message (decision 0038)."""
 
     left = ARRAY_ITEMS_MAX
 

@@ -55,9 +55,10 @@ def test_from_version_8_there_are_many() -> None:
 
 
 @pytest.mark.parametrize("version", [7, 8, 10])
-def test_an_offset_that_an_open_transaction_may_change_is_not_told_to_a_reader_that_wants_it_stable(
+def test_an_offset_that_an_open_transaction_may_change_is_not_told_to_a_reader(
     version: int,
 ) -> None:
+    """An offset that an open transaction may change is not told to a reader that wants it stable."""
     context, host = grouped_context({"orders": 2})
     host.ask(commit(OffsetToCommit("orders", 0, 42, 3, "note"), OffsetToCommit("orders", 1, 7)))
     host.ask(commit_in_transaction(OffsetToCommit("orders", 0, 50)))

@@ -114,9 +114,8 @@ def test_all_that_the_request_says_reaches_the_machine() -> None:
         (Code.NETWORK_EXCEPTION, 1, Code.COORDINATOR_NOT_AVAILABLE),
     ],
 )
-def test_an_unconfirmed_transaction_commits_nothing_and_its_client_hears_a_code_it_knows(
-    said: Code, version: int, told: Code
-) -> None:
+def test_an_unconfirmed_transaction_commits_nothing(said: Code, version: int, told: Code) -> None:
+    """An unconfirmed transaction commits nothing and its client hears a code it knows."""
     context, host, _ = desk(said)
     response = ask(txn_offset_commit, request(("orders", 0, 9), ("bills", 0, 4)), context, version)
     assert codes(response) == [("orders", 0, told), ("bills", 0, told)]

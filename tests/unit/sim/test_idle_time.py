@@ -42,7 +42,8 @@ def test_some_worlds_of_several_nodes_are_idle_for_most_of_an_hour_or_longer() -
     assert all(1_000 < idle.seconds < 5_400 for idle in long)
 
 
-def test_nodes_that_will_be_idle_for_hours_say_little_and_are_one_cluster_all_the_time() -> None:
+def test_nodes_that_will_be_idle_for_hours_say_little() -> None:
+    """Nodes that will be idle for hours say little and are one cluster all the time."""
     seeds = ((seed, IdleTime(SimChance(seed, "world").other("time"), 3)) for seed in range(5_000))
     world = World(next(seed for seed, idle in seeds if idle.settings), seconds=1.0, node_count=3)
     world.idle_time.seconds = 600.0  # what a test may take; `chronik simulate` takes all of it

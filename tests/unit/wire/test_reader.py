@@ -6,7 +6,6 @@ import datetime
 import io
 import random
 import struct
-import threading
 import tracemalloc
 from typing import Any
 
@@ -24,7 +23,6 @@ from kio.schema.metadata.v13.request import MetadataRequest as MetadataV13
 from kio.schema.offset_fetch.v1.request import OffsetFetchRequest as OffsetFetchV1
 
 from chronik.core.records.schema import write_uvarint
-from chronik.wire import reader
 from chronik.wire.errors import Malformed
 from chronik.wire.reader import ARRAY_ITEMS_MAX, decode, read_uvarint, skip_tags
 from tests.unit.wire.messages import (
@@ -261,14 +259,3 @@ def test_a_duration_of_more_than_a_million_years_is_read_as_a_very_long_one(ms: 
     read_years = decode(request_type(8, 2), sent, 0).retention_time.days // 365
     assert abs(read_years) > 10_000
     assert (read_years < 0) == (ms < 0)
-
-
-def test_what_another_thread_reads_takes_nothing_of_the_limit_here() -> None:
-    reader._elements.left = 7
-    message = struct.pack(">i", 3) + b"".join(struct.pack(">h", 1) + b"a" for _ in range(3))
-
-    other = threading.Thread(target=decode, args=(MetadataV0, message, 0))
-    other.start()
-    other.join()
-
-    assert reader._elements.left == 7

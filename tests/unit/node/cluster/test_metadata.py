@@ -136,10 +136,11 @@ async def test_a_follower_waits_until_it_has_what_the_controller_has(world: Quor
 
 
 @in_quorum()
-async def test_a_leader_that_was_just_elected_is_not_caught_up_before_its_first_record_is_committed(
+async def test_a_leader_that_was_just_elected_is_not_caught_up(
     world: QuorumWorld,
 ) -> None:
-    """What the leader before committed may be beyond the watermark that it has heard of."""
+    """A leader that was just elected is not caught up before its first record is committed. What the leader before
+    committed may be beyond the watermark that it has heard of."""
     controller = await world.start()
     await controller.create("orders")
     controller.kill()

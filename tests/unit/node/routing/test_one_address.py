@@ -465,7 +465,8 @@ async def test_a_producer_without_transactions_gets_its_id_here(town: Town) -> N
 
 
 @in_town(one_address=True)
-async def test_transactions_of_several_coordinators_are_described_in_parts_and_listed_as_one(town: Town) -> None:
+async def test_transactions_of_several_coordinators_are_described_in_parts(town: Town) -> None:
+    """Transactions of several coordinators are described in parts and listed as one."""
     town.coordinate_transactions("a", SECOND)
     town.coordinate_transactions("b", THIRD)
     ask(
