@@ -38,6 +38,7 @@ class Trouble:
     calls: frozenset[str]  # read, write, sync, make, names, rename, remove, list
     code: int
     often: float
+    has_begun: bool = False  # a sync that fails had begun: what it was to write may be lost
 
 
 class SimFile(MemoryFile):
@@ -176,8 +177,7 @@ class SimDisk(MemoryFiles):
         """Raises OSError in a phase of trouble, now and then."""
         trouble = self.trouble
         if trouble is not None and what in trouble.calls and self._door_chance.happens(trouble.often):
-            is_sync = what in ("sync", "names")
-            kind = SyncFailed if is_sync and trouble.code == errno.EIO else OSError
+            kind = SyncFailed if trouble.has_begun and what in ("sync", "names") else OSError
             raise kind(trouble.code, f"{errno.errorcode[trouble.code]} ({what})", path)
 
     def cut_short(self, path: str, chunks: Sequence[Buffer], problem: OSError) -> None:

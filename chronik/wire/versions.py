@@ -95,6 +95,7 @@ _PREPARED = (
     _api(25, "add_offsets_to_txn", 0, 4, 3),
     _api(26, "end_txn", 0, 5, 3),
     _api(27, "write_txn_markers", 1, 2, 1),
+    _api(28, "txn_offset_commit", 0, 5, 3),
     _api(65, "describe_transactions", 0, 0, 0),
     _api(66, "list_transactions", 0, 2, 0),
 )

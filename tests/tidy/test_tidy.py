@@ -58,12 +58,16 @@ def assert_tidy(check: Callable[[Source], Iterable[str]], sources: Iterable[Sour
 OURS = ("chronik/", "tests/", "demo/", "tools/")
 
 
-def test_no_file_is_longer_than_650_lines() -> None:
+def test_no_file_is_longer_than_700_lines() -> None:
     assert_tidy(checks.long_file, python_under(*OURS), "Split the file: one noun a file.")
 
 
 def test_programs_are_called_it_or_by_their_name() -> None:
     assert_tidy(checks.pronoun_for_a_program, python_under("chronik/"), "Say which program, client or node it is.")
+
+
+def test_no_test_has_a_name_longer_than_80_characters() -> None:
+    assert_tidy(checks.long_test_name, python_under("tests/"), "Say the rest in its docstring.")
 
 
 def test_no_function_is_longer_than_60_lines() -> None:

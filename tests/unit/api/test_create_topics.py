@@ -131,7 +131,8 @@ def test_another_node_is_the_controller() -> None:
     assert result.error_code == Code.NOT_CONTROLLER
 
 
-def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound_and_its_timeout() -> None:
+def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound() -> None:
+    """The answer waits for the live brokers no longer than its bound and its timeout."""
     context = fake_context()
 
     for seconds in (60, 0.3, 0):

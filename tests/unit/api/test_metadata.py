@@ -201,7 +201,8 @@ def test_why_a_topic_could_not_be_created_is_told() -> None:
     assert topic.error_code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_when_nothing_can_be_created_the_topics_that_are_there_are_shown_all_the_same() -> None:
+def test_when_nothing_can_be_created_existing_topics_are_shown() -> None:
+    """When nothing can be created the topics that are there are shown all the same."""
     context = fake_context(topics={"a": 1})
     metadata_of(context).refusing = Refused(Code.NOT_CONTROLLER)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import dataclasses
+from typing import Any, cast
 
 import pytest
 from kio.schema.write_txn_markers.v2.request import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
@@ -90,6 +91,27 @@ async def test_each_partition_has_its_own_error(context: HouseContext) -> None:
         Code.UNKNOWN_TOPIC_OR_PARTITION,
         Code.INVALID_TOPIC_EXCEPTION,
     ]
+
+
+@run()
+async def test_on_a_partition_of_offsets_the_group_coordinator_writes_it(context: HouseContext) -> None:
+    replica = context.house.replicas.leader("orders", 0)
+    written: list[Any] = []
+
+    class Groups:
+        def append_marker(self, partition: int, *marker: Any) -> Any:
+            if partition != 4:
+                raise Refused(Code.NOT_LEADER_OR_FOLLOWER)
+            written.append(marker)
+            return replica, context.house.replicas.append_marker(replica, *marker)
+
+    context.context = dataclasses.replace(context.context, groups=cast(Any, Groups()))
+    wanted = request(epoch=3, coordinator_epoch=5, transaction_version=2, topics=(("__consumer_offsets", (4, 5)),))
+
+    assert await answered(context, wanted) == [Code.NONE, Code.NOT_LEADER_OR_FOLLOWER]
+
+    assert written == [(Marker(True, 5), 7, 3, 2)]
+    assert replica.log.end_offset == 1
 
 
 @run()

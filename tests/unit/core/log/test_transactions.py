@@ -92,7 +92,8 @@ def test_the_next_transaction_of_a_producer_begins_where_its_own_first_batch_is(
     assert log.first_undecided(log.end_offset) == 2
 
 
-def test_deleted_records_of_an_open_transaction_hold_back_nothing_below_the_log_start() -> None:
+def test_deleted_records_of_an_open_transaction_hold_back_nothing() -> None:
+    """Deleted records of an open transaction hold back nothing below the log start."""
     log = open_log(MemoryFiles())
     put_in_transaction(log, 1)
     put(log, batch_of())

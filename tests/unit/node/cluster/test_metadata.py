@@ -171,9 +171,10 @@ async def test_a_node_is_current_where_its_leader_has_a_majority(world: QuorumWo
 
 
 @in_quorum()
-async def test_a_leader_that_is_cut_off_is_not_current_though_it_still_believes_that_it_leads(
+async def test_a_leader_that_is_cut_off_is_not_current(
     world: QuorumWorld,
 ) -> None:
+    """A leader that is cut off is not current though it still believes that it leads."""
     controller = await world.start()
     await controller.create("orders")
     world.cut(controller)

@@ -8,6 +8,7 @@ import pytest
 
 from chronik.core.errors import Code, Refused
 from chronik.core.replica.replica import ACKS_ALL
+from chronik.core.types import TopicPartition
 from chronik.node.replication.checkpoints import Checkpoints
 from chronik.wire.fetch import FetchPartition
 from tests.unit.core.fakes import MemoryFiles
@@ -257,7 +258,10 @@ async def test_what_was_known_of_a_damaged_copy_is_forgotten_on_disk_before_the_
     node.replicas.partitions.repair_damaged()
 
     killed = Checkpoints(cast(Any, files.copy()))
-    assert (killed.synced.get((TOPIC, 0), 0), killed.watermarks.get((TOPIC, 0), 0)) == (0, 0)
+    assert (killed.synced.get(TopicPartition(TOPIC, 0), 0), killed.watermarks.get(TopicPartition(TOPIC, 0), 0)) == (
+        0,
+        0,
+    )
     await pass_time(100)
     assert node.values() == copies[1].values()
 

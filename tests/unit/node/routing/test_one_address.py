@@ -101,7 +101,9 @@ def offsets(slot: Slot, version: int | None = None) -> list[tuple[int, int, int]
 
 
 @pytest.mark.parametrize("version", [1, 5, 11])
-def test_partitions_of_several_leaders_are_asked_for_in_parts_and_put_together_in_order(version: int) -> None:
+def test_partitions_of_several_leaders_are_asked_for_in_parts(version: int) -> None:
+    """Partitions of several leaders are asked for in parts and put together in order."""
+
     @in_town(one_address=True)
     async def test(town: Town) -> None:
         slot = ask(town, "list_offsets", list_offsets(3, 0, 1, 2), version)
