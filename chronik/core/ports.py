@@ -168,8 +168,9 @@ class Network(Protocol):
     """Connections in and out."""
 
     async def listen(
-        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
-    ) -> Listener: ...
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, protocol: str = "PLAINTEXT"
+    ) -> Listener:
+        """`protocol` is Kafka's SecurityProtocol: what is below it, TLS or nothing, is the door's."""
 
     async def connect(self, host: str, port: int, protocol: asyncio.BaseProtocol) -> asyncio.BaseTransport: ...
 

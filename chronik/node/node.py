@@ -7,20 +7,24 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import RequestContext
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
+from chronik.api.table import module_of
+from chronik.core.access.sasl import NotReady
+from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
-from chronik.core.machines.metadata.records import RemoveTopicRecord
+from chronik.core.machines.metadata.records import TRANSACTION_VERSION, RemoveTopicRecord
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
 from chronik.core.raft.quorum_replica import QuorumReplica
@@ -37,10 +41,14 @@ from chronik.node.cluster.member import ClusterMember
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
 from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
+from chronik.node.coordinators.transaction_markers import WRITE_TXN_MARKERS, MarkerSender
+from chronik.node.coordinators.transaction_verification import ADD_PARTITIONS_TO_TXN, TransactionVerifier
 from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
 from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, ConnectionQuotas
+from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
@@ -60,10 +68,17 @@ from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
+from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
+from chronik.wire.versions import APIS, node_name
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
+    from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
+NO_CONNECTION = -1
 
 Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
@@ -100,12 +115,21 @@ class Node:
         time = SteadyTime(doors.clock)
         self.cluster = self._join_cluster(time)
         self.groups = self._coordinate_groups(time)
+        self.transactions = self._coordinate_transactions(time)
+        self._verifier = self._verify_transactions()
         self.forwarding = Forwarding(
-            config.node_id, self.cluster.metadata, self.groups, self.cluster.peers, self._deadlines, self.metrics
+            config.node_id,
+            self.cluster.metadata,
+            self.groups,
+            self.transactions,
+            self.cluster.peers,
+            self._deadlines,
+            self.metrics,
         )
         self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
+        self._request_context = self._context(inspect)
         self._dispatch = Dispatch(
-            self._context(inspect),
+            self._request_context,
             self.metrics,
             self.forwarding,
             serves_clients=False,  # until it has started
@@ -188,17 +212,20 @@ class Node:
 
     def _replica_role_changed(self, replica: Replica) -> None:
         self.groups.runtime.role_changed(replica)
+        self.transactions.runtime.role_changed(replica)
         self._background.fetchers.role_changed(replica)
         self._background.in_sync_upkeep.look_whether_served(replica)
 
     def _replica_went_offline(self, replica: Replica) -> None:
         self.cluster.quorum.replica_offline(replica)
         self.groups.runtime.leadership_lost(replica)
+        self.transactions.runtime.leadership_lost(replica)
         self._background.fetchers.role_changed(replica)
         self._background.in_sync_upkeep.look_whether_served(replica)
 
     def _replica_removed(self, replica: Replica) -> None:
         self.groups.runtime.leadership_lost(replica)
+        self.transactions.runtime.leadership_lost(replica)
         self._background.fetchers.role_changed(replica)
 
     def _coordinate_groups(self, time: SteadyTime) -> GroupCoordinator:
@@ -213,6 +240,53 @@ class Node:
             self.trace,
         )
 
+    def _coordinate_transactions(self, time: SteadyTime) -> TransactionCoordinator:
+        image, config = self.image, self.config
+        # The leaders of partitions hear of ends, and coordinators of beginnings, by request; this node from itself too.
+        markers = MarkerSender(
+            image,
+            self.cluster.peers,
+            self.waiting,
+            self.metrics,
+            config.node_id,
+            lambda request: self._write_markers(request),
+        )
+        return TransactionCoordinator(
+            image,
+            self.cluster.controller.ask,
+            self.replicas,
+            self.waiting,
+            time,
+            self._doors.chance,
+            config.transactions,
+            markers,
+            lambda: finalized(image.features)[TRANSACTION_VERSION],
+        )
+
+    def _verify_transactions(self) -> TransactionVerifier:
+        return TransactionVerifier(
+            self.transactions.coordinator_now,
+            self.cluster.peers,
+            self.waiting,
+            self.metrics,
+            self.config.node_id,
+            lambda: self.image.node_config.transactions,
+            lambda request: self._add_partitions(request),
+        )
+
+    def _write_markers(self, request: WriteTxnMarkersRequest) -> Awaitable[WriteTxnMarkersResponse]:
+        return self._ask_itself(WRITE_TXN_MARKERS, request)
+
+    def _add_partitions(self, request: AnyAddPartitionsRequest) -> Awaitable[AnyAddPartitionsResponse]:
+        return self._ask_itself(ADD_PARTITIONS_TO_TXN, request)
+
+    def _ask_itself(self, api_key: int, request: object) -> Awaitable[Any]:
+        """As another node would ask it."""
+        node_id = self.config.node_id
+        caller = Caller(node_name(node_id), "", APIS[api_key].highest, NO_CONNECTION, is_node=True, node_id=node_id)
+        answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
+        return answer
+
     def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
         config = self.config
         return Connections(
@@ -223,8 +297,15 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, connections_max),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config.security, config.listeners),
+            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
+            login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
+
+    def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady  # the metadata may have it, and this node does not yet
+        return self.image.access.scram.get((user, mechanism))
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -233,7 +314,9 @@ class Node:
     def _join_cluster(self, time: SteadyTime) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, doors, metrics = self.config, self._doors, self.metrics
-        peers = Peers(doors.network, self._deadlines, metrics, config.node_id, self._address_of)
+        peers = Peers(
+            doors.network, self._deadlines, metrics, config.node_id, self._address_of, node_login(config, doors.chance)
+        )
         quorum = self._open_quorum(peers, time)
         metadata = self._open_metadata(quorum, time)
         controller = ControllerLink(metadata, peers, config.node_id)
@@ -350,6 +433,8 @@ class Node:
             chance=self._doors.chance,
             metadata=self.cluster.controller,
             groups=self.groups,
+            transactions=self.transactions,
+            verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=self.sessions,
@@ -384,6 +469,7 @@ class Node:
         ):  # what it follows, and what moved away meanwhile
             self._dispatch.watch(self._remove_later(directory))
         self.groups.runtime.start_all_on_disk()
+        self.transactions.runtime.start_all_on_disk()
         self.replicas.logs.checkpoints.started()
         self._background.start()
         self.cluster.liveness.start()
@@ -402,7 +488,7 @@ class Node:
                 point.host,
                 point.port,
                 partial(self.connections.accept, point.name),
-                is_encrypted=point.is_encrypted,
+                protocol=point.protocol,
             )
             self._listeners[point.name] = listener
         return {name: listener.address[1] for name, listener in self._listeners.items()}
@@ -450,6 +536,8 @@ class Node:
         await self.connections.close_all()
         self._background.tracing.stop()
         self.groups.runtime.close()
+        self.transactions.close()
+        self._verifier.close()
         self.cluster.failure_detector.stop()
         await self._background.stop_replication()
         await self.cluster.stop()

@@ -183,9 +183,8 @@ class SimDisk(MemoryFiles):
     def cut_short(self, path: str, chunks: Sequence[Buffer], problem: OSError) -> None:
         """A disk that is full takes some of it. It is cut back, and if that fails too the next append writes over it;
         but another process finds it."""
-        content = self.contents.get(path)
-        if content is not None and problem.errno == errno.ENOSPC and self._door_chance.happens(0.3):
-            added = b"".join(bytes(chunk) for chunk in chunks)
+        content, added = self.contents.get(path), b"".join(bytes(chunk) for chunk in chunks)
+        if content is not None and added and problem.errno == errno.ENOSPC and self._door_chance.happens(0.3):
             content.overhang = added[: self._door_chance.below(len(added))]
 
     def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:

@@ -53,7 +53,7 @@ def off(topic: OneTopic = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_jso
 
 
 def _switch(topic: str | None, bootstrap: str, as_json: bool, *, is_on: bool) -> None:
-    from chronik.cli.trace import switch
+    from chronik.client import trace_switch as switch
     from chronik.client.inspect_request import cluster
     from chronik.client.trace_switch import plain_looks
 
@@ -185,7 +185,7 @@ def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
         return print_as_json
     from rich.text import Text
 
-    from chronik.cli.trace import lines
+    from chronik.inspect import event_lines as lines
 
     shown = console()
 

@@ -21,7 +21,7 @@ from chronik.core.ports import FileSlice, Outgoing
 from chronik.core.types import Buffer
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection_quotas import ConnectionQuotas
-from chronik.node.net.node_identity import may_identify
+from chronik.node.net.node_identity import may_identify, may_not_become_node
 from chronik.node.net.request_memory import (
     DEFAULT_BYTES,
     PATIENT,
@@ -133,7 +133,11 @@ class Connections:
         pace: Pace = PATIENT,
         on_closed: Callable[[int], None] = lambda connection_id: None,
         authentication: Authentication | None = None,
+        frame_bytes_max_before_login: int = 524_288,
+        login_s: float = 10.0,
     ) -> None:
+        self.frame_bytes_max_before_login = frame_bytes_max_before_login
+        self._login_s = login_s  # how long a connection may take to log in
         self.starter = starter
         self.on_closed = on_closed  # told of each connection that has ended
         self.send_now = send_now
@@ -165,7 +169,12 @@ class Connections:
         now = asyncio.get_running_loop().time()
         unfinished: list[Connection] = []
         for connection in list(self.open.values()):
-            if 0 <= idle_s < now - connection.used_at:
+            if connection.is_overdue(now, self._login_s):
+                log.warning(
+                    "closing the connection of %s: it has not logged in within %g s", connection.host, self._login_s
+                )
+                connection.abort()
+            elif 0 <= idle_s < now - connection.used_at:
                 self.idle_total += 1
                 connection.end()
             elif connection.is_given_up(now, unfinished_s):
@@ -201,6 +210,7 @@ class Connection(asyncio.BufferedProtocol):
         "_is_paused",
         "_line",
         "_loop",
+        "_made_at",
         "_outbox",
         "_outbox_bytes",
         "_peer",
@@ -227,6 +237,7 @@ class Connection(asyncio.BufferedProtocol):
         self._held = HeldAnswers(everyone)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
+        self._made_at = self._loop.time()
         self._standing = Standing.CLIENT
         self._waits_for_memory = False
         self._unfinished_bytes = 0  # what of the memory for requests it has for one that is not whole
@@ -256,10 +267,21 @@ class Connection(asyncio.BufferedProtocol):
             self._standing = Standing.PROBATION
         if self._all.authentication is not None:
             try:
-                self._all.authentication.authenticate(self._peer, transport)
+                self._all.authentication.authenticate(self._peer, transport, self._logged_in)
             except NoMatchingRule as problem:
                 log.warning("closing the connection of %s: %s", self._peer.host, problem)
                 self.abort()
+
+        if self._peer.login is not None:
+            self._inbox.limit(self._all.frame_bytes_max_before_login, "sasl.server.max.receive.size")
+
+    def _logged_in(self) -> None:
+        self._inbox.limit(self._all.frame_bytes_max, "socket.request.max.bytes")
+
+    def is_overdue(self, now: float, login_s: float) -> bool:
+        """Whether it should have logged in by now."""
+        login = self._peer.login
+        return login is not None and login.principal is None and now - self._made_at > login_s
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._transport = None
@@ -294,7 +316,7 @@ class Connection(asyncio.BufferedProtocol):
         if peer.is_node and self._standing is not Standing.NODE:
             self._standing = Standing.NODE
             self._all.quotas.is_node(self)
-        elif self._standing is Standing.PROBATION and frames:
+        elif self._standing is Standing.PROBATION and frames and may_not_become_node(peer, frames):
             self._all.quotas.refuse(self)
         elif not is_node and memory.used_bytes >= memory.limit_bytes:
             self._waits_for_memory = memory.has_to_wait(self)
@@ -389,6 +411,9 @@ class Connection(asyncio.BufferedProtocol):
             # One write for all answers of this turn: a sync lets many go at once, and a write costs more than the rest.
             self._is_flush_due = True
             self._loop.call_soon(self._flush)
+        if self._peer.is_refused:
+            self.close()
+            return
         if slot is self._blocked_by:
             self._blocked_by = None
             self._work_off_backlog()

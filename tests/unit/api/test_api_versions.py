@@ -75,6 +75,7 @@ def test_features_are_told_from_version_3_and_those_that_can_be_switched_off_fro
     expected = ["eligible.leader.replicas.version", "kraft.version", "metadata.version"] if version >= 3 else []
     if version >= 4:
         expected.insert(1, "group.version")
+        expected.append("transaction.version")
     assert [one.name for one in response.supported_features] == expected
     assert ("metadata.version", 7, 30) in [tuple(_fields(one)) for one in response.supported_features] or version < 3
 
@@ -91,6 +92,7 @@ def test_the_finalized_features_are_those_of_the_image() -> None:
         "eligible.leader.replicas.version": (1, 1),
         "kraft.version": (1, 1),
         "metadata.version": (30, 30),
+        "transaction.version": (2, 2),
     }
     assert response.finalized_features_epoch == context.metadata.image.version > 0
 

@@ -43,7 +43,7 @@ class FakeNetwork:
         self.accept: Callable[[], Connection] | None = None
         self.address = ("localhost", 9999)
 
-    async def listen(self, host: str, port: int, accept: Any, *, is_encrypted: bool = False) -> FakeNetwork:
+    async def listen(self, host: str, port: int, accept: Any, *, protocol: str = "PLAINTEXT") -> FakeNetwork:
         self.accept = accept
         return self
 

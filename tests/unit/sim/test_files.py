@@ -281,6 +281,21 @@ def test_a_sync_that_finds_no_room_loses_its_bytes_if_it_had_begun(has_begun: bo
     assert made.read_all("a/0.log") == left
 
 
+def test_of_nothing_a_full_disk_takes_nothing() -> None:
+    for seed in range(10):
+        made = disk(seed)
+        written(made, "a/0.log", b"safe", synced=9)
+        made.trouble = Trouble(frozenset({"write"}), errno.ENOSPC, 1.0)
+
+        with pytest.raises(OSError) as caught:
+            made.open("a/0.log").append(())
+
+        assert caught.value.errno == errno.ENOSPC
+        made.process_died()
+        made.trouble = None
+        assert made.read_all("a/0.log") == b"safe"
+
+
 def test_what_a_full_disk_took_of_a_write_is_found_by_the_next_process_only() -> None:
     found = set()
     for seed in range(40):

@@ -315,6 +315,24 @@ def test_read_committed_stops_at_an_open_transaction() -> None:
     assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
 
 
+def test_a_follower_that_nothing_reads_from_keeps_no_ended_transactions() -> None:
+    leader, follower = replica_of(0, in_sync=(HERE,)), replica_of(0, in_sync=(HERE, 2))
+    follower.follow(2, 9, 9)
+    for _ in range(20):
+        batch = batch_of(producer_id=7, sequence=leader.log.end_offset // 2, attributes=TRANSACTIONAL_BIT)
+        leader.append(batch, 1, NOW_MS, leader.log.producers.begin_verification(read_header(batch)))
+        leader.append_marker(Marker(True, 0), 7, 0, NOW_MS)
+    plan = leader.log.read(0, leader.log.end_offset, EVERYTHING, at_least_one=True)
+    assert plan is not None
+    follower.append_as_follower(plan.file.read(plan.position, plan.length), NOW_MS)
+    assert follower.log.producers.undecided.ended_count == 20
+
+    follower.own_safe(40)
+    follower.apply_leader_watermark(40, 0)
+
+    assert follower.log.producers.undecided.ended_count == 0
+
+
 def test_the_last_stable_offset_is_never_above_the_watermark() -> None:
     replica = replica_of(2, in_sync=(HERE, 2))
     begin_transaction(replica)
