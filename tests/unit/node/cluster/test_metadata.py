@@ -136,7 +136,7 @@ async def test_a_follower_waits_until_it_has_what_the_controller_has(world: Quor
 
 
 @in_quorum()
-async def test_a_leader_that_was_just_elected_is_not_caught_up_before_its_first_record_is_committed(
+async def test_a_leader_that_was_just_elected_is_not_caught_up_yet(
     world: QuorumWorld,
 ) -> None:
     """What the leader before committed may be beyond the watermark that it has heard of."""
@@ -187,7 +187,7 @@ async def test_a_leader_that_is_cut_off_is_not_current(
 
 
 @in_quorum()
-async def test_a_leader_that_was_stopped_for_a_while_is_not_current_when_it_goes_on(world: QuorumWorld) -> None:
+async def test_a_leader_that_was_stopped_is_not_current_when_it_goes_on(world: QuorumWorld) -> None:
     """The fetches that waited at it are due at once. That is no word from their senders, which have elected another."""
     controller = await world.start()
     stopped = controller.process
