@@ -40,7 +40,7 @@ def dumped_batches(tool: Tool, topic: str) -> list[tuple[str, int, int, bool]]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_batches_of_any_codec_are_stored_in_the_topics_and_read_by_every_client(
+def test_batches_of_any_codec_are_stored_in_the_topics(
     tool: Tool, client: Client, make_topic: MakeTopic, target: str
 ) -> None:
     topic = make_topic(**{"compression.type": target})

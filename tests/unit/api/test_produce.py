@@ -427,7 +427,7 @@ async def test_any_number_of_large_batches_may_wait_to_be_packed_anew(context: H
 
 
 @run()
-async def test_a_large_batch_that_does_not_unpack_is_refused_and_nothing_is_written(context: HouseContext) -> None:
+async def test_a_large_batch_that_does_not_unpack_is_refused(context: HouseContext) -> None:
     context.house.create("packed", compression_type="gzip")
     rubbish = bytes(assemble(b"rubbish" * 10_000, read_header(batch_of())._replace(attributes=ZSTD)))
     asked = send(context, one(rubbish, topic="packed"))
@@ -437,7 +437,7 @@ async def test_a_large_batch_that_does_not_unpack_is_refused_and_nothing_is_writ
 
 
 @run()
-async def test_a_leader_that_was_deposed_while_it_packed_a_batch_appends_nothing(context: HouseContext) -> None:
+async def test_a_leader_deposed_while_it_packed_appends_nothing(context: HouseContext) -> None:
     context.house.create("packed", compression_type="zstd")
     replica = context.house.replicas.leader("packed", 0)
     asked = send(context, one(bytes(batch_of(1, value=b"v" * 500_000)), topic="packed"))

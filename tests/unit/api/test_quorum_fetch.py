@@ -107,7 +107,7 @@ def test_who_has_everything_waits_for_more(world: World) -> None:
     assert world.waiting.is_idle
 
 
-def test_a_fetch_that_waits_came_when_it_came_however_often_it_is_looked_at(world: World) -> None:
+def test_a_fetch_that_waits_came_when_it_came(world: World) -> None:
     """A leader that was stopped for a minute has heard of nobody meanwhile."""
     world.ask()
     world.quorum.time_ms += 60_000

@@ -69,7 +69,7 @@ def test_what_its_coordinator_does_not_know_is_not_there() -> None:
         assert told(address) == "no group billing; did you mean billings?"
 
 
-def test_what_its_coordinator_knows_is_there_and_the_node_that_was_asked_is_behind() -> None:
+def test_a_group_that_its_coordinator_knows_is_there() -> None:
     with a_cluster(groups("others", "billing")) as address:
         error = unknown_group([address], "billing", [], "list them")
         assert isinstance(error, Unsure)

@@ -249,7 +249,7 @@ def test_of_two_that_tell_of_a_group_the_later_generation_is_right() -> None:
 
 
 @pytest.mark.parametrize("cut_off", [1, 2])
-def test_a_group_is_as_the_coordinator_says_that_is_in_touch_with_the_others(cut_off: int) -> None:
+def test_a_group_is_as_a_coordinator_says_that_is_in_touch(cut_off: int) -> None:
     """Offsets that are committed from outside make no new generation."""
     stale, true = replace(group("billing", [("orders", 0, 10)]), node=cut_off), group("billing", [("orders", 0, 90)])
     other = 3 - cut_off

@@ -64,7 +64,7 @@ def test_every_codec_becomes_every_other_and_nothing_else_changes(codec: int, ta
 
 
 @pytest.mark.parametrize("target", ["producer", "zstd"])
-def test_a_batch_that_has_the_codec_already_is_kept_byte_for_byte_whatever_its_level(target: str) -> None:
+def test_a_batch_that_has_the_codec_already_is_kept_byte_for_byte(target: str) -> None:
     batch = batch_of(100)
     batch = assemble(bytes(cramjam.zstd.compress(batch[HEADER_BYTES:], 19)), read_header(batch)._replace(attributes=4))
     assert kept_of(batch, TopicConfig(compression_type=target, compression_zstd_level=1)) is batch
@@ -109,7 +109,7 @@ def test_control_batches_stay_as_they_are() -> None:
     assert kept_of(batch, TopicConfig(compression_type="zstd")) is batch
 
 
-def test_what_is_small_is_packed_at_once_and_what_is_large_is_work_for_a_thread() -> None:
+def test_what_is_small_is_packed_at_once_and_the_large_on_a_thread() -> None:
     config = TopicConfig(compression_type="lz4")
     small, large = batch_of(1, value=b"v" * 1000), batch_of(1, value=bytes(AT_ONCE_BYTES * 2))
     bomb = compressed(large, 4)  # small as it comes
@@ -154,7 +154,7 @@ def test_what_the_header_forbids_is_refused_before_it_is_unpacked() -> None:
     assert refusal(rubbish, short).code == Code.MESSAGE_TOO_LARGE
 
 
-def test_a_batch_that_is_too_large_once_it_is_packed_anew_is_refused_as_in_kafka() -> None:
+def test_a_batch_that_is_too_large_once_packed_anew_is_refused() -> None:
     """Kafka looks at the size as it came, and again at what it made of it."""
     batch = compressed(batch_of(1, value=bytes(100_000)), 4)
     config = TopicConfig(compression_type="uncompressed", max_message_bytes=50_000)

@@ -136,7 +136,7 @@ async def test_a_follower_waits_until_it_has_what_the_controller_has(world: Quor
 
 
 @in_quorum()
-async def test_a_leader_that_was_just_elected_is_not_caught_up(
+async def test_a_leader_that_was_just_elected_is_not_caught_up_yet(
     world: QuorumWorld,
 ) -> None:
     """A leader that was just elected is not caught up before its first record is committed. What the leader before
@@ -188,7 +188,7 @@ async def test_a_leader_that_is_cut_off_is_not_current(
 
 
 @in_quorum()
-async def test_a_leader_that_was_stopped_for_a_while_is_not_current_when_it_goes_on(world: QuorumWorld) -> None:
+async def test_a_leader_that_was_stopped_is_not_current_when_it_goes_on(world: QuorumWorld) -> None:
     """The fetches that waited at it are due at once. That is no word from their senders, which have elected another."""
     controller = await world.start()
     stopped = controller.process

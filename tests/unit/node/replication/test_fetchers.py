@@ -245,9 +245,8 @@ async def test_damage_found_while_reading_is_repaired_too(copies: Copies) -> Non
 
 
 @with_copies()
-async def test_what_was_known_of_a_damaged_copy_is_forgotten_on_disk(copies: Copies) -> None:
-    """What was known of a damaged copy is forgotten on disk before the new one begins. A node that is killed then would
-    take the offsets of the old copy for those of the new one."""
+async def test_checkpoints_of_a_damaged_copy_are_gone_before_the_new_one_begins(copies: Copies) -> None:
+    """A node that is killed then would take the offsets of the old copy for those of the new one."""
     copies[1].produce(b"one", b"two")
     await pass_time(20)
     copies.change(isr=(1, 2))
