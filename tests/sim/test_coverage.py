@@ -10,6 +10,8 @@ from chronik.sim.faults import AMONG_NODES, ANY_DURABILITY, SYNCED_ONLY
 from chronik.sim.run import run_seed
 
 WORLDS = 24
+# A world ends by itself, and by its own clock: how long that takes says how busy the machine is, and nothing else.
+pytestmark = pytest.mark.timeout(0)
 # What some fault has to meet in so many worlds of three nodes, and what some kinds of fault have to.
 STATES = (
     "leader",
