@@ -19,7 +19,7 @@ DAY_MS = 24 * 3600 * 1000
 DAYS_MAX = 5  # records are kept for seven days, and commits too
 ALONE_S = 3 * 3600.0
 TOGETHER_S = 120.0  # nodes have much to say to each other also when nothing happens
-# An hour of three nodes costs as much as twenty worlds, even of nodes that say little.
+# An hour of three nodes costs as much as half a dozen worlds, even of nodes that say little.
 FOR_HOURS_TOGETHER = 0.08  # of the worlds with several nodes and idle time
 HOURS_TOGETHER_S = 5400.0
 OF_FEW_WORDS = {
