@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
+from chronik.core.access.sasl import SaslLogin
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.records.control import Marker
@@ -70,6 +71,7 @@ class Caller(NamedTuple):
     order: BatchOrder | None = None  # of its connection; None in tests of what does not depend on it
     principal: KafkaPrincipal = ANONYMOUS
     listener: str = ""  # the name of the one that took its connection
+    login: SaslLogin | None = None  # of its connection, where clients log in
 
 
 class MetadataDesk(Protocol):

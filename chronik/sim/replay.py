@@ -27,12 +27,12 @@ from chronik.sim.story import WorldStory
 def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
     """Every machine of the node against its log. Raises Violation."""
     fresh = MetadataImage(node.identity.cluster_id, node.config)
-    snapshot = node.quorum.log.snapshot
+    snapshot = node.cluster.quorum.log.snapshot
     if snapshot is not None:
-        for value in snapshot_file.decode(disk.read_all(node.quorum.log.snapshot_path(snapshot))).values:
+        for value in snapshot_file.decode(disk.read_all(node.cluster.quorum.log.snapshot_path(snapshot))).values:
             _take_in(fresh, value)
     start_offset = 0 if snapshot is None else snapshot.end_offset
-    for record in _records(node.quorum.replica, disk):
+    for record in _records(node.cluster.quorum.replica, disk):
         if start_offset <= record.offset < node.image.version:
             _take_in(fresh, record.value)
     here, there = metadata_state(node.image), metadata_state(fresh)

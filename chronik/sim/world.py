@@ -136,6 +136,7 @@ class World:
         records = snapshot_records(self.chance.other("snapshots"))
         if self.are_files_different:
             settings = settings | mixture.own_settings(self.chance.other(f"file of node{node_id}"))
+        settings = settings | self.idle_time.settings
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
 
     # --- clients
@@ -240,7 +241,7 @@ class World:
 
     def _controller(self) -> Host:
         """The node that carries out what is ordered; any other while there is none."""
-        leads = [host for host in self.hosts if host.node is not None and host.node.quorum.is_leader]
+        leads = [host for host in self.hosts if host.node is not None and host.node.cluster.quorum.is_leader]
         return (leads or self.hosts)[0]
 
     def _members(self, classic_count: int, chance: SimChance) -> list[SimClient]:
@@ -266,7 +267,7 @@ class World:
         return all(producer.is_done for producer in self.producers)
 
     def auditors(self, number: int) -> list[SimClient]:
-        """Those who look at everything, after everything."""
+        """Those that look at everything, after everything."""
         return [
             self.client(
                 ConfigAuditor,

@@ -481,9 +481,10 @@ async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machin
 
 
 @run
-async def test_while_the_log_takes_nothing_time_is_decided_on_once_a_second_whoever_asks_meanwhile(
+async def test_while_the_log_takes_nothing_time_is_decided_on_once_a_second(
     hosted: Hosted,
 ) -> None:
+    """While the log takes nothing time is decided on once a second whoever asks meanwhile."""
     hosted.tally.alarm_ms = NOW_MS
     hosted.house.files.failures["write"] = ENOSPC
     hosted.host.ask(Ask("time"))
