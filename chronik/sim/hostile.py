@@ -25,7 +25,8 @@ METADATA = "__cluster_metadata"
 STRANGER = 99  # a node that there is not
 ANSWER_S = 0.2
 # Among nodes only, and what changes votes on purpose. One more has a form that the links here do not speak.
-NOT_FOR_CLIENTS = frozenset(("api_versions", "offset_delete"))
+# A transactional id without a transaction has begun at -1, as in Kafka, which kio does not read (seed 5024).
+NOT_FOR_CLIENTS = frozenset(("api_versions", "offset_delete", "describe_transactions"))
 # These only read: they may name what there is.
 READS = (
     "fetch",

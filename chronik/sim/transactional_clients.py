@@ -17,7 +17,8 @@ from chronik.core.records.batch import TRANSACTIONAL_BIT
 from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
 from chronik.sim.client import SimClient, TryAgain, milliseconds
-from chronik.sim.link import part_of
+from chronik.sim.link import SimLink, part_of
+from chronik.sim.routes import Address
 from chronik.sim.transaction_checks import CommittedRecords, Outcome, SimTransaction, TransactionChecks
 
 GROUP = "copiers"
@@ -57,6 +58,7 @@ class TransactionalClient(SimClient):
     _current: SimTransaction | None = None
     _added: set[str]
     _sequences: dict[TopicPartition, int]
+    _late: asyncio.Task[None]  # what an instance that is thought to be dead does yet
 
     def is_in_vain(self) -> bool:
         return self.checks.is_lost
@@ -69,9 +71,13 @@ class TransactionalClient(SimClient):
 
     # --- the coordinator
 
+    @property
+    def _key(self) -> str:
+        return f"transactional id {self.transactional_id}"
+
     async def _ask_coordinator(self, name: str, **fields: Any) -> Any:
         """Raises OSError and TryAgain. An answer that was lost is remembered."""
-        key = f"transactional id {self.transactional_id}"
+        key = self._key
         if key not in self.routes.coordinators:
             found = await self.ask("find_coordinator", key=self.transactional_id, key_type=1)
             self.check(found.error_code, f"which node coordinates {self.transactional_id}")
@@ -207,11 +213,14 @@ class TransactionalClient(SimClient):
         self._current = None
 
     async def _end(self, is_commit: bool) -> None:
-        name = "end_txn_v4" if self.adds_by_itself else "end_txn"
-        answer = await self._ask_coordinator(name, **self._identity, committed=is_commit)
+        answer = await self._ask_coordinator(self._end_name, **self._identity, committed=is_commit)
         self._check(answer.error_code, f"the end of {self.transactional_id}")
         if not self.adds_by_itself:
             self._begin_epoch(answer.producer_id, answer.producer_epoch)
+
+    @property
+    def _end_name(self) -> str:
+        return "end_txn_v4" if self.adds_by_itself else "end_txn"
 
     async def ready(self) -> None:
         """There is a producer that may begin a transaction."""
@@ -220,17 +229,32 @@ class TransactionalClient(SimClient):
             self._current = None
 
     async def send_and_forget(self, is_commit: bool) -> None:
-        """End it without waiting for the answer, as a process that is killed then: another instance takes over."""
+        """End it without waiting for the answer, as a process that is killed then, or that was only thought to be dead:
+        another instance takes over meanwhile."""
         assert self._current is not None
         if is_commit:
             self._current.outcome = Outcome.ASKED
-        try:
-            async with asyncio.timeout(self.chance.between(0, 0.02)):
-                await self._end(is_commit)
-        except (TimeoutError, OSError, TryAgain, TransactionLost) as problem:
-            self.story.tell(self.name, f"is gone: {problem!r}", is_chatter=True)
+        address = self.routes.coordinators.get(self._key)
+        if address is not None and self.chance.happens(0.5):
+            late = self._end_late(address, self.chance.between(0, 1.5), **self._identity, committed=is_commit)
+            self._late = asyncio.get_running_loop().create_task(late)
+        else:
+            try:
+                async with asyncio.timeout(self.chance.between(0, 0.02)):
+                    await self._end(is_commit)
+            except (TimeoutError, OSError, TryAgain, TransactionLost) as problem:
+                self.story.tell(self.name, f"is gone: {problem!r}", is_chatter=True)
         self.hang_up()
         self._must_begin_anew = True
+
+    async def _end_late(self, address: Address, delay_s: float, **fields: Any) -> None:
+        await asyncio.sleep(delay_s)
+        try:
+            link = await SimLink.open(self.name, self.story, self.network, address)
+            await link.ask(self._end_name, **fields)
+            link.abort()
+        except OSError as problem:
+            self.story.tell(self.name, f"is gone for good: {problem!r}", is_chatter=True)
 
 
 class TransactionalWriter(TransactionalClient):
@@ -279,6 +303,10 @@ class Copier(TransactionalClient):
 
     async def attempt(self) -> None:
         while not self.is_in_vain():
+            if self._positions is None and self.chance.happens(0.5):
+                # Before the earlier instance is fenced: its transaction may commit yet, so its offset is not stable.
+                self._positions = await self._committed()
+                await self.leisure(1.0)
             await self.ready()
             if self._positions is None:
                 self._positions = await self._committed()

@@ -12,7 +12,6 @@ from chronik.sim.plans import UNKEYED, TopicPlan
 from chronik.sim.story import WorldStory
 from chronik.sim.transaction_checks import TransactionChecks
 from chronik.sim.transactional_clients import CommittedReader, Copier, TransactionalWriter, TransactionAuditor
-from chronik.wire.versions import APIS
 
 if TYPE_CHECKING:
     from chronik.sim.world import World
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 LEDGER, COPY = "ledger", "ledger-copy"
 WITH_TRANSACTIONS = 0.25  # of all worlds
 STATE_PARTITIONS = 2
-ARE_OFFERED = any(api.name == "txn_offset_commit" for api in APIS.values())  # all of it: this one comes last
 
 
 class DamagedChecks(TransactionChecks):
@@ -43,7 +41,7 @@ class WorldTransactions:
 
     def __init__(self, world: World, share: float) -> None:
         self._chance = chance = world.chance.other("transactions")
-        self.is_there = chance.happens(share) and ARE_OFFERED
+        self.is_there = chance.happens(share)
         self.plans: dict[str, TopicPlan] = {}
         self.settings: dict[str, str] = {}
         partition_count = 1 + chance.below(3)
