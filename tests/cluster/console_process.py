@@ -17,8 +17,12 @@ TIMEOUT_S = 40
 
 
 class ConsoleProcess:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         self.url = url
+        self._process = process
+
+    def terminate(self) -> None:
+        self._process.terminate()
 
     def page(self, path: str) -> str:
         with urlopen(self.url + path.lstrip("/"), timeout=TIMEOUT_S) as answer:
@@ -50,7 +54,7 @@ def console(bootstrap: str, *options: str) -> Iterator[ConsoleProcess]:
             line = process.stdout.readline()
             assert line, f"the console ended: {lines}"
             lines += line
-        yield ConsoleProcess(json.loads(lines)["url"])
+        yield ConsoleProcess(json.loads(lines)["url"], process)
         process.terminate()
         assert process.wait(20) == 0
     finally:
