@@ -7,6 +7,7 @@ from typing import Protocol
 
 from chronik.api.context import Caller
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
+from chronik.core.access.sasl import SaslLogin
 from chronik.core.ports import Outgoing
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.wire.framing import RequestHeader
@@ -22,7 +23,9 @@ class Peer:
         "connection_id",
         "host",
         "is_node",
+        "is_refused",
         "listener",
+        "login",
         "may_be_node",
         "node_id",
         "order",
@@ -34,6 +37,8 @@ class Peer:
         self.host = host
         self.listener = listener
         self.principal: KafkaPrincipal = ANONYMOUS
+        self.login: SaslLogin | None = None  # where clients log in
+        self.is_refused = False  # it could not log in: its connection ends with the next answer
         self.may_be_node = True  # nothing that is known of it says that it is none
         self.is_node = False  # it has identified itself as another node of this cluster
         self.node_id = -1  # which one
@@ -61,6 +66,7 @@ class Peer:
                 self.order,
                 self.principal,
                 self.listener,
+                self.login,
             )
         return caller
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
+from chronik.core.access.sasl import SaslLogin
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.records.control import Marker
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from chronik.core.log.appended import Appended
     from chronik.core.log.producers import VerificationGuard
     from chronik.core.log.segment import Slice
-    from chronik.core.machines.groups.commands import GroupCommand
+    from chronik.core.machines.groups.answers import OffsetsCommitted
+    from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
@@ -50,6 +52,10 @@ T = TypeVar("T")
 Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
 
 
+# Asks a transaction's coordinator about a partition. Raises Refused where it does not confirm that it is part of it.
+Confirm: TypeAlias = Callable[["TopicPartition"], Awaitable[None]]
+
+
 COLD_READS = 8  # fetches that wait for the disk at a time: each may have an answer of fetch.max.bytes in memory
 
 
@@ -65,6 +71,7 @@ class Caller(NamedTuple):
     order: BatchOrder | None = None  # of its connection; None in tests of what does not depend on it
     principal: KafkaPrincipal = ANONYMOUS
     listener: str = ""  # the name of the one that took its connection
+    login: SaslLogin | None = None  # of its connection, where clients log in
 
 
 class MetadataDesk(Protocol):
@@ -97,6 +104,19 @@ class GroupsDesk(Protocol):
 
     def ask(self, group_id: str, command: GroupCommand[T]) -> Awaitable[T]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
+
+    def ask_in_transaction(
+        self, command: CommitOffsetsInTransaction, producer: ProducerIdentity, confirm: Confirm
+    ) -> Awaitable[OffsetsCommitted]:
+        """As `ask`; what is written is part of the producer's transaction, which is confirmed first where it has not
+        begun yet in the partition of the group. Raises Refused (INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, too)."""
+
+    def append_marker(
+        self, partition: int, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> tuple[Replica, Appended]:
+        """Write to a partition of `__consumer_offsets` that a producer's transaction has ended: its offsets count from
+        then on, or are gone. Raises Refused (NOT_LEADER_OR_FOLLOWER: here is no coordinator that has read its log; else
+        as ReplicaDesk.append_marker)."""
 
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""

@@ -35,15 +35,20 @@ class RealNetwork:
         self._client_tls = tls.client if tls is not None and connects_encrypted else None
 
     async def listen(
-        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, protocol: str = "PLAINTEXT"
     ) -> RealListener:
         loop = asyncio.get_running_loop()
-        if not is_encrypted:
+        if not protocol.endswith("SSL"):
             server = await loop.create_server(accept, host, port, backlog=BACKLOG)
         else:
             assert self._tls is not None  # or the config would not have been taken
             server = await loop.create_server(
-                accept, host, port, backlog=BACKLOG, ssl=self._tls.server, ssl_handshake_timeout=HANDSHAKE_S
+                accept,
+                host,
+                port,
+                backlog=BACKLOG,
+                ssl=self._tls.server_for(protocol),
+                ssl_handshake_timeout=HANDSHAKE_S,
             )
         bound = server.sockets[0].getsockname()
         return RealListener(server, (bound[0], bound[1]))

@@ -30,6 +30,7 @@ class TlsContexts:
         self._config = config
         try:
             self.server = _server_context(config)
+            self.sasl_server = _server_context(config, asks_for_certificates=False)
             self.client = _client_context(config)
         except (OSError, ValueError) as problem:  # an SSLError is an OSError
             raise StartError(
@@ -38,6 +39,10 @@ class TlsContexts:
                 " ssl.truststore.location those of the authorities, all as PEM",
             ) from problem
         self._marks = self._look()
+
+    def server_for(self, protocol: str) -> ssl.SSLContext:
+        """Where clients log in, their certificates are not asked for, as in Kafka."""
+        return self.sasl_server if protocol == "SASL_SSL" else self.server
 
     def reload_if_changed(self) -> bool:
         """Whether new files were taken. Others than before that are no good are said once."""
@@ -49,7 +54,7 @@ class TlsContexts:
             # Into contexts of their own first: a key without its certificate would spoil those in use.
             _server_context(self._config)
             _client_context(self._config)
-            for context in (self.server, self.client):
+            for context in (self.server, self.sasl_server, self.client):
                 _load_stores(context, self._config)
         except (OSError, ValueError) as problem:
             log.error("the key store or trust store has changed and cannot be used, the old one stays: %s", problem)
@@ -71,10 +76,10 @@ def _mark(path: str | None) -> FileMark:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def _server_context(config: SecurityConfig) -> ssl.SSLContext:
+def _server_context(config: SecurityConfig, *, asks_for_certificates: bool = True) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _apply(context, config)
-    context.verify_mode = _CLIENT_AUTH[config.ssl_client_auth]
+    context.verify_mode = _CLIENT_AUTH[config.ssl_client_auth] if asks_for_certificates else ssl.CERT_NONE
     return context
 
 

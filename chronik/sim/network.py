@@ -352,7 +352,7 @@ class SimNetwork:
         return self._wires.strayed
 
     async def listen(
-        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, is_encrypted: bool = False
+        self, host: str, port: int, accept: Callable[[], asyncio.BaseProtocol], *, protocol: str = "PLAINTEXT"
     ) -> SimListener:
         address = (host, port)
         if address in self._wires.listeners:

@@ -112,6 +112,10 @@ class Inbox:
         self._large_size = 0  # of the whole request
         self.unfinished_bytes = 0  # memory taken for a request that is not whole yet
 
+    def limit(self, frame_bytes_max: int, limit_name: str) -> None:
+        """From now on."""
+        self._frame_bytes_max, self._limit_name = frame_bytes_max, limit_name
+
     def space(self) -> memoryview:
         """Where the transport may write next; `filled` has to follow before another inbox is asked."""
         if self._large is not None:

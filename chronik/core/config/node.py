@@ -21,6 +21,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from chronik.core.access.jaas import JaasLogin
+from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
+from chronik.core.access.sasl import PLAIN
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.definitions import BadConfig, Section, Setting, parse_known, settings_of, unknown_key
 from chronik.core.config.sections.connections import ConnectionsConfig
@@ -33,6 +36,7 @@ from chronik.core.config.sections.log import LogConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.config.sections.quorum import QuorumConfig
 from chronik.core.config.sections.replication import ReplicationConfig
+from chronik.core.config.sections.sasl import JAAS, SaslConfig, is_jaas, login_of
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.core.config.sections.server import ServerConfig
 from chronik.core.config.sections.topics import TopicsConfig
@@ -53,6 +57,7 @@ class NodeConfig:
     server: ServerConfig = field(default_factory=ServerConfig)
     listeners: ListenersConfig = field(default_factory=ListenersConfig)
     security: SecurityConfig = field(default_factory=SecurityConfig)
+    sasl: SaslConfig = field(default_factory=SaslConfig)
     connections: ConnectionsConfig = field(default_factory=ConnectionsConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     quorum: QuorumConfig = field(default_factory=QuorumConfig)
@@ -71,18 +76,23 @@ class NodeConfig:
     given: Mapping[str, str] = field(default_factory=dict)
     cluster_wide: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)
+    jaas: Mapping[str, str] = field(default_factory=dict, repr=False)  # lines with passwords by key: never shown
 
     @classmethod
     def from_settings(cls, values: Mapping[str, str]) -> NodeConfig:
         """The config a file or command line describes. Raises BadConfig."""
         given: dict[str, str] = {}
+        jaas: dict[str, str] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
+            if is_jaas(key):
+                jaas[key.lower()] = text
+                continue
             if name not in NODE_SETTINGS and name not in WITHOUT_EFFECT:
                 raise unknown_key(key, [*NODE_SETTINGS, *ALIASES], "node")
             if name in NODE_SETTINGS:
                 given[name] = text
-        return dataclasses.replace(cls()._with(given), given=given).checked()
+        return dataclasses.replace(cls()._with(given), given=given, jaas=jaas).checked()
 
     def with_dynamic(self, cluster_wide: Mapping[str, str], own: Mapping[str, str]) -> NodeConfig:
         """This node, as it was started, with what AlterConfigs set for all nodes and, before that, for this one.
@@ -90,6 +100,18 @@ class NodeConfig:
         layers = {**self.given, **cluster_wide, **own}
         changed = self._with({key: text for key, text in layers.items() if key not in WITHOUT_EFFECT})
         return dataclasses.replace(changed, cluster_wide=dict(cluster_wide), own=dict(own))
+
+    def login_of(self, listener: str, mechanism: str) -> JaasLogin:
+        """The users of a listener and mechanism, and what a node logs in with. Raises BadConfig."""
+        return login_of(self.jaas, listener, mechanism)
+
+    @property
+    def node_login(self) -> JaasLogin | None:
+        """With what nodes log in to each other; None where they do not. Raises BadConfig."""
+        inter_node = self.listeners.inter_node
+        if not inter_node.is_sasl:
+            return None
+        return self.login_of(inter_node.name, self.sasl.sasl_mechanism_inter_broker_protocol)
 
     def _with(self, texts: Mapping[str, str]) -> NodeConfig:
         """With these settings, by Kafka's names, in their sections."""
@@ -162,12 +184,49 @@ class NodeConfig:
             section.check()
         if self.listeners.is_encrypted:
             self.security.check_ssl(is_alone=self.is_alone)
+        for point in self.listeners.all:
+            if point.is_sasl:
+                self._check_sasl(point.name)
         if not self.is_alone:
             self._check_cluster()
         return self
 
+    def _check_sasl(self, listener: str) -> None:
+        for mechanism in self.sasl.sasl_enabled_mechanisms:
+            login = self.login_of(listener, mechanism)
+            if mechanism == PLAIN and not login.users:
+                raise BadConfig(
+                    JAAS,
+                    f'sasl.jaas.config has no user for PLAIN on {listener}: each is an option user_NAME="PASSWORD"',
+                )
+
+    def _check_node_login(self, login: JaasLogin) -> None:
+        mechanism = self.sasl.sasl_mechanism_inter_broker_protocol
+        if mechanism not in self.sasl.sasl_enabled_mechanisms:
+            raise BadConfig(
+                "sasl.mechanism.inter.broker.protocol",
+                f"sasl.mechanism.inter.broker.protocol: {mechanism} is not one of sasl.enabled.mechanisms",
+            )
+        if login.username is None:
+            raise BadConfig(JAAS, "sasl.jaas.config has no username: nodes need one to log in to each other")
+        if KafkaPrincipal(USER_TYPE, login.username) not in self.security.super_principals:
+            raise BadConfig(
+                "super.users",
+                f"super.users does not have User:{login.username}, with which nodes log in to each other: no node would"
+                " take another for one",
+            )
+        if mechanism == PLAIN and login.users.get(login.username) != login.password:
+            raise BadConfig(
+                JAAS,
+                f"sasl.jaas.config: the password of {login.username} is not the one that the nodes log in with:"
+                f" user_{login.username} and password must be the same",
+            )
+
     def _check_cluster(self) -> None:
         self.listeners.check_between_nodes()
+        login = self.node_login
+        if login is not None:
+            self._check_node_login(login)
         own = self.voters.get(self.node_id)
         ports = {point.port for point in self.listeners.all if point.name in self.listeners.node_listeners}
         if own is not None and not ports & {0, own[1]}:

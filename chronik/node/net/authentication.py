@@ -1,35 +1,77 @@
-"""Who is at the other end of a connection, before it has said anything: what its certificate says.
+"""Who is at the other end of a connection: what its certificate says, or what it logs in as.
 
 A connection is that of a node only on a listener for nodes (`inter.broker.listener.name`, `controller.listener.names`)
-and, where clients show certificates there, only if its principal is a super user: what it says of itself counts for
-nothing else. Where they show none there is nothing to go by, and what it says is believed.
+and, where clients show certificates or log in there, only if its principal is a super user: what it says of itself
+counts for nothing else. Where they do neither there is nothing to go by, and what it says is believed.
+
+The user as which nodes log in to each other is known by the config: when all nodes start at once there is no metadata
+yet that could be asked. All other users of SCRAM are in the metadata log.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from chronik.api.call import Peer
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.sasl import PLAIN, Credentials, NotReady, SaslLogin, SaslServer
+from chronik.core.access.scram import (
+    ITERATIONS_MIN,
+    SCRAM_MECHANISMS,
+    ScramCredential,
+    ScramMechanism,
+    credential_of,
+)
 from chronik.core.access.ssl_principal import distinguished_name, mapper_of
-from chronik.core.config.sections.listeners import ListenersConfig
-from chronik.core.config.sections.security import SecurityConfig
+from chronik.core.config.node import NodeConfig
+from chronik.core.ports import Chance, Clock
 
 
 class Authentication:
     """For the connections of all listeners."""
 
-    def __init__(self, config: SecurityConfig, listeners: ListenersConfig) -> None:
+    def __init__(self, config: NodeConfig, clock: Clock, chance: Chance, credentials: Credentials) -> None:
+        """`credentials` are those of the metadata log; it raises NotReady while they are not known."""
         self._identifying = frozenset(
-            point.name for point in listeners.all if point.protocol == "SSL" and config.identifies_clients
+            point.name
+            for point in config.listeners.all
+            if point.protocol == "SSL" and config.security.identifies_clients
         )
-        self._node_listeners = listeners.node_listeners
-        self._name_of = mapper_of(config.ssl_principal_mapping_rules)
-        self._super_users = config.super_principals
+        self._node_listeners = config.listeners.node_listeners
+        self._name_of = mapper_of(config.security.ssl_principal_mapping_rules)
+        self._super_users = config.security.super_principals
+        self._clock = clock
+        decoy_key = chance.uuid() + chance.uuid()
+        known = _with_node_user(config, chance, credentials)
+        self._servers = {
+            point.name: SaslServer(
+                config.sasl.sasl_enabled_mechanisms,
+                lambda: (chance.uuid() + chance.uuid()).hex(),
+                decoy_key,
+                config.login_of(point.name, PLAIN).users,
+                known if point.name in self._node_listeners else credentials,
+                config.sasl.connections_max_reauth_ms,
+            )
+            for point in config.listeners.all
+            if point.is_sasl
+        }
 
-    def authenticate(self, peer: Peer, transport: asyncio.BaseTransport) -> None:
+    def authenticate(
+        self, peer: Peer, transport: asyncio.BaseTransport, on_login: Callable[[], None] = lambda: None
+    ) -> None:
         """Raises NoMatchingRule: it has a certificate, and no rule makes a principal of that."""
         may_be_node, peer.may_be_node = peer.listener in self._node_listeners, False  # whatever goes wrong from here on
+        server = self._servers.get(peer.listener)
+        if server is not None:
+
+            def logged_in(principal: KafkaPrincipal) -> None:
+                peer.authenticate_as(principal)
+                peer.may_be_node = may_be_node and principal in self._super_users
+                on_login()
+
+            peer.login = SaslLogin(server, self._clock.monotonic_ms, logged_in)
+            return
         if peer.listener not in self._identifying:
             peer.may_be_node = may_be_node
             return
@@ -39,3 +81,22 @@ class Authentication:
             principal = KafkaPrincipal(USER_TYPE, self._name_of(distinguished_name(certificate["subject"])))
         peer.authenticate_as(principal)
         peer.may_be_node = may_be_node and bool(certificate) and principal in self._super_users
+
+
+def _with_node_user(config: NodeConfig, chance: Chance, credentials: Credentials) -> Credentials:
+    """With the user as which nodes log in to each other, where that is by SCRAM."""
+    login = config.node_login
+    scram = SCRAM_MECHANISMS.get(config.sasl.sasl_mechanism_inter_broker_protocol)
+    if login is None or login.username is None or scram is None:
+        return credentials
+    of_nodes = credential_of(scram, login.password.encode(), chance.uuid(), ITERATIONS_MIN)
+
+    def known(user: str, mechanism: ScramMechanism) -> ScramCredential | None:
+        if user == login.username and mechanism is scram:
+            return of_nodes
+        return credentials(user, mechanism)
+
+    return known
+
+
+__all__ = ["Authentication", "NotReady"]

@@ -16,9 +16,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from chronik import __version__
+from chronik.core.access.scram import AuthenticationFailed
 from chronik.core.errors import Code
 from chronik.core.ports import Network
 from chronik.core.types import Buffer
+from chronik.node.net.link_login import LinkLogin
 from chronik.node.runtime.deadlines import Deadline, Deadlines
 from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_response, encode_request
@@ -249,10 +251,13 @@ class Link:
         await self._peers.network.connect(*address, wire)
         from kio.schema.api_versions.v4.request import ApiVersionsRequest  # a node that is alone starts without it
 
+        if self._peers.login is not None:
+            try:
+                await self._peers.login.log_in(self._ask_first)
+            except AuthenticationFailed as problem:
+                raise Unreachable(str(problem)) from problem
         message = ApiVersionsRequest(client_software_name=NODE_SOFTWARE, client_software_version=__version__)
-        asked = _Asked(self._loop.create_future(), API_VERSIONS, API_VERSIONS_SPOKEN, message=message)
-        self._send(asked)
-        response = await asked.answer
+        response = await self._ask_first(API_VERSIONS, API_VERSIONS_SPOKEN, message)
         if response.error_code != Code.NONE:
             raise Unreachable(f"asked for the versions it speaks, it said {Code(response.error_code).name}")
         self._ranges = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
@@ -262,6 +267,12 @@ class Link:
         self._peers.reached(self)
         while self._unsent:
             self._send(self._unsent.popleft())
+
+    def _ask_first(self, api_key: int, version: int, message: Any) -> asyncio.Future[Any]:
+        """Before it is known what the other side speaks."""
+        asked = _Asked(self._loop.create_future(), api_key, version, message=message)
+        self._send(asked)
+        return asked.answer
 
     def _not_reached(self, reason: str) -> None:
         self._peers.not_reached(self, reason)
@@ -351,12 +362,14 @@ class Peers:
         metrics: Metrics,
         node_id: int,
         address_of: Callable[[int], tuple[str, int] | None],
+        login: LinkLogin | None = None,
     ) -> None:
+        self.login = login  # None where nodes do not log in to each other
         self.network = network
         self.deadlines = deadlines
         self.address_of = address_of
         self.name = node_name(node_id)  # the client id of what we ask
-        self.on_refused: list[Callable[[int], None]] = []  # a node refuses connections: its process is gone
+        self._refusal_listeners: list[Callable[[int], None]] = []  # in the order in which they came; none needs another
         self.scratch = bytearray(SHARED_BYTES)  # what all links read into
         self._metrics = metrics
         self._kept: dict[tuple[int, str], Link] = {}
@@ -398,11 +411,19 @@ class Peers:
             log.warning("%s cannot be reached: %s", link, reason)
 
     def refused(self, node_id: int) -> None:
-        for tell in self.on_refused:
+        for listener in list(self._refusal_listeners):
             try:
-                tell(node_id)
+                listener(node_id)
             except Exception:  # the others are to hear of it as well
                 self.fault("fault when told that a node is gone")
+
+    def listen_for_refusals(self, listener: Callable[[int], None]) -> None:
+        """Hear of nodes that refuse connections: their process is gone."""
+        self._refusal_listeners.append(listener)
+
+    def stop_listening(self, listener: Callable[[int], None]) -> None:
+        if listener in self._refusal_listeners:
+            self._refusal_listeners.remove(listener)
 
     def fault(self, what: str) -> None:
         self._metrics.faults += 1

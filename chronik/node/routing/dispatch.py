@@ -16,10 +16,12 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
+from chronik.api import sasl_authenticate
 from chronik.api.call import AnswerSlot, Call, Peer
 from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, NODES_ONLY, OVERLAPS, module_of
+from chronik.core.access.sasl import NotReady
 from chronik.core.errors import Code, Refused
 from chronik.node.net.node_identity import node_identity
 from chronik.node.routing.asked import Relayed
@@ -28,9 +30,13 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import EVERY_API, INSPECT, PRODUCE
+from chronik.wire.versions import EVERY_API, INSPECT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
 
 log = logging.getLogger(__name__)
+
+# What a connection may ask before it has logged in.
+BEFORE_LOGIN = frozenset((API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE))
+_RAW = RequestHeader(SASL_AUTHENTICATE, 0, 0, "", 0)
 
 
 class Dispatch:
@@ -56,12 +62,18 @@ class Dispatch:
         self._early: list[tuple[memoryview, Peer, AnswerSlot]] = []
 
     def start(self, frame: memoryview, peer: Peer, answer: AnswerSlot) -> bool:
+        login = peer.login
+        if login is not None and login.is_raw:
+            self.watch(self._log_in_raw(Call(frame, _RAW, peer, answer)))
+            return False
         header = read_header(frame)
         api_key = header.api_key
+        if login is not None and api_key not in BEFORE_LOGIN and not login.is_open:
+            raise Malformed(f"request {api_key} of a connection that has not logged in, or not anew in time")
         api = APIS.get(api_key)
         if api is None or not api.lowest <= header.version <= api.highest:
             return self._start_unlisted(frame, header, peer, answer)
-        if not (self.serves_clients or peer.is_node or api_key == API_VERSIONS):
+        if not (self.serves_clients or peer.is_node or api_key == API_VERSIONS or self._is_login_of_node(api_key)):
             if self.lets_clients_wait:
                 self._early.append((frame, peer, answer))
                 return False
@@ -94,6 +106,23 @@ class Dispatch:
             self._fault(call)
             answer(None)  # parts of it may have been appended: only hanging up is true
         return api_key in OVERLAPS
+
+    def _is_login_of_node(self, api_key: int) -> bool:
+        """Or perhaps of a client, whose name is not known yet: see `NotReady`. A node that is alone knows no others."""
+        return api_key in BEFORE_LOGIN and not self.lets_clients_wait
+
+    async def _log_in_raw(self, call: Call) -> None:
+        """A message of a mechanism without Kafka's headers: its answer has none either."""
+        try:
+            message = await sasl_authenticate.step(bytes(call.frame), call.caller, self._context)
+        except Refused as refused:
+            self._metrics.refused(SASL_AUTHENTICATE, refused.code)
+            call.answer(None)
+            return
+        except NotReady:
+            call.answer(None)
+            return
+        call.answer((len(message).to_bytes(4, "big") + message,))
 
     @staticmethod
     def _identify(call: Call, client_software_name: str) -> None:
@@ -190,6 +219,9 @@ class Dispatch:
 
     def _answer_problem(self, module: ModuleType, request: Any, call: Call, problem: Exception) -> None:
         header, caller = call.header, call.caller
+        if isinstance(problem, NotReady):
+            call.answer(None)  # told that its password is wrong, a client would not come again
+            return
         code, message = Code.UNKNOWN_SERVER_ERROR, None
         if isinstance(problem, Refused):
             code, message = problem.code, problem.message
@@ -197,6 +229,7 @@ class Dispatch:
             trace_refused_request(self._context, EVERY_API[header.api_key].name, caller, code, message, request)
         else:
             self._fault(call, problem)
+        call.peer.is_refused = header.api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
         try:
             response = module.refuse(request, code, message)
             call.answer((encode_response(header.api_key, header.version, header.correlation_id, response),))

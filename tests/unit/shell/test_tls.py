@@ -73,7 +73,9 @@ class Listener(asyncio.Protocol):
 
 async def heard_and_seen(network: RealNetwork, pieces: list[Outgoing], *, is_encrypted: bool) -> tuple[bytes, bytes]:
     """What a client receives, and what went over the wire to it."""
-    listener = await network.listen("127.0.0.1", 0, lambda: Speaker(network, pieces), is_encrypted=is_encrypted)
+    listener = await network.listen(
+        "127.0.0.1", 0, lambda: Speaker(network, pieces), protocol="SSL" if is_encrypted else "PLAINTEXT"
+    )
     seen = bytearray()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -127,7 +129,7 @@ def test_files_and_answers_never_go_past_tls(
 
 
 async def shake_hands(server: RealNetwork, client: RealNetwork, host: str = "127.0.0.1") -> bytes:
-    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), is_encrypted=True)
+    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), protocol="SSL")
     heard = Listener()
     try:
         await client.connect(host, listener.address[1], heard)
@@ -238,7 +240,7 @@ def test_a_new_key_store_behind_a_link_is_taken_and_a_bad_one_is_not(authority: 
 
 
 async def _server_name(server: RealNetwork, client: RealNetwork) -> str:
-    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), is_encrypted=True)
+    listener = await server.listen("127.0.0.1", 0, lambda: Speaker(server, [b"welcome"]), protocol="SSL")
     heard = Listener()
     try:
         transport = await client.connect(*listener.address, heard)

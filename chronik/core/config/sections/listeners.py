@@ -37,7 +37,7 @@ class ListenersConfig(Section):
     listener_security_protocol_map: str = setting(
         STRING,
         "SASL_SSL:SASL_SSL,PLAINTEXT:PLAINTEXT,SSL:SSL,SASL_PLAINTEXT:SASL_PLAINTEXT",
-        "What is spoken on a listener of which name: PLAINTEXT or SSL.",
+        "What is spoken on a listener of which name: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",
     )
     inter_broker_listener_name: str | None = setting(
         STRING,
@@ -149,13 +149,6 @@ class ListenersConfig(Section):
         return [point.port for point in self.all]
 
     def check(self) -> None:
-        for point in self.all:
-            if point.is_sasl:
-                raise BadConfig(
-                    LISTENERS,
-                    f"Invalid value '{self.listeners}' for listeners: {point.protocol} is not supported, SSL and"
-                    " PLAINTEXT are",
-                )
         _ = self.inter_node, self.advertised
 
     def check_between_nodes(self) -> None:

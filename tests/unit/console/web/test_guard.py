@@ -23,6 +23,7 @@ TOKEN = Token()
         ({"host": "localhost:9640", "sec-fetch-site": "cross-site"}, TOKEN.value, False, True),
         ({"host": "localhost:9640"}, TOKEN.value, True, True),
     ],
+    ids=range(10),  # a token is another one in each process, and the name of a test is not
 )
 def test_only_our_own_forms_change_anything(
     headers: dict[str, str], given: str, is_read_only: bool, is_refused: bool

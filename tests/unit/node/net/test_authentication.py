@@ -9,11 +9,13 @@ import pytest
 from chronik.api.call import Peer
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.ssl_principal import NoMatchingRule
+from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.listeners import ListenersConfig
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.node_identity import node_identity
 from chronik.wire.versions import NODE_SOFTWARE
+from tests.unit.node.fakes import FakeChance, FakeClock
 
 ALICE = {"subject": ((("organizationName", "chronik"),), (("commonName", "alice"),))}
 NODE = {"subject": ((("organizationName", "chronik"),), (("commonName", "node"),))}
@@ -42,7 +44,8 @@ def authenticated(
 ) -> Peer:
     peer = Peer(1, "10.0.0.1", listener)
     transport: Any = Transport(certificate)
-    Authentication(config, listeners).authenticate(peer, transport)
+    node_config = NodeConfig(listeners=listeners, security=config)
+    Authentication(node_config, FakeClock(), FakeChance(), lambda user, mechanism: None).authenticate(peer, transport)
     return peer
 
 

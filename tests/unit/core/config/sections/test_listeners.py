@@ -24,7 +24,6 @@ def test_the_listener_for_clients_is_found(listeners: str, address: tuple[str, i
 @pytest.mark.parametrize(
     "listeners",
     [
-        "SASL_SSL://h:1",
         "PLAINTEXT://h",
         "h:65536",
         "h:x",

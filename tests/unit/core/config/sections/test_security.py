@@ -33,8 +33,6 @@ def test_a_listener_is_plain_unless_its_name_or_the_map_says_otherwise() -> None
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"listeners": "SASL_SSL://h:1"}, "SASL_SSL is not supported"),
-        ({"listeners": "C://h:1", "listener.security.protocol.map": "C:SASL_PLAINTEXT"}, "is not supported"),
         ({"listener.security.protocol.map": "C"}, "is not NAME:PROTOCOL"),
         ({"listener.security.protocol.map": "C:TLS"}, "is not NAME:PROTOCOL"),
         ({"listeners": "SSL://h:1"}, "ssl.keystore.location is missing"),

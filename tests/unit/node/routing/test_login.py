@@ -1,0 +1,111 @@
+"""A connection that has to log in: what it may ask before, and how it ends when it cannot."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+
+from chronik.api.call import Peer
+from chronik.core.access.principal import KafkaPrincipal
+from chronik.core.access.sasl import PLAIN, SaslLogin, SaslServer
+from chronik.core.errors import Code
+from chronik.node.net.connection import Slot
+from chronik.wire.errors import Malformed
+from chronik.wire.versions import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from tests.unit.node.routing.test_dispatch import METADATA, RequestContext, frame_of, read_answer
+from tests.unit.wire.messages import request_type, write
+
+RIGHT, WRONG = b"\x00alice\x00hers", b"\x00alice\x00his"
+BEFORE = (API_VERSIONS, SASL_HANDSHAKE, SASL_AUTHENTICATE)
+
+
+class Waiting:
+    """A connection that waits for one answer."""
+
+    def __init__(self) -> None:
+        self.is_answered = asyncio.Event()
+
+    def slot_filled(self, slot: Slot) -> None:
+        self.is_answered.set()
+
+
+class Stranger(RequestContext):
+    """A connection on a listener where clients log in."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.peer = Peer(1, "10.0.0.7", "CLIENTS")
+        server = SaslServer((PLAIN,), lambda: "n", b"k", {"alice": "hers"})
+        self.peer.login = SaslLogin(server, lambda: 0, self.peer.authenticate_as)
+
+    async def say(self, frame: bytes) -> Any:
+        waiting = Waiting()
+        slot = Slot(cast(Any, waiting))
+        self.dispatch.start(memoryview(bytearray(frame)), self.peer, slot)
+        await asyncio.wait_for(waiting.is_answered.wait(), 5)
+        return slot.buffers
+
+    async def handshake(self, mechanism: str = PLAIN, version: int = 1) -> Any:
+        body = write(request_type(SASL_HANDSHAKE, version)(mechanism=mechanism))
+        answer = await self.say(frame_of(SASL_HANDSHAKE, version, body))
+        return read_answer(SASL_HANDSHAKE, version, answer)
+
+    async def authenticate(self, message: bytes, version: int = 2) -> Any:
+        body = write(request_type(SASL_AUTHENTICATE, version)(auth_bytes=message))
+        answer = await self.say(frame_of(SASL_AUTHENTICATE, version, body))
+        return read_answer(SASL_AUTHENTICATE, version, answer)
+
+
+@pytest.mark.parametrize("api_key", [key for key in APIS if key not in BEFORE], ids=lambda key: APIS[key].name)
+def test_nothing_else_may_be_asked_before(api_key: int) -> None:
+    version = APIS[api_key].highest
+    frame = frame_of(api_key, version)
+    with pytest.raises(Malformed, match="has not logged in"):
+        asyncio.run(Stranger().say(frame))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_a_login_opens_the_connection(version: int) -> None:
+    async def inside() -> None:
+        stranger = Stranger()
+        assert (await stranger.handshake()).error_code == Code.NONE
+        assert (await stranger.authenticate(RIGHT, version)).error_code == Code.NONE
+        assert stranger.peer.principal == KafkaPrincipal("User", "alice")
+        assert await stranger.say(frame_of(METADATA, 1)) is not None
+
+    asyncio.run(inside())
+
+
+def test_messages_without_headers_follow_the_first_version_of_the_handshake() -> None:
+    async def inside() -> None:
+        stranger = Stranger()
+        assert (await stranger.handshake(version=0)).error_code == Code.NONE
+        assert await stranger.say(RIGHT) == (bytes(4),)
+        assert await stranger.say(frame_of(METADATA, 1)) is not None
+        other = Stranger()
+        await other.handshake(version=0)
+        assert await other.say(WRONG) is None, "the connection is closed"
+
+    asyncio.run(inside())
+
+
+def test_a_refused_login_ends_the_connection_and_is_counted() -> None:
+    async def inside() -> None:
+        stranger = Stranger()
+        await stranger.handshake()
+        refused = await stranger.authenticate(WRONG)
+        assert refused.error_code == Code.SASL_AUTHENTICATION_FAILED
+        assert stranger.peer.is_refused
+        assert stranger.metrics.refusals == {(SASL_AUTHENTICATE, Code.SASL_AUTHENTICATION_FAILED): 1}
+
+    asyncio.run(inside())
+
+
+def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are() -> None:
+    async def inside() -> None:
+        answer = await Stranger().handshake("GSSAPI")
+        assert (answer.error_code, answer.mechanisms) == (Code.UNSUPPORTED_SASL_MECHANISM, (PLAIN,))
+
+    asyncio.run(inside())
