@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError
@@ -14,6 +15,8 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 TIMEOUT_S = 40
+SEEN_S = 60
+NOT_SEEN_YET = 503
 
 
 class ConsoleProcess:
@@ -23,6 +26,18 @@ class ConsoleProcess:
 
     def terminate(self) -> None:
         self._process.terminate()
+
+    def wait_until_seen(self) -> None:
+        """Until it has seen the cluster: on a machine that is busy, nodes may not answer its first look in time."""
+        deadline = time.monotonic() + SEEN_S
+        while True:
+            try:
+                self.page("/")
+                return
+            except HTTPError as refused:
+                if refused.code != NOT_SEEN_YET or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def page(self, path: str) -> str:
         with urlopen(self.url + path.lstrip("/"), timeout=TIMEOUT_S) as answer:
@@ -54,7 +69,9 @@ def console(bootstrap: str, *options: str) -> Iterator[ConsoleProcess]:
             line = process.stdout.readline()
             assert line, f"the console ended: {lines}"
             lines += line
-        yield ConsoleProcess(json.loads(lines)["url"], process)
+        running = ConsoleProcess(json.loads(lines)["url"], process)
+        running.wait_until_seen()
+        yield running
         process.terminate()
         assert process.wait(20) == 0
     finally:
