@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import FrameType
 
 import uvicorn
 
@@ -41,6 +42,14 @@ class ConsoleServer(uvicorn.Server):
     """uvicorn sends itself the signal that ended it again, at its end. A console that is told to end has ended as
     it should, with exit code 0."""
 
+    def __init__(self, config: uvicorn.Config, watch: ClusterWatch) -> None:
+        super().__init__(config)
+        self._watch = watch
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._watch.close_soon()  # open pages wait for its next look
+
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -68,7 +77,7 @@ def serve(settings: ConsoleSettings, listening: socket.socket) -> None:
         h11_max_incomplete_event_size=HEADER_BYTES_MAX,
     )  # fmt: skip
     try:
-        ConsoleServer(config).run([listening])
+        ConsoleServer(config, watch).run([listening])
     finally:
         searches.stop_all()
         watch.close()

@@ -101,9 +101,19 @@ class ClusterWatch:
         self._thread.start()
 
     def close(self) -> None:
+        """Pages that wait are told as well, and go."""
         with self._changed:
             self._is_closing = True
+            self._tell_subscribers()
             self._changed.notify_all()
+
+    def close_soon(self) -> None:
+        """From a signal handler, which may have interrupted what holds the lock."""
+        threading.Thread(target=self.close, name="console-close", daemon=True).start()
+
+    @property
+    def is_closing(self) -> bool:
+        return self._is_closing
 
     def touch(self) -> None:
         """A page is open: go on looking."""
@@ -169,7 +179,7 @@ class ClusterWatch:
     def _look_once(self) -> float:
         began_s = time.monotonic()
         try:
-            sight = self._look(self._number)
+            sight = self._look(self._number).prepare()
         except (NoAnswer, ChronikError) as problem:
             self._tell(None, str(problem))
             return AWAY_PAUSE_S
@@ -188,7 +198,10 @@ class ClusterWatch:
             self._observed = Observed(sight or before.sight, problem, since_ms, before.version + 1)
             if sight is not None:
                 self._series.take(time.time(), sight)
-            for event, loop in self._subscribers.items():
-                if not loop.is_closed():
-                    loop.call_soon_threadsafe(event.set)
+            self._tell_subscribers()
             self._changed.notify_all()
+
+    def _tell_subscribers(self) -> None:
+        for event, loop in self._subscribers.items():
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(event.set)

@@ -88,7 +88,7 @@ def test_a_node_is_killed_and_comes_back(local: Local) -> None:
 
 
 def test_a_cluster_in_the_foreground_shows_who_dies_and_ends_with_ctrl_c(local: Local) -> None:
-    command = ["cluster", "start", "--nodes", str(NODES), "--port", "0", "--data-dir", str(local.path)]
+    command = ["cluster", "start", "--no-console", "--nodes", str(NODES), "--port", "0", "--data-dir", str(local.path)]
     with local.chronik.running(*command) as process:
         assert process.stdout is not None
         assert process.stdout.readline().startswith(b"ready: 127.0.0.1:")
@@ -109,7 +109,7 @@ def test_a_cluster_in_the_foreground_shows_who_dies_and_ends_with_ctrl_c(local: 
 
 def test_a_cluster_in_the_foreground_ends_when_it_is_stopped_from_elsewhere(local: Local) -> None:
     with local.chronik.running(
-        "cluster", "start", "--nodes", "1", "--port", "0", "--data-dir", str(local.path)
+        "cluster", "start", "--no-console", "--nodes", "1", "--port", "0", "--data-dir", str(local.path)
     ) as process:
         assert process.stdout is not None
         process.stdout.readline()

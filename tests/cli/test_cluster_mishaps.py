@@ -119,7 +119,7 @@ def test_a_mistake_in_the_file_of_one_node_is_told_and_all_are_shown_and_stopped
 
 
 def test_a_cluster_in_the_foreground_does_not_mind_a_mistake_in_a_file(local: Local) -> None:
-    command = ["cluster", "start", "--nodes", "2", "--port", "0", "--data-dir", str(local.path)]
+    command = ["cluster", "start", "--no-console", "--nodes", "2", "--port", "0", "--data-dir", str(local.path)]
     with local.chronik.running(*command) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -150,7 +150,7 @@ def test_a_running_node_is_found_though_its_file_names_another_place_for_message
 @pytest.mark.usefixtures("hang_ups_count")
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
 def test_a_cluster_in_the_foreground_ends_with_its_terminal(local: Local, number: signal.Signals) -> None:
-    command = ["cluster", "start", "--nodes", "2", "--port", "0", "--data-dir", str(local.path)]
+    command = ["cluster", "start", "--no-console", "--nodes", "2", "--port", "0", "--data-dir", str(local.path)]
     with local.chronik.running(*command) as process:
         assert process.stderr is not None
         assert process.stderr.readline() == b"Ctrl-C stops it\n"
@@ -179,7 +179,7 @@ def test_a_start_that_is_broken_off_leaves_no_node_behind(local: Local, number: 
 
 
 def test_a_cluster_in_the_foreground_does_not_outlive_who_reads_what_it_prints(local: Local) -> None:
-    command = ["cluster", "start", "--nodes", "1", "--port", "0", "--data-dir", str(local.path)]
+    command = ["cluster", "start", "--no-console", "--nodes", "1", "--port", "0", "--data-dir", str(local.path)]
     with local.chronik.running(*command) as process:
         assert process.stdout is not None
         assert process.stderr is not None

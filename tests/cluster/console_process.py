@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from typing import Any
 from urllib.error import HTTPError
@@ -14,11 +15,29 @@ from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 TIMEOUT_S = 40
+SEEN_S = 60
+NOT_SEEN_YET = 503
 
 
 class ConsoleProcess:
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, process: subprocess.Popen[str]) -> None:
         self.url = url
+        self._process = process
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def wait_until_seen(self) -> None:
+        """Until it has seen the cluster: on a machine that is busy, nodes may not answer its first look in time."""
+        deadline = time.monotonic() + SEEN_S
+        while True:
+            try:
+                self.page("/")
+                return
+            except HTTPError as refused:
+                if refused.code != NOT_SEEN_YET or time.monotonic() > deadline:
+                    raise
+            time.sleep(0.1)
 
     def page(self, path: str) -> str:
         with urlopen(self.url + path.lstrip("/"), timeout=TIMEOUT_S) as answer:
@@ -50,7 +69,9 @@ def console(bootstrap: str, *options: str) -> Iterator[ConsoleProcess]:
             line = process.stdout.readline()
             assert line, f"the console ended: {lines}"
             lines += line
-        yield ConsoleProcess(json.loads(lines)["url"])
+        running = ConsoleProcess(json.loads(lines)["url"], process)
+        running.wait_until_seen()
+        yield running
         process.terminate()
         assert process.wait(20) == 0
     finally:

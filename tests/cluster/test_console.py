@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
@@ -140,3 +141,13 @@ def _wait_for(shown: ConsoleProcess, is_so: object) -> None:
     while not is_so(page := shown.model("/")):
         assert time.monotonic() < deadline, page
         time.sleep(0.2)
+
+
+def test_it_ends_at_once_though_a_page_is_open(cluster: RunningCluster) -> None:
+    with console(cluster.bootstrap) as running, urlopen(running.url + "live", timeout=20) as live:
+        lines = [live.readline() for _ in range(3)]
+        running.terminate()
+        rest = live.read()  # to its end: the console has hung up in order
+
+    assert lines[0] == b"retry: 2000\n"
+    assert b"event: tick" in b"".join([*lines, rest])

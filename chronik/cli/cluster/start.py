@@ -11,6 +11,7 @@ import typer
 
 from chronik.cli.cluster.options import DEFAULT_DIRECTORY, DataDir
 from chronik.cli.cluster.stop import stop_all
+from chronik.cli.console.beside import ConsoleBeside
 from chronik.cli.options import AsJson, example
 from chronik.cli.output import counted, print_json, print_line, print_note
 from chronik.cli.values import parse_pairs
@@ -57,6 +58,10 @@ def start(
             "--advertise", metavar="HOST:PORT", help="The one address that clients are told, as behind a tunnel."
         ),
     ] = None,
+    console: Annotated[
+        bool,
+        typer.Option("--console/--no-console", help="Serve the web console too, while this stays in the foreground."),
+    ] = True,
     as_json: AsJson = False,
 ) -> None:
     """Start a cluster on this machine, one process a node. A directory that has one starts the same cluster again."""
@@ -71,13 +76,20 @@ def start(
     if detach:
         _say_ready(cluster, seconds, data_dir, as_json)
         return
+    beside = None
     try:
         _say_ready(cluster, seconds, data_dir, as_json)
+        if console:
+            beside = ConsoleBeside(cluster.bootstrap)
+            print_note(f"console: {beside.url}")
         code = _stay(cluster, launched, data_dir, interrupts)
     except BaseException:  # a second Ctrl-C, or a terminal that is gone: they must not run on without it
         for each in launched.values():
             each.ask_to_end()
         raise
+    finally:
+        if beside is not None:
+            beside.end()
     raise typer.Exit(code)
 
 

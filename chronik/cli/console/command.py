@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+import threading
 import webbrowser
 from typing import Annotated
 
@@ -35,6 +39,9 @@ def console(
     search_rate: Annotated[
         float, typer.Option(min=0.1, max=10_000, metavar="MB/S", help="How fast searches may read, in all.")
     ] = 20.0,
+    until_stdin_ends: Annotated[
+        bool, typer.Option("--until-stdin-ends", help="End when standard input does.", hidden=True)
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show a cluster in a browser: topics, messages and each one's story, groups, and what stalls. Of any Kafka."""
@@ -58,7 +65,15 @@ def console(
             print_note("Ctrl-C ends it")
         if open_:
             webbrowser.open(url)
+        if until_stdin_ends:
+            threading.Thread(target=_end_with_stdin, daemon=True).start()
         serve(
             ConsoleSettings(bootstrap, host, tuple(allow_host or ()), read_only, round(search_rate * 1_000_000)),
             listening,
         )
+
+
+def _end_with_stdin() -> None:
+    """What started this holds the other end of the pipe: however it ends, so does this."""
+    sys.stdin.buffer.read()
+    os.kill(os.getpid(), signal.SIGTERM)

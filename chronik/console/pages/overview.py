@@ -66,6 +66,8 @@ class OverviewPage:
 
 def overview_page(frame: Frame, sight: Sight) -> OverviewPage:
     troubled = [row for row in sight.rows if not row.is_heard or row.out_of_sync or row.offline]
+    # What has no leader first, and what people made before what the cluster keeps for itself.
+    troubled.sort(key=lambda row: (row.is_heard, row.is_internal))
     lags = [group.lag for group in sight.groups if group.lag is not None]
     controller = next((node.id for node in sight.nodes if node.is_controller), None)
     offline = [node.offline for node in sight.nodes if node.offline is not None]

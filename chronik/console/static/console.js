@@ -93,7 +93,7 @@
       charts.push(new uPlot({
         width: holder.clientWidth, height: 130, cursor: { y: false }, legend: { show: false },
         scales: { x: { range: () => [begin, now] }, y: { range: (self, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
-        axes: [{ ...axis, values: (self, ticks) => ticks.map(clock) }, { ...axis, size: 44, values: (self, ticks) => ticks.map(short) }],
+        axes: [{ ...axis, size: 28, values: (self, ticks) => ticks.map(clock) }, { ...axis, size: 44, values: (self, ticks) => ticks.map(short) }],
         series: [{}, { stroke: colour("--chart"), width: 1.5, fill: colour("--chart") + "22", points: { show: false } }],
       }, [told.at_s, told[holder.dataset.series]], holder));
     }

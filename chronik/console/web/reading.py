@@ -190,7 +190,7 @@ class ReadingRoutes:
         event = watch.subscribe()
         try:
             yield b"retry: 2000\n\n"
-            while not await request.is_disconnected():
+            while not watch.is_closing and not await request.is_disconnected():
                 watch.touch()
                 try:
                     await asyncio.wait_for(event.wait(), LIVE_EVERY_S)
