@@ -11,6 +11,7 @@ from typing import Any
 
 from chronik.api.context import RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
+from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
@@ -245,6 +246,16 @@ class Node:
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
+    def _authorizer(self) -> Authorizer | None:
+        security = self.config.security
+        if not security.authorizer_class_name:
+            return None
+        return Authorizer(
+            lambda: self.image.access.acls,
+            security.super_principals,
+            allows_everyone_without_acl=security.allow_everyone_if_no_acl_found,
+        )
+
     def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
@@ -291,7 +302,15 @@ class Node:
             broker_epoch=broker_epoch,
             ask=self.controller.ask,
         )
-        self.forwarding = Forwarding(config.node_id, self.metadata, self.groups, self.peers, deadlines, metrics)
+        self.forwarding = Forwarding(
+            config.node_id,
+            self.metadata,
+            self.groups,
+            self.peers,
+            deadlines,
+            metrics,
+            carries_principals=bool(config.security.authorizer_class_name),
+        )
 
     @property
     def image(self) -> MetadataImage:
@@ -361,6 +380,7 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.quorum,
+            authorizer=self._authorizer(),
             look=self._look,
             is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
