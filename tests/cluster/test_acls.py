@@ -67,8 +67,8 @@ def test_a_user_without_rules_sees_and_does_nothing(cluster: SaslCluster) -> Non
         assert error is not None
         assert error.name() == "TOPIC_AUTHORIZATION_FAILED"
     assert "TOPIC_AUTHORIZATION_FAILED" in str(produced(cluster, EVE, "x", topic="secret"))
+    (made,) = admin.create_acls([rule(AclOperation.READ, ResourceType.TOPIC, "secret", "User:eve")]).values()
     with pytest.raises(KafkaException, match="CLUSTER_AUTHORIZATION_FAILED"):
-        (made,) = admin.create_acls([rule(AclOperation.READ, ResourceType.TOPIC, "secret", "User:eve")]).values()
         made.result(20)
     with pytest.raises(KafkaException, match="TOPIC_AUTHORIZATION_FAILED"):
         admin.create_topics([NewTopic("new", 1, 3)])["new"].result(20)

@@ -14,8 +14,8 @@ from chronik.api.table import NODES_ONLY, module_of
 from chronik.core.access.acls import CLUSTER_NAME, Acl, AclPatternType, AclPermission, AclSet
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.operations import AclOperation, AclResourceType
-from chronik.core.access.operations import AclOperation as O  # noqa: N814 - the tables below are made of them
-from chronik.core.access.operations import AclResourceType as R  # noqa: N814
+from chronik.core.access.operations import AclOperation as O
+from chronik.core.access.operations import AclResourceType as R
 from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.errors import Code, Refused
 from chronik.wire.lift import convert
