@@ -119,6 +119,27 @@ def _init_producer_id(gate: Gate, request: Any) -> None:
         gate.need(_O.IDEMPOTENT_WRITE, _R.CLUSTER)
 
 
+def _transaction(gate: Gate, request: Any) -> None:
+    gate.need(_O.WRITE, _R.TRANSACTIONAL_ID, request.transactional_id)
+
+
+def _offsets_in_transaction(gate: Gate, request: Any) -> None:
+    _transaction(gate, request)
+    gate.need(_O.READ, _R.GROUP, request.group_id)
+
+
+def _add_partitions_to_txn(gate: Gate, request: Any) -> None:
+    """All of it, or nothing: Kafka too adds no partition where one of them may not be written."""
+    wanted = [(request.v3_and_below_transactional_id, request.v3_and_below_topics)]
+    for transaction in request.transactions or ():
+        wanted.append((transaction.transactional_id, transaction.topics))
+    for transactional_id, topics in wanted:
+        if transactional_id or topics:
+            gate.need(_O.WRITE, _R.TRANSACTIONAL_ID, transactional_id)
+        for topic in topics or ():
+            gate.need(_O.WRITE, _R.TOPIC, topic.name)
+
+
 def _consumer_group_heartbeat(gate: Gate, request: Any) -> None:
     gate.need(_O.READ, _R.GROUP, request.group_id)
     for name in request.subscribed_topic_names or ():
@@ -144,6 +165,11 @@ _WHOLE: dict[str, Callable[[Gate, Any], None]] = {
     "add_raft_voter": _cluster(_O.ALTER),
     "remove_raft_voter": _cluster(_O.ALTER),
     "init_producer_id": _init_producer_id,
+    "add_partitions_to_txn": _add_partitions_to_txn,
+    "add_offsets_to_txn": _offsets_in_transaction,
+    "txn_offset_commit": _offsets_in_transaction,
+    "end_txn": _transaction,
+    "write_txn_markers": _cluster(_O.ALTER),
     "join_group": _group(_O.READ),
     "sync_group": _group(_O.READ),
     "heartbeat": _group(_O.READ),
@@ -211,6 +237,11 @@ def _created(gate: Gate, topic: Any, context: RequestContext) -> Code:
     return Code.TOPIC_AUTHORIZATION_FAILED
 
 
+def _described_id(gate: Gate, transactional_id: Any, context: RequestContext) -> Code:
+    is_allowed = gate.may(_O.DESCRIBE, _R.TRANSACTIONAL_ID, transactional_id)
+    return Code.NONE if is_allowed else Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+
+
 _PARTS: dict[str, Parts] = {
     "list_offsets": _topics("topics", "topics", _O.DESCRIBE),
     "offset_for_leader_epoch": _topics("topics", "topics", _O.DESCRIBE),
@@ -218,6 +249,8 @@ _PARTS: dict[str, Parts] = {
     "describe_producers": _topics("topics", "topics", _O.READ),
     "offset_commit": _topics("topics", "topics", _O.READ),
     "offset_delete": _topics("topics", "topics", _O.READ),
+    "txn_offset_commit": _topics("topics", "topics", _O.READ),
+    "describe_transactions": Parts("transactional_ids", "transaction_states", _described_id),
     "create_topics": Parts("topics", "topics", _created),
     "create_partitions": _topics("topics", "results", _O.ALTER),
     "describe_groups": _groups("groups", "groups", _O.DESCRIBE),
@@ -264,7 +297,24 @@ def _described_groups(gate: Gate, response: Any) -> Any:
     return replace(response, groups=tuple(map(seen, response.groups)))
 
 
+def _listed_transactions(gate: Gate, response: Any) -> Any:
+    states = response.transaction_states
+    seen = tuple(one for one in states if gate.sees(_O.DESCRIBE, _R.TRANSACTIONAL_ID, one.transactional_id))
+    return replace(response, transaction_states=seen)
+
+
+def _described_transactions(gate: Gate, response: Any) -> Any:
+    """Without the topics that are not to be seen."""
+
+    def seen(state: Any) -> Any:
+        return replace(state, topics=tuple(t for t in state.topics if gate.sees(_O.DESCRIBE, _R.TOPIC, t.topic)))
+
+    return replace(response, transaction_states=tuple(map(seen, response.transaction_states)))
+
+
 _SEEN: dict[str, Callable[[Gate, Any], Any]] = {
+    "list_transactions": _listed_transactions,
+    "describe_transactions": _described_transactions,
     "list_groups": _listed_groups,
     "create_topics": _created_configs,
     "consumer_group_describe": _described_groups,

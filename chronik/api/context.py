@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from chronik.core.log.appended import Appended
     from chronik.core.log.producers import VerificationGuard
     from chronik.core.log.segment import Slice
-    from chronik.core.machines.groups.commands import GroupCommand
+    from chronik.core.machines.groups.answers import OffsetsCommitted
+    from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, GroupCommand
     from chronik.core.machines.groups.machine import GroupsMachine
     from chronik.core.machines.metadata.commands import MetadataCommand
     from chronik.core.machines.metadata.image import MetadataImage
@@ -49,6 +50,10 @@ T = TypeVar("T")
 
 # A view's name and arguments; its answer as JSON (http/inspect_views.py). Raises Refused.
 Look: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[bytes]]
+
+
+# Asks a transaction's coordinator about a partition. Raises Refused where it does not confirm that it is part of it.
+Confirm: TypeAlias = Callable[["TopicPartition"], Awaitable[None]]
 
 
 COLD_READS = 8  # fetches that wait for the disk at a time: each may have an answer of fetch.max.bytes in memory
@@ -100,6 +105,19 @@ class GroupsDesk(Protocol):
 
     def ask(self, group_id: str, command: GroupCommand[T]) -> Awaitable[T]:
         """Ask the machine that holds the group. Raises Refused (NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS)."""
+
+    def ask_in_transaction(
+        self, command: CommitOffsetsInTransaction, producer: ProducerIdentity, confirm: Confirm
+    ) -> Awaitable[OffsetsCommitted]:
+        """As `ask`; what is written is part of the producer's transaction, which is confirmed first where it has not
+        begun yet in the partition of the group. Raises Refused (INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, too)."""
+
+    def append_marker(
+        self, partition: int, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> tuple[Replica, Appended]:
+        """Write to a partition of `__consumer_offsets` that a producer's transaction has ended: its offsets count from
+        then on, or are gone. Raises Refused (NOT_LEADER_OR_FOLLOWER: here is no coordinator that has read its log; else
+        as ReplicaDesk.append_marker)."""
 
     def coordinator(self, group_id: str) -> Awaitable[tuple[int, str, int]]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""

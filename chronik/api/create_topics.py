@@ -25,7 +25,7 @@ from chronik.core.machines.metadata.commands import (
     CreateTopics,
     NewTopic,
 )
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
+from chronik.core.machines.metadata.names import is_internal
 
 REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
@@ -60,7 +60,7 @@ def _is_internal(request: Any) -> bool:
         return False
     [topic] = request.topics
     is_left_to_us = topic.num_partitions == topic.replication_factor == USE_DEFAULT
-    return topic.name in (OFFSETS_TOPIC, TRACE_TOPIC) and is_left_to_us and not topic.assignments and not topic.configs
+    return is_internal(topic.name) and is_left_to_us and not topic.assignments and not topic.configs
 
 
 def _result(created: CreatedTopic, context: RequestContext) -> Any:

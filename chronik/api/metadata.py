@@ -23,7 +23,7 @@ from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal, problem_with
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC, is_internal, problem_with
 from chronik.wire.unions.metadata import AnyMetadataRequest, AnyMetadataResponse
 
 REQUEST = AnyMetadataRequest
@@ -153,8 +153,9 @@ async def _create_missing(
             for created in await context.metadata.ask(CreateTopics(wanted)):
                 if created.outcome.code not in (Code.NONE, Code.TOPIC_ALREADY_EXISTS):
                     problems[created.name] = created.outcome.code
-        if OFFSETS_TOPIC in missing:
-            await context.metadata.ask(CreateInternalTopic(OFFSETS_TOPIC, context.chance.uuid()))
+        for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):  # as in Kafka; no other of our own
+            if name in missing:
+                await context.metadata.ask(CreateInternalTopic(name, context.chance.uuid()))
     except Refused as refused:
         # Without a controller nothing is created: all clients ask again when a leader is missing, and few otherwise.
         is_controller_missing = refused.code == Code.NOT_CONTROLLER

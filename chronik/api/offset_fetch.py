@@ -1,8 +1,8 @@
 """OffsetFetch (9), versions 1-10. Where a group stopped reading; -1 for a partition without a committed offset.
 
 Version 1 has no error of its own: it is on every partition. From 2 null topics means all. Up to 7 there is one group,
-from 8 many. From 9 a KIP-848 member shows its epoch. From 10 topics are named by id. `require_stable` (from 7) waits
-for open transactions, of which there are none yet: all offsets are stable.
+from 8 many. From 9 a KIP-848 member shows its epoch. From 10 topics are named by id. With `require_stable` (from 7,
+KIP-447) a partition with an offset in an open transaction is UNSTABLE_OFFSET_COMMIT: the client asks again.
 """
 
 from __future__ import annotations
@@ -39,18 +39,19 @@ _DESCRIBE = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 
 async def handle(request: AnyOffsetFetchRequest, caller: Caller, context: RequestContext) -> AnyOffsetFetchResponse:
     if caller.version < MANY_GROUPS_FROM:
-        return _response((await _group(Group(group_id=request.group_id, topics=request.topics), caller, context),))
-    return _response(tuple([await _group(group, caller, context) for group in request.groups]))
+        only = Group(group_id=request.group_id, topics=request.topics)
+        return _response((await _group(only, request.require_stable, caller, context),))
+    return _response(tuple([await _group(group, request.require_stable, caller, context) for group in request.groups]))
 
 
-async def _group(group: Group, caller: Caller, context: RequestContext) -> GroupResponse:
+async def _group(group: Group, requires_stable: bool, caller: Caller, context: RequestContext) -> GroupResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
     gate = gate_of(context, caller, "offset_fetch")
     try:
         if gate is not None:
             gate.need(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)
         if group.topics is None:
-            fetched = await _ask(group, None, context)
+            fetched = await _ask(group, None, requires_stable, context)
             if gate is not None:
                 fetched = tuple(one for one in fetched if gate.sees(*_DESCRIBE, one.topic))
             return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, context)))
@@ -62,7 +63,7 @@ async def _group(group: Group, caller: Caller, context: RequestContext) -> Group
             if name is not None and name not in denied
             for number in topic.partition_indexes
         )
-        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, context)}
+        found = {(one.topic, one.partition): one for one in await _ask(group, wanted, requires_stable, context)}
         topics = tuple(
             _errors(topic, Code.UNKNOWN_TOPIC_ID)
             if name is None
@@ -77,9 +78,9 @@ async def _group(group: Group, caller: Caller, context: RequestContext) -> Group
 
 
 async def _ask(
-    group: Group, partitions: tuple[tuple[str, int], ...] | None, context: RequestContext
+    group: Group, partitions: tuple[tuple[str, int], ...] | None, requires_stable: bool, context: RequestContext
 ) -> tuple[FetchedOffset, ...]:
-    command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch)
+    command = FetchOffsets(group.group_id, partitions, group.member_id, group.member_epoch, requires_stable)
     try:
         offsets: tuple[FetchedOffset, ...] = (await context.groups.ask(group.group_id, command)).offsets
     except Refused as refused:
@@ -129,6 +130,7 @@ def _topic(topic: AnyOffsetFetchTopic, offsets: Iterable[FetchedOffset]) -> AnyO
                 committed_offset=one.offset,
                 committed_leader_epoch=one.leader_epoch,
                 metadata=one.metadata,
+                error_code=one.code,
             )
             for one in offsets
         ),

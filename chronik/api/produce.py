@@ -41,7 +41,7 @@ from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestCon
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
-from chronik.api.transactional import unverified, verification
+from chronik.api.transactional import IMPLICIT_FROM, unverified, verification
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX
@@ -70,7 +70,6 @@ from chronik.wire.versions import PRODUCE
 Topics: TypeAlias = list[tuple[str | bytes, list[PartitionAnswer]]]
 
 _ACKS = (0, 1, ACKS_ALL)
-ABORTABLE_FROM, IMPLICIT_FROM = 11, 12  # clients that know TRANSACTION_ABORTABLE; those that add no partitions
 # Not for this node, or not known here yet: metadata that others have may be on its way.
 _LED_ELSEWHERE = (
     Code.NOT_LEADER_OR_FOLLOWER,
@@ -223,7 +222,8 @@ def _begin_verification(pending: _Pending, batch: PartitionBatch, replica: Repli
     if pending.producer not in (None, producer):
         raise Refused(Code.INVALID_PRODUCER_ID_MAPPING, "transactional batches of more than one producer")
     pending.producer = producer
-    return replica.log.producers.begin_verification(header)
+    is_epoch_new = pending.call.header.version >= IMPLICIT_FROM
+    return replica.log.producers.begin_verification(header, is_epoch_new=is_epoch_new)
 
 
 def _is_by_header(refusal: Refused) -> bool:
@@ -377,7 +377,7 @@ class _Pending:
             raise
         for (batch, guard), name in zip(parts, names, strict=True):
             if codes[name]:
-                told = unverified(codes[name], knows_abortable=version >= ABORTABLE_FROM)
+                told = unverified(codes[name], version)
                 self.refused(batch, _refusal(batch.partition, told))
             else:
                 batch.guard = guard

@@ -27,6 +27,7 @@ class Destination(Enum):
     ANYWHERE = "the node it was sent to"
     LEADER = "the leader of each partition it names"
     COORDINATOR = "the coordinator of each group it names"
+    TRANSACTION_COORDINATOR = "the coordinator of each transactional id it names"
     NAMED = "the node it asks about, if it asks about one"
     ALL = "every node: all of them together have the answer"
     CONTROLLER = "the controller"
@@ -67,7 +68,7 @@ _WRITE_TRANSACTIONAL_ID, _DESCRIBE_TRANSACTIONAL_ID = _on(
 )
 
 _ANYWHERE, _LEADER, _COORDINATOR = Destination.ANYWHERE, Destination.LEADER, Destination.COORDINATOR
-_CONTROLLER = Destination.CONTROLLER
+_TRANSACTIONS, _CONTROLLER = Destination.TRANSACTION_COORDINATOR, Destination.CONTROLLER
 
 # Produce is sent on wherever it was meant to go, and so is what belongs to the controller. The other places count
 # only where clients cannot find them by themselves: all nodes have one address (node/routing/one_address.py).
@@ -78,7 +79,7 @@ _ROWS = {
     "sasl_authenticate": ApiRow(_ANYWHERE, ()),
     "metadata": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC, _CREATE_CLUSTER, _CREATE_TOPIC)),
     "find_coordinator": ApiRow(_ANYWHERE, (_DESCRIBE_GROUP, _DESCRIBE_TRANSACTIONAL_ID)),
-    "init_producer_id": ApiRow(_ANYWHERE, (_IDEMPOTENT_WRITE, _WRITE_TOPIC, _WRITE_TRANSACTIONAL_ID)),
+    "init_producer_id": ApiRow(_TRANSACTIONS, (_IDEMPOTENT_WRITE, _WRITE_TOPIC, _WRITE_TRANSACTIONAL_ID)),
     "describe_cluster": ApiRow(_ANYWHERE, ()),  # any client may ask where the nodes are, as in Kafka
     "describe_log_dirs": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "describe_topic_partitions": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC,)),
@@ -110,6 +111,15 @@ _ROWS = {
     "delete_groups": ApiRow(_COORDINATOR, (_DELETE_GROUP,)),
     "consumer_group_heartbeat": ApiRow(_COORDINATOR, (_READ_GROUP, _DESCRIBE_TOPIC), overlaps=True),
     "consumer_group_describe": ApiRow(_COORDINATOR, (_DESCRIBE_GROUP, _DESCRIBE_TOPIC)),
+    # Transactions.
+    "add_partitions_to_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID, _WRITE_TOPIC, _CLUSTER_ACTION)),
+    "add_offsets_to_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID, _READ_GROUP)),
+    "txn_offset_commit": ApiRow(_COORDINATOR, (_WRITE_TRANSACTIONAL_ID, _READ_GROUP, _READ_TOPIC)),
+    # From coordinators, and from administrators that end a transaction which hangs: to the leader of each partition.
+    "write_txn_markers": ApiRow(_ANYWHERE, (_CLUSTER_ACTION, _ALTER_CLUSTER)),
+    "end_txn": ApiRow(_TRANSACTIONS, (_WRITE_TRANSACTIONAL_ID,)),
+    "describe_transactions": ApiRow(_TRANSACTIONS, (_DESCRIBE_TRANSACTIONAL_ID, _DESCRIBE_TOPIC)),
+    "list_transactions": ApiRow(Destination.ALL, (_DESCRIBE_TRANSACTIONAL_ID,)),
     "list_groups": ApiRow(Destination.ALL, (_DESCRIBE_CLUSTER, _DESCRIBE_GROUP)),
     "describe_configs": ApiRow(Destination.NAMED, (_TOPIC_CONFIGS, _CLUSTER_CONFIGS, _GROUP_CONFIGS)),
     # The cluster.

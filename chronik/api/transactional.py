@@ -53,9 +53,10 @@ async def ask_with_producer_id(context: RequestContext, command: InitProducer | 
     return answer
 
 
+# Of Produce: clients that know TRANSACTION_ABORTABLE, and those of transaction version 2, which add no partitions.
+ABORTABLE_FROM, IMPLICIT_FROM = 11, 12
 # What a producer is to try again, told with the one code that makes all of them do so and look for no other leader.
 _AGAIN = (
-    Code.CONCURRENT_TRANSACTIONS,
     Code.NETWORK_EXCEPTION,
     Code.COORDINATOR_LOAD_IN_PROGRESS,
     Code.COORDINATOR_NOT_AVAILABLE,
@@ -63,12 +64,13 @@ _AGAIN = (
 )
 
 
-def unverified(code: Code, *, knows_abortable: bool) -> Refused:
-    """What a producer is told when the coordinator does not confirm its transaction."""
-    if code in _AGAIN:
+def unverified(code: Code, version: int) -> Refused:
+    """What a producer that speaks this version of Produce is told when its coordinator does not confirm a transaction.
+    One that still ends is common with transaction version 2, and those producers know its own code."""
+    if code in _AGAIN or (code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_FROM):
         return Refused(Code.NOT_ENOUGH_REPLICAS, f"the transaction cannot be verified now: {code.name}")
     if code is Code.PRODUCER_FENCED:
         return Refused(Code.INVALID_PRODUCER_EPOCH, "another producer has this transactional id by now")
-    if code is Code.CLUSTER_AUTHORIZATION_FAILED or (code is Code.TRANSACTION_ABORTABLE and not knows_abortable):
+    if code is Code.CLUSTER_AUTHORIZATION_FAILED or (code is Code.TRANSACTION_ABORTABLE and version < ABORTABLE_FROM):
         return Refused(Code.INVALID_TXN_STATE, "the partition was not added to the transaction")
     return Refused(code)

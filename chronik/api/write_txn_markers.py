@@ -1,11 +1,15 @@
 """WriteTxnMarkers (27), versions 1-2. A transaction's coordinator has its partitions marked: committed, or aborted.
 
-From other nodes only. A marker is answered when it is on every in-sync replica: then the transaction is decided here
-for good, and the last stable offset has passed it. With transaction version 2 a marker that comes again is known for
-what it is (KIP-1228); with the earlier ones it is written again, and the coordinator begins no other transaction of
-that producer before all markers of the last one are answered.
+A marker is answered when it is on every in-sync replica: then the transaction is decided here for good, and the last
+stable offset has passed it. With transaction version 2 a marker that comes again is known for what it is (KIP-1228);
+with the earlier ones it is written again, and the coordinator begins no other transaction of that producer before all
+markers of the last one are answered.
 
-Kafka lets an administrator send it too, to end a transaction that hangs (KIP-664); here only nodes may.
+An administrator may send it too, to end a transaction that hangs (KIP-664): without access control every client is one,
+as in Kafka. What a coordinator has to say of that transaction later is taken all the same.
+
+On a partition of `__consumer_offsets` the group coordinator writes it, for it decides about the offsets of the
+transaction. While that one is reading its log the answer is NOT_LEADER_OR_FOLLOWER, and the marker comes again.
 """
 
 from __future__ import annotations
@@ -23,7 +27,7 @@ from kio.schema.write_txn_markers.v2.response import (
 
 from chronik.api.context import Caller, RequestContext
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.metadata.names import is_internal
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, is_internal
 from chronik.core.records.control import Marker
 from chronik.core.replica.replica import ACKS_ALL
 
@@ -34,8 +38,6 @@ REPLICATED_WITHIN_MS = 30_000  # else the coordinator hears REQUEST_TIMED_OUT, a
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
-    if not caller.is_node:
-        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, "markers come from nodes of the cluster")
     asked = [
         [[_write(marker, topic.name, index, context) for index in topic.partition_indexes] for topic in marker.topics]
         for marker in request.markers
@@ -48,12 +50,15 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
 def _write(marker: WritableTxnMarker, topic: str, partition: int, context: RequestContext) -> asyncio.Future[Code]:
     outcome: asyncio.Future[Code] = asyncio.get_running_loop().create_future()
     try:
-        if is_internal(topic):
-            raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} takes part in no transaction")
-        replica = context.replicas.leader(topic, partition)
         ending = Marker(marker.transaction_result, marker.coordinator_epoch)
         who = marker.producer_id, marker.producer_epoch
-        appended = context.replicas.append_marker(replica, ending, *who, marker.transaction_version)
+        if topic == OFFSETS_TOPIC:
+            replica, appended = context.groups.append_marker(partition, ending, *who, marker.transaction_version)
+        elif is_internal(topic):
+            raise Refused(Code.INVALID_TOPIC_EXCEPTION, f"{topic} takes part in no transaction")
+        else:
+            replica = context.replicas.leader(topic, partition)
+            appended = context.replicas.append_marker(replica, ending, *who, marker.transaction_version)
     except Refused as refusal:
         outcome.set_result(refusal.code)
         return outcome

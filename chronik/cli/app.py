@@ -7,8 +7,9 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import bench, consume, lab, produce, simulate, stalls, topic, where
+from chronik.cli import bench, consume, lab, produce, simulate, stalls, topic, transaction, where
 from chronik.cli.cluster import commands as cluster
+from chronik.cli.console import command as console
 from chronik.cli.group import commands as group
 from chronik.cli.pipeline import commands as pipeline
 from chronik.cli.serve import command as serve
@@ -30,8 +31,10 @@ app.command("serve", epilog=serve.EXAMPLE)(serve.serve)
 app.add_typer(cluster.app)
 app.add_typer(topic.app)
 app.add_typer(group.app)
+app.add_typer(transaction.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
+app.command("console", epilog=console.EXAMPLE)(console.console)
 app.command("watch", epilog=watch.EXAMPLE)(watch.watch)
 app.command("stalls", epilog=stalls.EXAMPLE)(stalls.stalls)
 app.add_typer(trace.app)

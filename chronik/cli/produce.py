@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from chronik.cli.delivery import Tally
 from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, TopicName, example
 from chronik.cli.output import byte_size, counted, print_json, print_line, print_note, print_table, progress
 from chronik.cli.values import parse_pairs
 from chronik.client.admin import ClusterAdmin
 from chronik.client.connecting import client_settings, plain_errors, reason
+from chronik.client.delivery import Tally
 from chronik.client.errors import ChronikError
 from chronik.shell.interrupts import Interrupts
 

@@ -43,8 +43,8 @@ def stalls(
 
     Ends with 0 when no stall is seen, with 1 when one is. It knows most where tracing is on (chronik trace on).
     """
-    from chronik.cli.trace.switch import plain_looks
     from chronik.client.inspect_request import cluster
+    from chronik.client.trace_switch import plain_looks
     from chronik.inspect.trace_history import TraceHistory
     from chronik.trace.stalls import find
 

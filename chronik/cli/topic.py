@@ -81,7 +81,10 @@ def list_topics(
     as_json: AsJson = False,
 ) -> None:
     """List the topics, and which of them have partitions in trouble."""
-    topics = [topic for topic in ClusterAdmin(bootstrap).topics() if internal or not topic.is_internal]
+    found, doubt = ClusterAdmin(bootstrap).topics_now()
+    topics = [topic for topic in found if internal or not topic.is_internal]
+    if doubt is not None:
+        print_note(f"these may not be all, nor still there: {doubt}")
     if as_json:
         print_json(
             [
@@ -99,7 +102,7 @@ def list_topics(
             ["topic", "partitions", "replication", "state"],
             [(topic.name, len(topic.partitions), topic.replication, _trouble(topic) or "ok") for topic in topics],
         )
-    else:
+    elif doubt is None:
         print_line("no topics; create one with `chronik topic create NAME`")
 
 

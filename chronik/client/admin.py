@@ -16,14 +16,18 @@ from chronik.client.connecting import (
     plain_errors,
     reason,
 )
-from chronik.client.current_topics import unknown_topic
+from chronik.client.current_groups import unknown_group
+from chronik.client.current_topics import Unsure, current_topics, unknown_topic
 from chronik.client.errors import ChronikError, RefusedByNode
+from chronik.client.inspect_request import NotChronik
+from chronik.client.request import NoAnswer
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient, ConsumerGroupDescription, ConsumerGroupListing
 
 # Some requests, such as creating topics, wait on the node for their effect.
 REQUEST_TIMEOUT_S = 15.0
+LISTS_MAX = 3
 # Kafka's numbers for the two ends of a log, where otherwise a time in milliseconds stands.
 EARLIEST, LATEST = -2, -1
 
@@ -101,6 +105,38 @@ class ClusterAdmin:
             found.append(TopicState(name, "", name.startswith("__"), partitions))
         return found
 
+    def topics_now(self) -> tuple[list[TopicState], str | None]:
+        """Every topic, by name, and why that is not sure: None where a node that is in touch with the others says the
+        same, and at another Kafka, where nobody can tell. Raises Unsure where it says something else."""
+        addresses, differing = parse_addresses(self.bootstrap), ""
+        for _ in range(LISTS_MAX):  # topics come and go meanwhile
+            try:
+                current = current_topics(addresses).partitions
+            except NotChronik:
+                return self.topics(), None
+            except NoAnswer as problem:
+                return self.topics(), str(problem)
+            topics = self.topics()
+            listed = {topic.name: len(topic.partitions) for topic in topics}
+            differing = min({name for name, _ in current.items() ^ listed.items()}, default="")
+            if not differing:
+                return topics, None
+        raise Unsure(
+            f"the node that was asked is behind the others: topic {differing} is not as it lists it",
+            "ask again, or give another node with --bootstrap",
+        )
+
+    def doubt(self) -> str | None:
+        """Why what nodes say of the cluster as a whole is not sure; None where one answers that is in touch with a
+        majority, and at another Kafka, where nobody can tell."""
+        try:
+            current_topics(parse_addresses(self.bootstrap))
+        except NotChronik:
+            return None
+        except NoAnswer as problem:
+            return str(problem)
+        return None
+
     def topic(self, name: str) -> TopicState:
         """One topic; an unknown one is an error that names the nearest."""
         from confluent_kafka import KafkaError, TopicCollection
@@ -129,6 +165,12 @@ class ClusterAdmin:
     def unknown_topic(self, name: str, otherwise: str) -> ChronikError:
         """The error for a topic that a node did not know: with the nearest name, or that it is not sure."""
         return unknown_topic(parse_addresses(self.bootstrap), name, self.topic_names(), otherwise)
+
+    def unknown_group(self, name: str) -> ChronikError:
+        """The error for a group that a node did not know: with the nearest name, or that it is not sure."""
+        names = [str(listed.group_id) for listed in self.groups()]
+        otherwise = "`chronik group list` lists the groups"
+        return unknown_group(parse_addresses(self.bootstrap), name, names, otherwise)
 
     def configs(self, topic: str) -> dict[str, ConfigValue]:
         """The settings in force for a topic, each with who set it."""

@@ -1,5 +1,6 @@
-"""Which topics there surely are. A node that was cut off does not know of those that came since: that it does not name
-one says nothing, unless a majority of the voters was in touch with the cluster's controller meanwhile.
+"""Which topics there surely are (of groups: current_groups). A node that was cut off does not know of those that came
+since: that it does not name one says nothing, unless a majority of the voters was in touch with the cluster's
+controller meanwhile.
 
 At another Kafka nobody can tell, and what a node answers has to do.
 """
@@ -17,8 +18,8 @@ from chronik.trace.inspections import TOPICS, TopicsView
 TIMEOUT_S = 4.0  # a node takes a moment to make sure
 
 
-class TopicUnsure(ChronikError):
-    """Whether there is such a topic is not known, or the node that was asked did not know of it."""
+class Unsure(ChronikError):
+    """Whether there is such a topic or group is not known, or the node that was asked did not know of it."""
 
 
 def current_topics(addresses: Sequence[Address]) -> TopicsView:
@@ -32,13 +33,13 @@ def current_topics(addresses: Sequence[Address]) -> TopicsView:
 
 def partitions_now(addresses: Sequence[Address], topic: str) -> int | None:
     """How many partitions the topic surely has now, 0 where there is no such topic; None at another Kafka, which does
-    not tell. Raises TopicUnsure."""
+    not tell. Raises Unsure."""
     try:
         return current_topics(addresses).partitions.get(topic, 0)
     except NotChronik:
         return None
     except NoAnswer as problem:
-        raise TopicUnsure(
+        raise Unsure(
             f"whether there is a topic {topic} is not known: the node that was asked does not know it, and {problem}",
             "check that the nodes are up and reach each other",
         ) from None
@@ -48,15 +49,15 @@ def unknown_topic(addresses: Sequence[Address], topic: str, names: Sequence[str]
     """The error for a topic that a node does not know: it is not there, or that is not sure."""
     try:
         count = partitions_now(addresses, topic)
-    except TopicUnsure as unsure:
+    except Unsure as unsure:
         return unsure
     if count:
         return behind(f"topic {topic}")
     return suggest.unknown("topic", topic, names, otherwise)
 
 
-def behind(what: str) -> TopicUnsure:
-    return TopicUnsure(
+def behind(what: str) -> Unsure:
+    return Unsure(
         f"{what} is there, but not known to the node that was asked, which is behind the others",
         "ask again, or give another node with --bootstrap",
     )

@@ -7,6 +7,7 @@ waits, so of `Files` it uses only what answers at once.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from chronik.core.types import Buffer
@@ -186,3 +187,13 @@ class Chance(Protocol):
 
     def uuid(self) -> bytes:
         """16 random bytes in the form of a version 4 UUID."""
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """All four: what a node is built over."""
+
+    files: Files
+    clock: Clock
+    network: Network
+    chance: Chance

@@ -80,7 +80,7 @@ def parse(arguments: dict[str, Any], kind: type[_T]) -> _T:
 
 
 async def cluster(node: Node, arguments: dict[str, Any]) -> ClusterStateView:
-    controller = node.metadata.controller_id
+    controller = node.cluster.metadata.controller_id
     return ClusterStateView(
         node.config.node_id,
         node.trace.clock.now_us(),
@@ -111,13 +111,13 @@ def traces(node: Node) -> Traces:
         tuple(sorted(trace.exceptions)),
         trace.added,
         trace.kept,
-        is_stored=trace.on_sealed is not None,
+        is_stored=trace.is_stored,
     )
 
 
 async def topics(node: Node, arguments: dict[str, Any]) -> TopicsView:
     """Waits until that is known for sure, but not for long."""
-    is_current = await node.metadata.wait_until_current(CURRENT_WAIT_MS)
+    is_current = await node.cluster.metadata.wait_until_current(CURRENT_WAIT_MS)
     known = {topic.name: len(topic.partitions) for topic in node.image.topics.values()}
     return TopicsView(node.config.node_id, node.trace.clock.now_us(), is_current, known)
 
@@ -135,7 +135,7 @@ class StateArguments(msgspec.Struct):
 async def state(node: Node, arguments: dict[str, Any]) -> StateView:
     asked = parse(arguments, StateArguments)
     wanted = asked.topics
-    is_current = asked.is_sure and await node.metadata.wait_until_current(CONTACT_WAIT_MS, CONTACT_MS)
+    is_current = asked.is_sure and await node.cluster.metadata.wait_until_current(CONTACT_WAIT_MS, CONTACT_MS)
     clock, node_id = node.trace.clock, node.config.node_id
     held = [replica for replica in node.replicas.held() if wanted is None or replica.topic in wanted]
     partitions: list[PartitionSeen] = []

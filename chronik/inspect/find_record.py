@@ -65,7 +65,7 @@ def by_key(
     """The newest records with this key, by their time, newest first. The topic is read from its beginning to its end,
     as no log has an index of keys."""
     begin, left, unread = to_read(cluster, topic, partitions)
-    reached = _reached_ends(parse_addresses(cluster.bootstrap), topic.name)
+    reached = reached_ends(parse_addresses(cluster.bootstrap), topic.name)
     for number in list(left):
         if isinstance(known := reached(number), str):
             unread[number] = known
@@ -167,7 +167,7 @@ def by_sequence(
     return look_through(partitions, leaders, others, look)
 
 
-def _reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int | str]:
+def reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int | str]:
     """By partition, up to where it must be read for all that consumers can be given, as far as nodes know; or why that
     is not known. Another Kafka does not tell: then what clients are told has to do."""
     try:

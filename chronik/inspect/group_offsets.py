@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from chronik.client import suggest
 from chronik.client.admin import ClusterAdmin, Partition
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.inspect.words import counted
@@ -172,6 +171,5 @@ def existing_group(cluster: ClusterAdmin, name: str) -> tuple[ConsumerGroupDescr
     """A group and what it committed; one that nobody ever joined or committed to is an error with the nearest name."""
     group = described_or_none(cluster, name)
     if group is None:
-        names = [str(listed.group_id) for listed in cluster.groups()]
-        raise suggest.unknown("group", name, names, "`chronik group list` lists the groups")
+        raise cluster.unknown_group(name)
     return group, cluster.committed(name)

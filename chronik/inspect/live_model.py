@@ -242,7 +242,8 @@ class RateHistory:
     def _group_row(self, group: GroupSeen, known: Mapping[Partition, Row], snapshot: ClusterSnapshot) -> GroupRow:
         is_all_told = not snapshot.silent
         # A node that is cut off may still take itself for the coordinator, with the offsets of that time.
-        is_sure = is_all_told or snapshot.states[group.node].is_current
+        is_any_current = any(state.is_current for state in snapshot.states.values())
+        is_sure = snapshot.states[group.node].is_current or (is_all_told and not is_any_current)
         committed = {(each.topic, each.partition): each.offset for each in group.offsets}
         # A topic that no node tells of is deleted, unless a node is silent. A sum without what is not known would be
         # too small.
@@ -267,13 +268,15 @@ def _mean(samples: Sequence[float], count: int) -> float | None:
 
 
 def _groups(snapshot: ClusterSnapshot) -> list[GroupSeen]:
-    """One of each name: two nodes may think that they coordinate it, for a moment; the later generation is right."""
-    found: dict[str, GroupSeen] = {}
+    """One of each name: two nodes may think that they coordinate it, for a moment or while one is cut off. One that is
+    in touch with the others is right, and of those the later generation; it says nothing about offsets."""
+    found: dict[str, tuple[bool, int, GroupSeen]] = {}
     for state in snapshot.states.values():
         for group in state.groups:
-            if group.group not in found or found[group.group].generation < group.generation:
-                found[group.group] = group
-    return [group for _, group in sorted(found.items())]
+            known = found.get(group.group)
+            if known is None or known[:2] < (state.is_current, group.generation):
+                found[group.group] = (state.is_current, group.generation, group)
+    return [group for _, (_, _, group) in sorted(found.items())]
 
 
 def _rows(snapshot: ClusterSnapshot) -> list[Row]:

@@ -37,6 +37,11 @@ class Looker:
         self._verdicts: tuple[Verdict, ...] = ()
         self._stalls_due_s = 0.0
 
+    @property
+    def addresses(self) -> list[Address]:
+        """The one that answered last stands first."""
+        return list(self._addresses)
+
     def __call__(self) -> ClusterSnapshot:
         """Raises NoAnswer, NotChronik."""
         self._find_nodes()

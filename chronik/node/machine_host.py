@@ -12,14 +12,18 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from chronik.core.errors import Code, Corrupt, Refused
+from chronik.core.log.appended import Appended
 from chronik.core.log.log import Log
-from chronik.core.machines.machine import Decision, FactT, LogRecord, Machine, Reply
-from chronik.core.records.batch import read_size
+from chronik.core.log.producers import VerificationGuard
+from chronik.core.machines.machine import Decision, FactT, LogMarker, LogRecord, Machine, Reply
+from chronik.core.records.batch import TRANSACTIONAL_BIT, read_header, read_size
+from chronik.core.records.control import Marker, read_marker
 from chronik.core.records.payload import KeyValue, build, walk
 from chronik.core.replica.replica import ACKS_ALL, Replica
+from chronik.core.types import NO_PRODUCER_ID
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.deadlines import Deadline
@@ -28,8 +32,17 @@ from chronik.node.runtime.steady_time import SteadyTime
 READ_BYTES = 1024 * 1024
 RETRY_MS = 1000
 FOR_EVER = -1
+TRANSACTIONAL_SEQUENCE = 0  # of every batch that is written in a producer's name: it does not number these
 _RECORD_BYTES = 32  # at most, around key and value
 CommandT = TypeVar("CommandT")
+
+
+class Transactional(NamedTuple):
+    """In the name of which producer a command's records are written, as part of its transaction."""
+
+    producer_id: int
+    producer_epoch: int
+    guard: VerificationGuard | None  # that its coordinator was asked with, where this is the first batch of it here
 
 
 class MachineHost(Generic[CommandT, FactT]):
@@ -59,7 +72,7 @@ class MachineHost(Generic[CommandT, FactT]):
         self._deadline: Deadline | None = None
         self._deadline_ms: int | None = None
         self._not_before_ms = 0  # the log took nothing: it is not asked again at once
-        self._unread: Iterator[LogRecord] | None = None
+        self._unread: Iterator[LogRecord | LogMarker] | None = None
         self._is_closed = False
 
     def replay(self) -> int:
@@ -71,10 +84,14 @@ class MachineHost(Generic[CommandT, FactT]):
     def replay_part(self, count_max: int) -> int:
         """Bring the machine further along its log. Returns how many records that took: fewer than asked at its end."""
         if self._unread is None:
-            self._unread = records_of(self.replica.log)
+            self._unread = entries_of(self.replica.log)
         count = 0
-        for record in islice(self._unread, count_max):
-            self.machine.replay(record)
+        for entry in islice(self._unread, count_max):
+            if isinstance(entry, LogMarker):
+                for fact in self.machine.decided(entry):
+                    self.machine.apply(fact)
+            else:
+                self.machine.replay(entry)
             count += 1
         return count
 
@@ -83,9 +100,10 @@ class MachineHost(Generic[CommandT, FactT]):
         self._unread = None
         self._set_deadline()
 
-    def ask(self, command: CommandT) -> asyncio.Future[object]:
+    def ask(self, command: CommandT, within: Transactional | None = None) -> asyncio.Future[object]:
         """What follows from the command has happened when this returns; the future has the answer when it is durable.
-        What type that is, the command says (core.machines.machine.Command).
+        What type that is, the command says (core.machines.machine.Command). Its records are part of the transaction
+        `within`, if there is one.
         """
         ticket = self._next_ticket
         self._next_ticket += 1
@@ -93,7 +111,7 @@ class MachineHost(Generic[CommandT, FactT]):
         future = asyncio.get_running_loop().create_future()
         self._asked[ticket] = future
         try:
-            self._carry_out(decision)
+            self._carry_out(decision, within)
         except Refused as refusal:
             self._asked.pop(ticket, None)
             if future.done():  # the log was lost and took the machine with it: told here, not there
@@ -104,23 +122,50 @@ class MachineHost(Generic[CommandT, FactT]):
     def _told(self, refusal: Refused) -> Refused:
         return Refused(self._codes.get(refusal.code, refusal.code), refusal.message)
 
-    def _carry_out(self, decision: Decision[FactT]) -> None:
+    def append_marker(
+        self, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> Appended:
+        """Write that a producer's transaction has ended; what follows from it has happened when this returns. It is
+        durable when the high watermark passes it. Raises Refused."""
+        who = producer_id, producer_epoch
+        appended = self._replicas.append_marker(self.replica, marker, *who, transaction_version)
+        if appended.is_new:
+            self._apply(self.machine.decided(LogMarker(producer_id, marker.is_commit)))
+        return appended
+
+    def _carry_out(self, decision: Decision[FactT], within: Transactional | None = None) -> None:
         is_written = False
         for facts, records in self._parts(decision):
             if records:
-                batch = build(records, self._time.wall_ms())
-                self._replicas.append(self.replica, bytearray(batch), ACKS_ALL)
+                self._append(records, within)
                 is_written = True
-            for fact in facts:
-                self.machine.apply(fact)
-            if self._applied is not None:
-                self._applied(facts)
+            self._apply(facts)
         if decision.replies:
             # Even a mere reading waits for what it may have read to be safe.
             end_offset = self.replica.log.end_offset
             released = partial(self._release, decision.replies, is_written)
             self._waiting.when_safe(self.replica, end_offset, ACKS_ALL, self._safe_within_ms, released)
         self._set_deadline()
+
+    def _append(self, records: list[KeyValue], within: Transactional | None) -> None:
+        if within is None:
+            self._replicas.append(self.replica, build(records, self._time.wall_ms()), ACKS_ALL)
+            return
+        batch = build(
+            records,
+            self._time.wall_ms(),
+            producer_id=within.producer_id,
+            producer_epoch=within.producer_epoch,
+            base_sequence=TRANSACTIONAL_SEQUENCE,
+            attributes=TRANSACTIONAL_BIT,
+        )
+        self._replicas.append_of_coordinator(self.replica, batch, within.guard)
+
+    def _apply(self, facts: list[FactT]) -> None:
+        for fact in facts:
+            self.machine.apply(fact)
+        if self._applied is not None:
+            self._applied(facts)
 
     def _parts(self, decision: Decision[FactT]) -> Iterator[tuple[list[FactT], list[KeyValue]]]:
         """The facts, and those that go to the log as its records; several times if they need not be one batch."""
@@ -130,7 +175,8 @@ class MachineHost(Generic[CommandT, FactT]):
         for fact in decision.facts:
             facts.append(fact)
             if fact.durable:
-                record = KeyValue(*self.machine.encode(fact))
+                encoded = self.machine.encode(fact)
+                record = KeyValue(encoded.key, encoded.value)
                 records.append(record)
                 room_bytes -= len(record.key or b"") + len(record.value or b"") + _RECORD_BYTES
             if room_bytes < 0 and not decision.is_atomic:
@@ -192,8 +238,9 @@ class MachineHost(Generic[CommandT, FactT]):
         self._asked.clear()
 
 
-def records_of(log: Log) -> Iterator[LogRecord]:
-    """All records of a log from its start to its end, as key and value. Raises Corrupt."""
+def entries_of(log: Log) -> Iterator[LogRecord | LogMarker]:
+    """All that a machine's log says from its start to its end: records, and which transactions ended where. Raises
+    Corrupt."""
     offset = log.start_offset
     while offset < log.end_offset:
         plan = log.read(offset, log.end_offset, READ_BYTES, at_least_one=True)
@@ -204,7 +251,23 @@ def records_of(log: Log) -> Iterator[LogRecord]:
         position = 0
         while position < len(content):
             _, size = read_size(content, position)
-            for record in walk(content[position : position + size]):
-                yield LogRecord(record.key, record.value)
+            yield from _entries_of(content[position : position + size])
             position += size
         offset = plan.next_offset
+
+
+def _entries_of(batch: memoryview) -> Iterator[LogRecord | LogMarker]:
+    header = read_header(batch)
+    if header.is_control:
+        marker = read_marker(batch)
+        if marker is not None:  # else of a kind that is not for machines, or compacted away
+            yield LogMarker(header.producer_id, marker.is_commit)
+        return
+    producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+    for record in walk(batch):
+        yield LogRecord(record.key, record.value, producer_id)
+
+
+def records_of(log: Log) -> Iterator[LogRecord]:
+    """The records of a log from its start to its end, without markers. Raises Corrupt."""
+    return (entry for entry in entries_of(log) if isinstance(entry, LogRecord))

@@ -7,10 +7,11 @@ import errno
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import RequestContext
+from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
+from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
@@ -20,24 +21,30 @@ from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FetchSessions
 from chronik.core.machines.groups.config import GroupConfig
+from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
-from chronik.core.machines.metadata.records import RemoveTopicRecord
+from chronik.core.machines.metadata.records import TRANSACTION_VERSION, RemoveTopicRecord
 from chronik.core.machines.metadata.sessions import ControllerConfig
-from chronik.core.ports import Chance, Clock, Files, Listener, Network
+from chronik.core.ports import Doors, Listener
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
 from chronik.core.types import TopicPartition
+from chronik.node.background import Background
 from chronik.node.cleaner import Cleaner
 from chronik.node.cluster.controller_link import ControllerLink
 from chronik.node.cluster.failure_detector import FailureDetector
 from chronik.node.cluster.identity import Identity
-from chronik.node.cluster.liveness import Liveness
+from chronik.node.cluster.liveness import BrokerSetup, Liveness
+from chronik.node.cluster.member import ClusterMember
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
-from chronik.node.cluster.quorum import Quorum
+from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
+from chronik.node.coordinators.transaction_markers import WRITE_TXN_MARKERS, MarkerSender
+from chronik.node.coordinators.transaction_verification import ADD_PARTITIONS_TO_TXN, TransactionVerifier
 from chronik.node.housekeeping import Housekeeping
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection import Connections
@@ -62,10 +69,19 @@ from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
+from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
+from chronik.wire.versions import APIS, node_name
+
+if TYPE_CHECKING:
+    from kio.schema.write_txn_markers.v2.request import WriteTxnMarkersRequest
+    from kio.schema.write_txn_markers.v2.response import WriteTxnMarkersResponse
 
 log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
+NO_CONNECTION = -1
+
+Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
 
 class Node:
@@ -75,91 +91,97 @@ class Node:
         self,
         config: NodeConfig,
         identity: Identity,
-        files: Files,
-        clock: Clock,
-        network: Network,
-        chance: Chance,
+        doors: Doors,
         data_dir: str,
         *,
-        connections_max: int = UNLIMITED,
-        request_bytes_max: int = DEFAULT_BYTES,
-        inspect: Callable[[Node, str, dict[str, Any]], Awaitable[bytes]] | None = None,
+        connections_max: int = UNLIMITED,  # what the process has descriptors for
+        request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
+        inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
     ) -> None:
         self.config = config
-        self._connections_max = connections_max  # what the process has descriptors for
-        self._inspect = inspect  # None in the simulator, where nothing inspects a node over the wire
-        self._request_bytes_max = request_bytes_max  # what the machine has memory for, if no setting says
         self.identity = identity
         self.data_dir = data_dir
-        self._files = files
-        self._network = network
-        self._chance = chance
+        self._doors = doors
         self.metrics = Metrics()
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
         self.trace = Recorder(
             config.node_id,
-            clock,
+            doors.clock,
             config.trace.chronik_trace_ring_events,
             later=self._deadlines.after_ms,
             soon=lambda action: asyncio.get_running_loop().call_soon(action),
         )
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
-        self._time = SteadyTime(clock)
-        self._checkpoints = Checkpoints(files)
-        self.replicas = self._host_partitions(clock)
-        self.peers = Peers(
-            network, self._deadlines, self.metrics, config.node_id, self._address_of, node_login(config, chance)
+        self.replicas = self._host_partitions()
+        time = SteadyTime(doors.clock)
+        self.cluster = self._join_cluster(time)
+        self.groups = self._coordinate_groups(time)
+        self.transactions = self._coordinate_transactions(time)
+        self._verifier = self._verify_transactions()
+        self.forwarding = Forwarding(
+            config.node_id,
+            self.cluster.metadata,
+            self.groups,
+            self.transactions,
+            self.cluster.peers,
+            self._deadlines,
+            self.metrics,
+            carries_principals=bool(config.security.authorizer_class_name),
         )
-        self.quorum = self._open_quorum()
-        self.metadata = self._open_metadata()
-        self.controller = ControllerLink(self.metadata, self.peers, config.node_id)
-        self.groups = self._coordinate_groups()
-        self._join_cluster(clock)
-        self._tracing = self._trace(clock)
-        self._prepare_for_clients(clock)
-        self._housekeeping = Housekeeping(self.image, self.replicas, self.connections, clock, self.metrics)
-        self._cleaner = Cleaner(self.image, self.replicas, clock, self.metrics)
+        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
+        self._request_context = self._context(inspect)
+        self._dispatch = Dispatch(
+            self._request_context,
+            self.metrics,
+            self.forwarding,
+            serves_clients=False,  # until it has started
+            lets_clients_wait=config.is_alone,
+        )
+        self.connections = self._accept_connections(connections_max, request_bytes_max)
+        self._background = self._work_in_background()
         self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
 
-    def _open_metadata(self) -> Metadata:
+    def _open_metadata(self, quorum: Quorum, time: SteadyTime) -> Metadata:
         return Metadata(
             MetadataImage(self.identity.cluster_id, self.config),
-            self.quorum,
+            quorum,
             self.replicas,
             self.waiting,
-            self._time,
-            self._files,
+            time,
+            self._doors.files,
             self.metrics,
             ControllerConfig.of(self.config),
             subscribers=(
                 # The partitions come first: what hears of the records next looks for replicas, and batches that waited
                 # for a leader may go to this node itself.
                 self._metadata_applied,
-                lambda facts: self.liveness.metadata_applied(facts),
+                lambda facts: self.cluster.liveness.metadata_applied(facts),
                 lambda facts: self.forwarding.metadata_applied(facts),
-                lambda facts: self._tracing.metadata_applied(facts),
+                lambda facts: self._background.tracing.metadata_applied(facts),
             ),
         )
 
-    def _host_partitions(self, clock: Clock) -> Replicas:
-        config, files, purgatory, metrics = self.config, self._files, self.waiting, self.metrics
+    def _host_partitions(self) -> Replicas:
+        config, purgatory, metrics = self.config, self.waiting, self.metrics
+        files, clock = self._doors.files, self._doors.clock
         hosted = HostedPartitions()
         logs = PartitionLogs(
             files,
-            self._checkpoints,
+            Checkpoints(files),
             clock,
             hosted,
             node_id=config.node_id,
             is_synced=config.server.durability == "sync",
             data_dir=self.data_dir,
+            metadata_log_synced=lambda: self.cluster.quorum.log_grew(),
         )
         listeners = ReplicaListeners(
             role_changed=self._replica_role_changed,
             went_offline=self._replica_went_offline,
             removed=self._replica_removed,
-            follower_progressed=lambda replica: self._in_sync_upkeep.look_at(replica),
-            start_moved=lambda replica: self._fetchers.start_moved(replica),
+            follower_progressed=lambda replica: self._background.in_sync_upkeep.look_at(replica),
+            start_moved=lambda replica: self._background.fetchers.start_moved(replica),
         )
         partitions = PartitionRegistry(
             hosted,
@@ -192,56 +214,92 @@ class Node:
 
     def _replica_role_changed(self, replica: Replica) -> None:
         self.groups.runtime.role_changed(replica)
-        self._fetchers.role_changed(replica)
-        self._in_sync_upkeep.look_whether_served(replica)
+        self.transactions.runtime.role_changed(replica)
+        self._background.fetchers.role_changed(replica)
+        self._background.in_sync_upkeep.look_whether_served(replica)
 
     def _replica_went_offline(self, replica: Replica) -> None:
-        self.quorum.replica_offline(replica)
+        self.cluster.quorum.replica_offline(replica)
         self.groups.runtime.leadership_lost(replica)
-        self._fetchers.role_changed(replica)
-        self._in_sync_upkeep.look_whether_served(replica)
+        self.transactions.runtime.leadership_lost(replica)
+        self._background.fetchers.role_changed(replica)
+        self._background.in_sync_upkeep.look_whether_served(replica)
 
     def _replica_removed(self, replica: Replica) -> None:
         self.groups.runtime.leadership_lost(replica)
-        self._fetchers.role_changed(replica)
+        self.transactions.runtime.leadership_lost(replica)
+        self._background.fetchers.role_changed(replica)
 
-    def _coordinate_groups(self) -> GroupCoordinator:
+    def _coordinate_groups(self, time: SteadyTime) -> GroupCoordinator:
         return GroupCoordinator(
             self.image,
-            self.controller.ask,
+            self.cluster.controller.ask,
             self.replicas,
             self.waiting,
-            self._time,
-            self._chance,
+            time,
+            self._doors.chance,
             group_config(self.config.groups, self.config.offsets),
             self.trace,
         )
 
-    def _trace(self, clock: Clock) -> Tracing:
-        trace, image, replicas, metrics = self.trace, self.image, self.replicas, self.metrics
-        store = TraceStore(trace, image, replicas, self.controller.ask, clock, self._chance, metrics)
-        tracing = Tracing(trace, store, image, replicas, self.groups, clock, metrics)
-        return tracing
-
-    def _prepare_for_clients(self, clock: Clock) -> None:
-        config = self.config
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
-        self._dispatch = Dispatch(
-            self._context(clock),
+    def _coordinate_transactions(self, time: SteadyTime) -> TransactionCoordinator:
+        image, config = self.image, self.config
+        # The leaders of partitions hear of ends, and coordinators of beginnings, by request; this node from itself too.
+        markers = MarkerSender(
+            image,
+            self.cluster.peers,
+            self.waiting,
             self.metrics,
-            self.forwarding,
-            serves_clients=False,  # until it has started
-            lets_clients_wait=config.is_alone,
+            config.node_id,
+            lambda request: self._write_markers(request),
         )
-        self.connections = Connections(
+        return TransactionCoordinator(
+            image,
+            self.cluster.controller.ask,
+            self.replicas,
+            self.waiting,
+            time,
+            self._doors.chance,
+            config.transactions,
+            markers,
+            lambda: finalized(image.features)[TRANSACTION_VERSION],
+        )
+
+    def _verify_transactions(self) -> TransactionVerifier:
+        return TransactionVerifier(
+            self.transactions.coordinator_now,
+            self.cluster.peers,
+            self.waiting,
+            self.metrics,
+            self.config.node_id,
+            lambda: self.image.node_config.transactions,
+            lambda request: self._add_partitions(request),
+        )
+
+    def _write_markers(self, request: WriteTxnMarkersRequest) -> Awaitable[WriteTxnMarkersResponse]:
+        return self._ask_itself(WRITE_TXN_MARKERS, request)
+
+    def _add_partitions(self, request: AnyAddPartitionsRequest) -> Awaitable[AnyAddPartitionsResponse]:
+        return self._ask_itself(ADD_PARTITIONS_TO_TXN, request)
+
+    def _ask_itself(self, api_key: int, request: object) -> Awaitable[Any]:
+        """As another node would ask it."""
+        node_id = self.config.node_id
+        caller = Caller(node_name(node_id), "", APIS[api_key].highest, NO_CONNECTION, is_node=True, node_id=node_id)
+        answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
+        return answer
+
+    def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
+        config = self.config
+        return Connections(
             self._dispatch,
             frame_bytes_max=config.connections.socket_request_max_bytes,
             under_way_max=config.connections.queued_max_requests,
-            send_now=self._network.send_now,
-            quotas=ConnectionQuotas(self._connection_limits, self._connections_max),
-            request_bytes_max=config.connections.request_bytes_max(self._request_bytes_max),
+            send_now=self._doors.network.send_now,
+            quotas=ConnectionQuotas(self._connection_limits, connections_max),
+            request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config, clock, self._chance, self._credential),
+            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
@@ -265,56 +323,69 @@ class Node:
         config = self.image.node_config.connections
         return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
 
-    def _join_cluster(self, clock: Clock) -> None:
+    def _join_cluster(self, time: SteadyTime) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
-        config, metrics, deadlines = self.config, self.metrics, self._deadlines
-        self.liveness = Liveness(self.controller, config, self.identity, self._files, self._chance, metrics)
-        self._watch = FailureDetector(
-            self.metadata,
-            self.peers,
-            deadlines,
-            config.node_id,
-            interval_ms=config.liveness.broker_heartbeat_interval_ms,
+        config, doors, metrics = self.config, self._doors, self.metrics
+        peers = Peers(
+            doors.network, self._deadlines, metrics, config.node_id, self._address_of, node_login(config, doors.chance)
         )
+        quorum = self._open_quorum(peers, time)
+        metadata = self._open_metadata(quorum, time)
+        controller = ControllerLink(metadata, peers, config.node_id)
+        return ClusterMember(
+            peers,
+            quorum,
+            metadata,
+            controller,
+            Liveness(controller, BrokerSetup.of(config), self.identity, doors.files, doors.chance, metrics),
+            FailureDetector(
+                metadata,
+                peers,
+                self._deadlines,
+                config.node_id,
+                interval_ms=config.liveness.broker_heartbeat_interval_ms,
+            ),
+        )
+
+    def _work_in_background(self) -> Background:
+        config, metrics, deadlines, clock = self.config, self.metrics, self._deadlines, self._doors.clock
+        ask = self.cluster.controller.ask
+        store = TraceStore(self.trace, self.image, self.replicas, ask, clock, self._doors.chance, metrics)
 
         def broker_epoch() -> int:
-            return self.liveness.broker_epoch
+            return self.cluster.liveness.broker_epoch
 
-        self._fetchers = Fetchers(
-            self.peers,
-            self.replicas,
-            deadlines,
-            clock,
-            metrics,
-            config.replication,
-            node_id=config.node_id,
-            broker_epoch=broker_epoch,
-            throttle=follower_throttle(config.node_id, lambda: self.image.node_config.replication),
-        )
-        self._in_sync_upkeep = InSyncUpkeep(
-            self.image,
-            self.replicas,
-            deadlines,
-            clock,
-            config.replication,
-            metrics,
-            node_id=config.node_id,
-            broker_epoch=broker_epoch,
-            ask=self.controller.ask,
-        )
-        self.forwarding = Forwarding(
-            config.node_id,
-            self.metadata,
-            self.groups,
-            self.peers,
-            deadlines,
-            metrics,
-            carries_principals=bool(config.security.authorizer_class_name),
+        return Background(
+            Fetchers(
+                self.cluster.peers,
+                self.replicas,
+                deadlines,
+                clock,
+                metrics,
+                config.replication,
+                node_id=config.node_id,
+                broker_epoch=broker_epoch,
+                throttle=follower_throttle(config.node_id, lambda: self.image.node_config.replication),
+            ),
+            InSyncUpkeep(
+                self.image,
+                self.replicas,
+                deadlines,
+                clock,
+                config.replication,
+                metrics,
+                node_id=config.node_id,
+                broker_epoch=broker_epoch,
+                ask=ask,
+            ),
+            Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
+            Cleaner(self.image, self.replicas, clock, metrics),
+            Tracing(self.trace, store, self.image, self.replicas, self.groups, clock, metrics),
         )
 
     @property
     def image(self) -> MetadataImage:
-        return self.metadata.image
+        return self.cluster.metadata.image
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
@@ -323,10 +394,10 @@ class Node:
         if node_id in self.config.voters:
             return self.config.voters[node_id]
         if broker is None:
-            return self.quorum.log.voter_addresses.get(node_id)
+            return self.cluster.quorum.log.voter_addresses.get(node_id)
         return broker.internal_host, broker.internal_port
 
-    def _open_quorum(self) -> Quorum:
+    def _open_quorum(self, peers: Peers, time: SteadyTime) -> Quorum:
         replica = self.replicas.partitions.open(METADATA_TOPIC, 0, METADATA_TOPIC_ID, METADATA_CONFIG)
         if replica is None:
             reason = self.replicas.partitions.offline()[METADATA_TOPIC, 0]
@@ -339,14 +410,13 @@ class Node:
         return Quorum(
             replica,
             self.replicas,
-            self._files,
+            self._doors.files,
             self.waiting,
-            self.peers,
-            self._time,
-            self._chance,
+            peers,
+            time,
+            self._doors.chance,
             self.metrics,
-            self.config,
-            self.identity.cluster_id,
+            QuorumSetup.of(self.config, self.identity.cluster_id),
         )
 
     def _metadata_applied(self, facts: list[Any]) -> None:
@@ -357,19 +427,26 @@ class Node:
 
     async def _remove_later(self, directory: str) -> None:
         try:
-            await self._files.remove_later(directory)
+            await self._doors.files.remove_later(directory)
         except OSError as problem:  # it has another name already, and the next start tries again
             log.warning("%s of a partition that is not on this node any more cannot be removed: %s", directory, problem)
 
-    def _context(self, clock: Clock) -> RequestContext:
+    def _context(self, inspect: Inspect | None) -> RequestContext:
+        def inspect_here(view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
+            if inspect is None:
+                raise Refused(Code.INVALID_REQUEST, "this node cannot be looked at")
+            return inspect(self, view, arguments)
+
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
             fetch_config=self.config.fetch,
-            clock=clock,
-            chance=self._chance,
-            metadata=self.controller,
+            clock=self._doors.clock,
+            chance=self._doors.chance,
+            metadata=self.cluster.controller,
             groups=self.groups,
+            transactions=self.transactions,
+            verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
             sessions=self.sessions,
@@ -379,28 +456,23 @@ class Node:
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
-            quorum=self.quorum,
+            quorum=self.cluster.quorum,
             authorizer=self._authorizer(),
-            look=self._look,
+            look=inspect_here,
             is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
-
-    def _look(self, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
-        if self._inspect is None:
-            raise Refused(Code.INVALID_REQUEST, "this node cannot be looked at")
-        return self._inspect(self, view, arguments)
 
     async def start(self) -> tuple[str, int]:
         """Listen, learn what the cluster is like, recover, register; then clients are served. Returns the address they
         are listened for at. Raises OSError, Corrupt, CannotStart."""
         ports = await self._listen()
         self.replicas.partitions.follow(self.image, is_caught_up=False)
-        self.quorum.start(self.metadata)
-        await self.metadata.wait_until_started()
+        self.cluster.quorum.start(self.cluster.metadata)
+        await self.cluster.metadata.wait_until_started()
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
-        await self.liveness.register(ports)
-        while not await self.metadata.wait_for(lambda: self.liveness.is_registered, LOOK_AGAIN_MS):
+        await self.cluster.liveness.register(ports)
+        while not await self.cluster.metadata.wait_for(lambda: self.cluster.liveness.is_registered, LOOK_AGAIN_MS):
             log.info("waiting to hear of this node's own registration")
         self.replicas.partitions.follow(self.image)
         self.replicas.partitions.remove_deleted()
@@ -410,14 +482,11 @@ class Node:
         ):  # what it follows, and what moved away meanwhile
             self._dispatch.watch(self._remove_later(directory))
         self.groups.runtime.start_all_on_disk()
-        self._checkpoints.started()
-        self._fetchers.start()
-        self._in_sync_upkeep.start()
-        self.liveness.start()
-        self._watch.start()
-        self._housekeeping.start()
-        self._cleaner.start()
-        self._tracing.start()
+        self.transactions.runtime.start_all_on_disk()
+        self.replicas.logs.checkpoints.started()
+        self._background.start()
+        self.cluster.liveness.start()
+        self.cluster.failure_detector.start()
         self._dispatch.watch(self._open_later(later))
         self._dispatch.serve_clients()
         await self._wait_until_unfenced()
@@ -428,7 +497,7 @@ class Node:
     async def _listen(self) -> dict[str, int]:
         """On every listener; the ports by name. Raises OSError."""
         for point in self.config.listeners.all:
-            listener = await self._network.listen(
+            listener = await self._doors.network.listen(
                 point.host,
                 point.port,
                 partial(self.connections.accept, point.name),
@@ -439,7 +508,7 @@ class Node:
 
     async def _wait_until_unfenced(self) -> None:
         """Until the controller lets this node lead, and this node has heard of it."""
-        while not await self.metadata.wait_for(lambda: not self.liveness.is_fenced, LOOK_AGAIN_MS):
+        while not await self.cluster.metadata.wait_for(lambda: not self.cluster.liveness.is_fenced, LOOK_AGAIN_MS):
             log.info("waiting for the controller to let this node serve")
 
     def _open_replicas(self) -> list[TopicPartition]:
@@ -447,7 +516,7 @@ class Node:
         on_disk = self.replicas.partitions.on_disk()
         later: list[TopicPartition] = []
         for name in on_disk:
-            if self._checkpoints.was_clean and not is_internal(name.topic):
+            if self.replicas.logs.checkpoints.was_clean and not is_internal(name.topic):
                 later.append(name)
             else:
                 self.replicas.partitions.ensure_open(name)
@@ -464,9 +533,8 @@ class Node:
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
-        await self.quorum.stop()
-        await self.metadata.stop()
-        self.peers.close()
+        await self.cluster.stop()
+        self.cluster.peers.close()
         await self.replicas.sync_rounds.wait_until_idle()
         self.replicas.sync_rounds.close()
         self._deadlines.close()
@@ -474,30 +542,29 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
-        self._tracing.flush()  # while it still leads where that goes
-        await self.liveness.shut_down()  # clients are served until others lead what was led here
+        self._background.tracing.flush()  # while it still leads where that goes
+        await self.cluster.liveness.shut_down()  # clients are served until others lead what was led here
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
-        self._tracing.stop()
+        self._background.tracing.stop()
         self.groups.runtime.close()
-        self._watch.stop()
-        await self._in_sync_upkeep.stop()
-        await self._fetchers.stop()
-        await self.quorum.stop()
-        await self.metadata.stop()
+        self.transactions.close()
+        self._verifier.close()
+        self.cluster.failure_detector.stop()
+        await self._background.stop_replication()
+        await self.cluster.stop()
         self.forwarding.close()
-        self.peers.close()
+        self.cluster.peers.close()
         await self._dispatch.close()
-        await self._cleaner.stop()
-        await self._housekeeping.stop()
+        await self._background.stop_upkeep()
         await self.replicas.sync_rounds.wait_until_idle()
         self.replicas.sync_rounds.close()
         self._deadlines.close()
         try:
             self.replicas.logs.close_all()
-            self._checkpoints.write(self.replicas.held())
-            self._checkpoints.stopped()
+            self.replicas.logs.checkpoints.write(self.replicas.held())
+            self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
 

@@ -17,6 +17,7 @@ from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
 from chronik.core.errors import Corrupt, Refused
+from chronik.core.ports import Doors
 from chronik.node.cluster.identity import CannotStart, WrongDirectory, proposed, settle
 from chronik.node.node import Node
 from chronik.shell import join_checks
@@ -122,10 +123,12 @@ class House:
             self.node = Node(
                 config,
                 identity,
-                self._files,
-                RealClock(),
-                RealNetwork(self._tls, connects_encrypted=self._client_tls is not None),
-                chance,
+                Doors(
+                    self._files,
+                    RealClock(),
+                    RealNetwork(self._tls, connects_encrypted=self._client_tls is not None),
+                    chance,
+                ),
                 os.path.abspath(config.server.log_dirs),
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
@@ -243,7 +246,7 @@ def written(address: tuple[str, int]) -> str:
 async def stay(node: Node, stop: asyncio.Event) -> None:
     """Until the node is told to stop. Raises StartError when another has taken its place."""
     loop = asyncio.get_running_loop()
-    waits = [loop.create_task(event.wait()) for event in (stop, node.liveness.has_to_end)]
+    waits = [loop.create_task(event.wait()) for event in (stop, node.cluster.liveness.has_to_end)]
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
@@ -251,7 +254,7 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
             wait.cancel()
     if not stop.is_set():
         raise StartError(
-            f"this node cannot go on: {node.liveness.same_id()}",
+            f"this node cannot go on: {node.cluster.liveness.same_id()}",
             "see that no two nodes have copies of one data directory",
         )
 
@@ -277,7 +280,7 @@ async def _serve(config: NodeConfig) -> int:
         node = await opening
         http = house.http_address
         where = f", metrics at http://{written(http)}/metrics" if http else ""
-        for key, (given, instead) in node.metadata.image.node_config.overruled().items():
+        for key, (given, instead) in node.cluster.metadata.image.node_config.overruled().items():
             log.warning(
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead
             )

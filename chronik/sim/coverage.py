@@ -92,7 +92,7 @@ def _follows(world: World, host: Host) -> bool:
 
 
 def _controls(world: World, host: Host) -> bool:
-    return host.node is not None and host.node.quorum.is_leader
+    return host.node is not None and host.node.cluster.quorum.is_leader
 
 
 def _is_starting(world: World, host: Host) -> bool:
@@ -129,11 +129,11 @@ def _installs_snapshot(world: World, host: Host) -> bool:
 
 
 def _elects(world: World, host: Host) -> bool:
-    return any(isinstance(node.quorum.raft.role, Candidate | Prospective) for node in _nodes(world))
+    return any(isinstance(node.cluster.quorum.raft.role, Candidate | Prospective) for node in _nodes(world))
 
 
 def _lacks_controller(world: World, host: Host) -> bool:
-    return not any(node.quorum.is_leader for node in _nodes(world))
+    return not any(node.cluster.quorum.is_leader for node in _nodes(world))
 
 
 def _has_orphan(world: World, host: Host) -> bool:

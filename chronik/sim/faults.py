@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from chronik.sim.coverage import register
 from chronik.sim.disk_faults import DiskFaults
-from chronik.sim.door_faults import DoorFaults
+from chronik.sim.door_faults import BREAKING, DoorFaults
 from chronik.sim.host import Host
 from chronik.sim.voters import VoterChanges
 from chronik.sim.wire_faults import WireFaults
@@ -125,7 +125,7 @@ class Faults:
             is_calm
             and "sync_error" not in self.counts
             and "write_error" not in self.counts
-            and "broken" not in self.counts
+            and not any(kind in self.counts for kind in BREAKING)
         )  # their kills come
         votes = [client for client in self._world.clients if isinstance(client, VoterChanges)]
         is_calm = is_calm and not any(client.is_under_way for client in votes)

@@ -38,6 +38,7 @@ class Trouble:
     calls: frozenset[str]  # read, write, sync, make, names, rename, remove, list
     code: int
     often: float
+    has_begun: bool = False  # a sync that fails had begun: what it was to write may be lost
 
 
 class SimFile(MemoryFile):
@@ -176,16 +177,14 @@ class SimDisk(MemoryFiles):
         """Raises OSError in a phase of trouble, now and then."""
         trouble = self.trouble
         if trouble is not None and what in trouble.calls and self._door_chance.happens(trouble.often):
-            is_sync = what in ("sync", "names")
-            kind = SyncFailed if is_sync and trouble.code == errno.EIO else OSError
+            kind = SyncFailed if trouble.has_begun and what in ("sync", "names") else OSError
             raise kind(trouble.code, f"{errno.errorcode[trouble.code]} ({what})", path)
 
     def cut_short(self, path: str, chunks: Sequence[Buffer], problem: OSError) -> None:
         """A disk that is full takes some of it. It is cut back, and if that fails too the next append writes over it;
         but another process finds it."""
-        content = self.contents.get(path)
-        if content is not None and problem.errno == errno.ENOSPC and self._door_chance.happens(0.3):
-            added = b"".join(bytes(chunk) for chunk in chunks)
+        content, added = self.contents.get(path), b"".join(bytes(chunk) for chunk in chunks)
+        if content is not None and added and problem.errno == errno.ENOSPC and self._door_chance.happens(0.3):
             content.overhang = added[: self._door_chance.below(len(added))]
 
     def sync_later(self, files: Sequence[File]) -> Awaitable[list[OSError | None]]:

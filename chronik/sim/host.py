@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from chronik.core.config.node import NodeConfig
 from chronik.core.errors import Corrupt, Refused
+from chronik.core.ports import Doors
 from chronik.node.cluster.identity import settle
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
@@ -78,10 +79,10 @@ class Host:
         try:
             identity = settle(self.disk, self._config.node_id, chance, self._config.server.cluster_id)
             network = SimNetwork(self._wires, self.name)
-            self.node = Node(self._config, identity, self.disk, self.clock, network, chance, "/data")
+            self.node = Node(self._config, identity, Doors(self.disk, self.clock, network, chance), "/data")
             self.graveyard.append(self.node)
             if self._snapshot_records is not None:
-                self.node.metadata.snapshot_records = self._snapshot_records
+                self.node.cluster.metadata.snapshot_records = self._snapshot_records
             await self.node.start()
             self._story.tell(self.name, "is ready")
         except (OSError, Refused) as problem:

@@ -19,6 +19,16 @@ DAY_MS = 24 * 3600 * 1000
 DAYS_MAX = 5  # records are kept for seven days, and commits too
 ALONE_S = 3 * 3600.0
 TOGETHER_S = 120.0  # nodes have much to say to each other also when nothing happens
+# An hour of three nodes costs as much as twenty worlds, even of nodes that say little.
+FOR_HOURS_TOGETHER = 0.08  # of the worlds with several nodes and idle time
+HOURS_TOGETHER_S = 5400.0
+OF_FEW_WORDS = {
+    "broker.heartbeat.interval.ms": "3000",
+    "broker.session.timeout.ms": "9000",
+    "controller.quorum.fetch.timeout.ms": "6000",
+    "replica.fetch.wait.max.ms": "5000",
+    "replica.lag.time.max.ms": "30000",
+}
 PAUSE_S = 20.0  # before and after a jump; what was given up and is still on its way has arrived by then
 
 
@@ -29,9 +39,13 @@ class IdleTime:
         self._chance = chance
         self.seconds = 0.0
         self.days = 0
+        self.settings: dict[str, str] = {}  # of all nodes
         if chance.happens(WITH_IDLE_TIME):
             self.seconds = chance.between(0.2, 1.0) * (ALONE_S if node_count == 1 else TOGETHER_S)
             self.days = chance.below(DAYS_MAX + 1)
+            if node_count > 1 and chance.happens(FOR_HOURS_TOGETHER):
+                self.seconds *= HOURS_TOGETHER_S / TOGETHER_S
+                self.settings = OF_FEW_WORDS
 
     async def pass_by(self, world: World) -> None:
         """Nothing but the nodes lives meanwhile."""

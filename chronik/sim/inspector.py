@@ -68,7 +68,7 @@ class Inspector:
     def _look_at(self, host: Host, node: Node) -> None:
         if node.metrics.faults:
             raise self._story.break_promise(f"{host.name} counted a fault")
-        image, quorum = node.image, node.quorum
+        image, quorum = node.image, node.cluster.quorum
         if quorum.is_leader:
             self.quorum.leads(host.node_id, quorum.epoch)
         if self._versions.get(host.node_id) != image.version:
@@ -197,7 +197,7 @@ class Inspector:
         often."""
         up = {host.node_id: host for host in self._hosts if host.is_up}
         leads = [up[place.leader] for _, place in sorted(self._places.items()) if place.leader in up]
-        return leads + [host for host in up.values() if host.node is not None and host.node.quorum.is_leader]
+        return leads + [host for host in up.values() if host.node is not None and host.node.cluster.quorum.is_leader]
 
     def has_all(self, host: Host) -> bool:
         """Whether a node is up and in sync wherever it has a copy, and others have that too."""
@@ -207,7 +207,7 @@ class Inspector:
     def is_calm(self) -> bool:
         """Whether every node has all that it should have, and those that are to vote do."""
         nodes = [host.node for host in self._hosts if host.node is not None]
-        do_all_vote = all(sorted(node.quorum.raft.voters.ids) == self._voter_ids for node in nodes)
+        do_all_vote = all(sorted(node.cluster.quorum.raft.voters.ids) == self._voter_ids for node in nodes)
         return do_all_vote and all(map(self.has_all, self._hosts))
 
     def newest_place(self, name: TopicPartition) -> Partition | None:

@@ -47,10 +47,22 @@ VERSIONS = {
     "add_raft_voter": 0,
     "remove_raft_voter": 0,
 }
+# The same request in another version: transactional clients speak two protocols.
+OTHER_VERSIONS = {
+    "produce_v12": ("produce", 12),
+    "add_partitions_to_txn_v3": ("add_partitions_to_txn", 3),
+    "txn_offset_commit_v4": ("txn_offset_commit", 4),
+    "end_txn_v4": ("end_txn", 4),
+}
 # What only the hostile ones send is sent in its newest version.
 VERSIONS |= {api.name: api.highest for api in APIS.values() if api.name not in VERSIONS}
 _SIZE_AND_HEADER = struct.Struct(">ihhih")
 _KEYS = {api.name: api.key for api in APIS.values()}
+
+
+def _key_and_version(name: str) -> tuple[int, int]:
+    api_name, version = OTHER_VERSIONS.get(name) or (name, VERSIONS[name])
+    return _KEYS[api_name], version
 
 
 class Asked(NamedTuple):
@@ -63,12 +75,12 @@ class Asked(NamedTuple):
 
 @cache
 def request_type(name: str) -> Any:
-    return schemas.request_type(_KEYS[name], VERSIONS[name])
+    return schemas.request_type(*_key_and_version(name))
 
 
 @cache
 def response_type(name: str) -> Any:
-    return schemas.response_type(_KEYS[name], VERSIONS[name])
+    return schemas.response_type(*_key_and_version(name))
 
 
 @cache
@@ -120,7 +132,7 @@ class SimLink(asyncio.Protocol):
         """Send a request; the future has its answer. Raises ConnectionError."""
         if not isinstance(self._transport, asyncio.Transport):
             raise ConnectionError("the connection has ended")
-        key, version, correlation_id = _KEYS[name], VERSIONS[name], self._next_id
+        (key, version), correlation_id = _key_and_version(name), self._next_id
         self._next_id += 1
         kind = request_type(name)
         client_id = self._who.encode()
@@ -164,7 +176,7 @@ class SimLink(asyncio.Protocol):
             expected = self._asked[0].correlation_id if self._asked else None
             raise self._story.break_promise(f"{self._who}: answer {correlation_id} where {expected} is due")
         asked = self._asked.popleft()
-        key, version = _KEYS[asked.name], VERSIONS[asked.name]
+        key, version = _key_and_version(asked.name)
         head = response_head(key, version, correlation_id)
         answer, _ = entity_reader(response_type(asked.name))(frame, len(head))
         if not asked.answer.done():

@@ -8,14 +8,16 @@ from typing import Any
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.machine import GroupsMachine
-from chronik.core.machines.machine import LogRecord
+from chronik.core.machines.machine import LogMarker, LogRecord
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import decode
 from chronik.core.raft import snapshot_file
-from chronik.core.records.batch import read_header
+from chronik.core.records.batch import BatchHeader, read_header
+from chronik.core.records.control import read_marker
 from chronik.core.records.payload import Record, walk
 from chronik.core.replica.replica import Replica
+from chronik.core.types import NO_PRODUCER_ID
 from chronik.node.node import Node, group_config
 from chronik.sim.files import SimDisk
 from chronik.sim.quorum_checks import differences, metadata_state
@@ -25,12 +27,12 @@ from chronik.sim.story import WorldStory
 def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
     """Every machine of the node against its log. Raises Violation."""
     fresh = MetadataImage(node.identity.cluster_id, node.config)
-    snapshot = node.quorum.log.snapshot
+    snapshot = node.cluster.quorum.log.snapshot
     if snapshot is not None:
-        for value in snapshot_file.decode(disk.read_all(node.quorum.log.snapshot_path(snapshot))).values:
+        for value in snapshot_file.decode(disk.read_all(node.cluster.quorum.log.snapshot_path(snapshot))).values:
             _take_in(fresh, value)
     start_offset = 0 if snapshot is None else snapshot.end_offset
-    for record in _records(node.quorum.replica, disk):
+    for record in _records(node.cluster.quorum.replica, disk):
         if start_offset <= record.offset < node.image.version:
             _take_in(fresh, record.value)
     here, there = metadata_state(node.image), metadata_state(fresh)
@@ -38,8 +40,12 @@ def check_replay(node: Node, disk: SimDisk, story: WorldStory) -> None:
         raise story.break_promise(f"the metadata log and the node say: {'; '.join(differences(there, here))}")
     for machine in node.groups.machines():
         again = GroupsMachine(machine.partition, group_config(node.config.groups, node.config.offsets))
-        for record in _records(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
-            again.replay(LogRecord(record.key, record.value))
+        for entry in _entries(node.replicas.leader(OFFSETS_TOPIC, machine.partition), disk):
+            if isinstance(entry, LogRecord):
+                again.replay(entry)
+            else:
+                for fact in again.decided(entry):
+                    again.apply(fact)
         under_way = rebalancing(machine)
         mine, logged = groups_state(machine, under_way), groups_state(again, under_way)
         if mine != logged:
@@ -53,16 +59,35 @@ def _take_in(image: MetadataImage, value: bytes | None) -> None:
 
 
 def _records(replica: Replica, disk: SimDisk) -> Iterator[Record]:
-    """What machines wrote, from the bytes of the files, not through the log that the node has open."""
+    """What the metadata machine wrote."""
+    for header, batch in _batches(replica, disk):
+        if not header.is_control:
+            yield from (record for record in walk(batch) if record.offset >= replica.log.start_offset)
+
+
+def _entries(replica: Replica, disk: SimDisk) -> Iterator[LogRecord | LogMarker]:
+    """What a coordinator's machine wrote, with the transactions that have ended."""
+    for header, batch in _batches(replica, disk):
+        if header.is_control:
+            marker = read_marker(batch)
+            if marker is not None and header.base_offset >= replica.log.start_offset:
+                yield LogMarker(header.producer_id, marker.is_commit)
+            continue
+        producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
+        for record in walk(batch):
+            if record.offset >= replica.log.start_offset:
+                yield LogRecord(record.key, record.value, producer_id)
+
+
+def _batches(replica: Replica, disk: SimDisk) -> Iterator[tuple[BatchHeader, bytes]]:
+    """From the bytes of the files, not through the log that the node has open."""
     for path in disk.paths(".log"):
         if not path.startswith(f"{replica.log.directory}/"):
             continue
         content, position = bytes(disk.contents[path].written), 0
         while position < len(content):
             header = read_header(content, position)
-            if not header.is_control:
-                batch = content[position : position + header.size_bytes]
-                yield from (record for record in walk(batch) if record.offset >= replica.log.start_offset)
+            yield header, content[position : position + header.size_bytes]
             position += header.size_bytes
 
 
@@ -77,7 +102,8 @@ def rebalancing(machine: GroupsMachine) -> tuple[str, ...]:
 
 
 def groups_state(machine: GroupsMachine, under_way: tuple[str, ...] = ()) -> dict[str, Any]:
-    """What survives: offsets, of a classic group the generation it settled on, and all of a KIP-848 group."""
+    """What survives: offsets, those pending in transactions, of a classic group the generation it settled on, and all
+    of a KIP-848 group."""
     groups = {}
     for group_id, group in machine.groups.items():
         offsets = {
@@ -90,5 +116,5 @@ def groups_state(machine: GroupsMachine, under_way: tuple[str, ...] = ()) -> dic
             settled = group.epoch, group.target_epoch, group.subscribers, group.targets, group.currents
         elif group.state == ClassicState.STABLE and group_id not in under_way:
             settled = group.generation, {member.member_id: member.assignment for member in group.members.values()}
-        groups[group_id] = (offsets, settled)
+        groups[group_id] = (offsets, sorted(machine.pending.of_group(group_id)), settled)
     return groups

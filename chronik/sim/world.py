@@ -41,6 +41,7 @@ from chronik.sim.plans import (
 )
 from chronik.sim.producers import IdempotentProducer, SimProducer
 from chronik.sim.story import Violation, WorldStory
+from chronik.sim.transactions import WITH_TRANSACTIONS, WorldTransactions
 from chronik.sim.voters import VoterChanges
 
 CLASSIC_GROUP, CONSUMER_GROUP = "group", "consumer-group"  # coordinated apart
@@ -77,6 +78,8 @@ class World:
         *,
         is_whole_story_kept: bool = False,
         administrator_share: float = administrator.WITH_ADMINISTRATOR,
+        transactions_share: float = WITH_TRANSACTIONS,
+        is_only_transactions: bool = False,
     ) -> None:
         self.seed = seed
         self.loop = SimLoop()
@@ -91,7 +94,8 @@ class World:
         self.wires = Wires(self.loop, self.chance.other("wires"), self.story)
         self.is_synced = not self.chance.happens(0.15)
         settings = node_settings(self.chance.other("settings"), self.node_count, is_synced=self.is_synced)
-        settings |= self.cleaned.settings
+        self.transactions = WorldTransactions(self, transactions_share)
+        settings |= self.cleaned.settings | self.transactions.settings
         self.voter_ids = mixture.voter_ids(self.chance.other("observers"), self.node_count)
         if self.node_count > 1:
             settings["controller.quorum.voters"] = mixture.voters_setting(self.voter_ids)
@@ -100,7 +104,9 @@ class World:
         self.inspector = Inspector(self.hosts, self.judge, self.story, self.voter_ids)
         self.judge.truth = self.inspector
         self.topics = topic_plans(self.chance.other("topics"), self.node_count)
-        self.has_administrator = administrator.is_there(self.chance, administrator_share)
+        self.is_only_transactions = is_only_transactions and self.transactions.is_there
+        share = 0.0 if self.is_only_transactions else administrator_share
+        self.has_administrator = administrator.is_there(self.chance, share)
         self.orders = Orders(self.story)
         if self.are_files_different or self.has_administrator:
             # Records without a key must be welcome, whatever a node's file or the administrator says.
@@ -112,7 +118,9 @@ class World:
             for topic, plan in self.topics.items()
             for partition in range(plan.partition_count)
         ]
-        self.topics |= self.cleaned.plans  # not among the names: what is dense is looked for there
+        self.topics |= (
+            self.cleaned.plans | self.transactions.plans
+        )  # not among the names: what is dense is looked for there
         if self.has_administrator and self.node_count > 1:
             self.topics[administrator.LOSSY] = administrator.lossy_plan(self.node_count)
             self.inspector.lossy_topics.add(administrator.LOSSY)
@@ -128,6 +136,7 @@ class World:
         records = snapshot_records(self.chance.other("snapshots"))
         if self.are_files_different:
             settings = settings | mixture.own_settings(self.chance.other(f"file of node{node_id}"))
+        settings = settings | self.idle_time.settings
         return Host(node_id, settings, self.loop, self.wires, chance, self.judge, self.story, records)
 
     # --- clients
@@ -164,6 +173,8 @@ class World:
 
     def populate(self) -> list[SimClient]:
         """Producers, readers and a group, as many as the seed has it."""
+        if self.is_only_transactions:
+            return [*self.transactions.clients(self), *self._hostile()]
         batches, chance = 10 + self.chance.below(40), self.chance
         traits: dict[str, Any] = {
             "batches": batches,
@@ -196,7 +207,8 @@ class World:
             others.append(self._administrator(chance.other("administrator").other("appetite")))
         cleaned_producers, cleaned_readers = cleaned_clients(self, 2 * batches)
         self.producers += cleaned_producers
-        return [*self.producers, *others, *cleaned_readers, *self._hostile()]
+        transactional = self.transactions.clients(self)
+        return [*self.producers, *others, *cleaned_readers, *transactional, *self._hostile()]
 
     def _hostile(self) -> list[SimClient]:
         """In some worlds, until the last fault: what they disturb must heal like anything else."""
@@ -229,7 +241,7 @@ class World:
 
     def _controller(self) -> Host:
         """The node that carries out what is ordered; any other while there is none."""
-        leads = [host for host in self.hosts if host.node is not None and host.node.quorum.is_leader]
+        leads = [host for host in self.hosts if host.node is not None and host.node.cluster.quorum.is_leader]
         return (leads or self.hosts)[0]
 
     def _members(self, classic_count: int, chance: SimChance) -> list[SimClient]:
@@ -255,7 +267,7 @@ class World:
         return all(producer.is_done for producer in self.producers)
 
     def auditors(self, number: int) -> list[SimClient]:
-        """Those who look at everything, after everything."""
+        """Those that look at everything, after everything."""
         return [
             self.client(
                 ConfigAuditor,
@@ -265,5 +277,6 @@ class World:
             ),
             self.client(Auditor, f"audit{number}", names=list(self.names)),
             *cleaned_auditors(self, number),
+            *self.transactions.auditors(self, number),
             *(self.client(GroupAuditor, f"{group}{number}", group=group, names=self.names) for group in self.groups),
         ]

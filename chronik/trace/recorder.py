@@ -91,7 +91,7 @@ class Recorder:
         self.wanted = TracedTopics(self)
         self.steps: Steps | None = None  # None while nothing at all is traced
         self.observer: Observer = UNOBSERVED  # or those
-        self.on_sealed: Callable[[Chunk], None] | None = None  # who stores them, if they are to be stored
+        self._store: Callable[[Chunk], None] | None = None  # takes each chunk, while they are to be stored
         self.later = later  # has something done in so many ms
         self.soon = soon  # has something done when this turn of the loop ends
 
@@ -157,8 +157,19 @@ class Recorder:
         self._sealed += chunk.events
         while self._sealed - self._oldest - self._chunks[0].events >= self._ring_events:
             self._oldest += self._chunks.popleft().events
-        if self.on_sealed is not None:
-            self.on_sealed(chunk)
+        if self._store is not None:
+            self._store(chunk)
+
+    def store_with(self, store: Callable[[Chunk], None]) -> None:
+        """From now on each chunk is given to `store`."""
+        self._store = store
+
+    def stop_storing(self) -> None:
+        self._store = None
+
+    @property
+    def is_stored(self) -> bool:
+        return self._store is not None
 
     def read(self, cursor: int = 0, enough: int = sys.maxsize) -> Read:
         """What was added since `cursor`; without one, all that is still there. Of many events not all at once: those

@@ -56,6 +56,11 @@ _ALL = (
     _api(21, "delete_records", 0, 2, 2),
     _api(22, "init_producer_id", 0, 5, 2),
     _api(23, "offset_for_leader_epoch", 2, 4, 4),
+    _api(24, "add_partitions_to_txn", 0, 5, 3),
+    _api(25, "add_offsets_to_txn", 0, 4, 3),
+    _api(26, "end_txn", 0, 5, 3),
+    _api(27, "write_txn_markers", 1, 2, 1),
+    _api(28, "txn_offset_commit", 0, 5, 3),
     _api(29, "describe_acls", 1, 3, 2),
     _api(30, "create_acls", 1, 3, 2),
     _api(31, "delete_acls", 1, 3, 2),
@@ -84,6 +89,8 @@ _ALL = (
     _api(62, "broker_registration", 0, 4, 0),
     _api(63, "broker_heartbeat", 0, 2, 0),
     _api(64, "unregister_broker", 0, 0, 0),
+    _api(65, "describe_transactions", 0, 0, 0),
+    _api(66, "list_transactions", 0, 2, 0),
     _api(67, "allocate_producer_ids", 0, 0, 0),
     _api(68, "consumer_group_heartbeat", 0, 1, 0),
     _api(69, "consumer_group_describe", 0, 1, 0),
@@ -92,17 +99,6 @@ _ALL = (
     _api(80, "add_raft_voter", 0, 1, 0),
     _api(81, "remove_raft_voter", 0, 0, 0),
 )
-
-# Built, and neither advertised nor answered until the whole of it works: transactions. They move up when it does.
-_PREPARED = (
-    _api(24, "add_partitions_to_txn", 0, 5, 3),
-    _api(25, "add_offsets_to_txn", 0, 4, 3),
-    _api(26, "end_txn", 0, 5, 3),
-    _api(27, "write_txn_markers", 1, 2, 1),
-    _api(65, "describe_transactions", 0, 0, 0),
-    _api(66, "list_transactions", 0, 2, 0),
-)
-PREPARED_NAMES = frozenset(api.name for api in _PREPARED)
 
 APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}
 

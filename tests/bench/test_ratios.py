@@ -92,7 +92,8 @@ def test_a_ratio_is_held_against_its_goals(
     assert (ratio.is_goal_met, ratio.is_moonshot_met) == (is_met, is_moonshot)
 
 
-def test_the_peer_is_held_against_no_goal_of_ours_and_who_is_first_changes_from_round_to_round(tmp_path: Path) -> None:
+def test_the_peer_is_held_against_no_goal_of_ours(tmp_path: Path) -> None:
+    """The peer is held against no goal of ours and who is first changes from round to round."""
     order: list[str] = []
 
     def measure(bench: Bench) -> Lines:
@@ -109,7 +110,8 @@ def test_the_peer_is_held_against_no_goal_of_ours_and_who_is_first_changes_from_
     assert {each.figure: each.median for each in result.ratios} == {"speed": 1.0, "cost": 0.4, "weight": 1.0}
 
 
-def test_rows_that_share_a_case_each_take_their_own_lines_and_figures_of_one_measurement(tmp_path: Path) -> None:
+def test_rows_that_share_a_case_each_take_their_own_lines_and_figures(tmp_path: Path) -> None:
+    """Rows that share a case each take their own lines and figures of one measurement."""
     asked = 0
 
     def measure(bench: Bench) -> Lines:

@@ -134,9 +134,10 @@ def test_a_data_directory_of_another_cluster_is_refused_and_left_alone(tmp_path:
     assert properties.read_bytes() == before
 
 
-def test_a_node_that_waits_for_the_others_of_its_cluster_is_not_ready_and_ends_cleanly_on_ctrl_c(
+def test_a_node_that_waits_for_the_others_of_its_cluster_is_not_ready(
     tmp_path: Path,
 ) -> None:
+    """A node that waits for the others of its cluster is not ready and ends cleanly on ctrl c."""
     port, other, http = free_ports(3)
     voters = f"controller.quorum.voters=1@127.0.0.1:{port},2@127.0.0.1:{other}"
     where = ("--listen", f"127.0.0.1:{port}", "--http", f"127.0.0.1:{http}")

@@ -11,9 +11,9 @@ import pytest
 from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.static.primitive import i8
 
-from chronik.cli.trace.switch import BROKER
 from chronik.client.connecting import parse_addresses
 from chronik.client.request import ask
+from chronik.client.trace_switch import BROKER
 from tests.cli.conftest import Chronik, interrupt
 
 IS_KAFKA = os.environ.get("CHRONIK_TEST_PEER") == "kafka"

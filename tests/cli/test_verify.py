@@ -179,9 +179,8 @@ def test_ctrl_c_leaves_a_topic_of_the_users_own_alone(chronik: Chronik, name: st
 
 
 @pytest.mark.skipif(os.environ.get("CHRONIK_TEST_PEER") == "kafka", reason="only chronik has a trace to switch off")
-def test_ctrl_c_is_ctrl_c_though_the_topic_was_deleted_under_it_and_its_trace_cannot_be_switched_off(
-    name: str, history: str
-) -> None:
+def test_ctrl_c_is_ctrl_c_though_its_topic_was_deleted(name: str, history: str) -> None:
+    """Ctrl c is ctrl c though the topic was deleted under it and its trace cannot be switched off."""
     with node({"auto.create.topics.enable": "false"}) as strict:
         chronik = Chronik(strict.bootstrap)
         chronik.ok("topic", "create", name)

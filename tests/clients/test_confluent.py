@@ -278,11 +278,12 @@ def test_the_records_without_a_key_are_told_from_the_good_ones_of_their_batch(
     assert codes == [KafkaError.INVALID_RECORD if number % 10 == 0 else BAD_ONES_BESIDE_IT for number in range(100)]
 
 
-def test_the_records_with_a_time_that_is_not_allowed_are_told_from_the_good_ones_of_their_batch(
+def test_the_records_with_a_time_that_is_not_allowed_are_told_from_the_good_ones(
     bootstrap: str, make_topic: MakeTopic
 ) -> None:
-    """Of one alone librdkafka makes a refusal of the whole batch. Of several each is INVALID_RECORD, since the one code
-    of the batch may not be theirs."""
+    """The records with a time that is not allowed are told from the good ones of their batch. Of one alone librdkafka
+    makes a refusal of the whole batch. Of several each is INVALID_RECORD, since the one code of the batch may not be
+    theirs."""
     topic = make_topic(**{"message.timestamp.before.max.ms": "3600000"})
     now_ms = int(time.time() * 1000)
     late_ms = now_ms - 2 * 3600 * 1000

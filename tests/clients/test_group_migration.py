@@ -50,9 +50,10 @@ not_in_kafka = pytest.mark.skipif(os.environ.get("CHRONIK_TEST_PEER") == "kafka"
         pytest.param(COOPERATIVE, ["librdkafka", "java", "librdkafka"], id="cooperative", marks=not_in_kafka),
     ],
 )
-def test_a_group_of_three_is_upgraded_and_downgraded_member_by_member_while_it_consumes(
+def test_a_group_of_three_is_upgraded_and_downgraded_member_by_member(
     group: tuple[Group, Load], assignor: str, classic: list[str]
 ) -> None:
+    """A group of three is upgraded and downgraded member by member while it consumes."""
     moving, load = group
     for client in classic:
         moving.join(client, assignor)

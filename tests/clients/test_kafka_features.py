@@ -17,7 +17,7 @@ FEATURE = re.compile(
     r"Epoch: (\d+)"
 )
 # Transactions, share groups and streams groups are not there.
-OURS = {"eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version"}
+OURS = {"eligible.leader.replicas.version", "group.version", "kraft.version", "metadata.version", "transaction.version"}
 
 
 @pytest.fixture(scope="module")
@@ -43,6 +43,7 @@ def test_kafka_features_describes_what_is_supported_and_finalized(tool: Tool) ->
     assert set(features) == OURS or os.environ.get("CHRONIK_TEST_PEER") == "kafka"
     assert features["metadata.version"][:3] == ("3.3-IV3", "4.3-IV0", "4.3-IV0")
     assert features["group.version"][:3] == ("0", "1", "1")
+    assert features["transaction.version"][:3] == ("0", "2", "2")
 
 
 def test_kafka_features_upgrades_downgrades_and_disables(tool: Tool) -> None:

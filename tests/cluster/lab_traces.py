@@ -22,8 +22,9 @@ HEALTHY_S = 12.0
 HEALTHY_LONG_S = 35.0
 HEALTHY_LONGEST_S = 70.0
 LOOK_EVERY_S = 1.0
-NAMED_LATER_S = 3.0  # by a stored trace: nodes tell how things stand every second, or every third where all is calm
-STORED_AFTER_S = 1.5  # a record of the trace topic is a fifth of a second old at most; nodes here are busy
+# By a stored trace, after it was named live: nodes tell how things stand every second, or every third if all is calm.
+NAMED_LATER_S_MAX = 30.0
+STORED_S_MAX = 15.0  # a node that has stored nothing for so long is not waited for
 TRACE_PARTITIONS = 3
 
 Blamed = tuple[Cause, str | None, str | None, int]
@@ -79,23 +80,39 @@ def record(
 ) -> Recorded:
     """Runs a fault until it has been named, live and so long after that a stored trace can tell it too. `while_open` is
     told until when that is: a cluster with a fault may get worse after it."""
-    told: list[tuple[list[AnyEvent], int]] = []
+    told: list[Recorded] = []
 
     def keep(lab: LabRun) -> None:
-        later_s = lab.seconds + NAMED_LATER_S
-        while lab.seconds < later_s:
-            time.sleep(LOOK_EVERY_S)
+        given_up_s = lab.seconds + NAMED_LATER_S_MAX
+        while True:
             lab.look()
-        until_us = round(time.time() * 1e6)
-        time.sleep(STORED_AFTER_S)
-        stored = stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, [b""])
-        events = sorted((event for event in stored if event.at_us < until_us), key=lambda event: event.at_us)
-        told.append((events, until_us))
+            until_us = round(time.time() * 1e6)
+            found = Recorded(lab, set(), _stored(lab, until_us), until_us)
+            if _is_told(found) or lab.seconds > given_up_s:
+                break
+        told.append(found)
         while_open(lab, until_us)
 
     lab = run_lab(name, directory, healthy_s if name == HEALTHY else NAMED_S_MAX, keep)
     causes = {verdict.cause for verdict in (*lab.verdicts, *lab.others)}
     if lab.named_after_s is not None and lab.exhibit.cause is not None:
         causes.add(lab.exhibit.cause)
-    (events, until_us) = told[0]
-    return Recorded(lab, causes, events, until_us)
+    return told[0]._replace(causes=causes)
+
+
+def _stored(lab: LabRun, until_us: int) -> list[AnyEvent]:
+    """What the trace topic holds of the time before `until_us`, as soon as each node has stored what came later: it
+    stores its events in their order."""
+    nodes, given_up_s = set(lab.cluster.nodes), lab.seconds + STORED_S_MAX
+    while True:
+        stored = list(stored_events(lab.cluster.bootstrap, TRACE_PARTITIONS, 0, [b""]))
+        if nodes <= {event.node for event in stored if event.at_us >= until_us} or lab.seconds > given_up_s:
+            return sorted((event for event in stored if event.at_us < until_us), key=lambda event: event.at_us)
+        time.sleep(LOOK_EVERY_S)
+
+
+def _is_told(found: Recorded) -> bool:
+    """Whether the stored trace says what was said live."""
+    stored = [stall.verdict for stall in found.stalls()]
+    cause = found.lab.exhibit.cause
+    return found.blamed <= blamed(stored) and (cause is None or cause in {verdict.cause for verdict in stored})

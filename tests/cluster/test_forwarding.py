@@ -54,9 +54,8 @@ def test_what_is_produced_at_a_follower_is_acknowledged_and_readable_at_the_lead
 
 
 @pytest.mark.parametrize("size", [100, 300_000])  # packed at once, and off the event loop
-def test_what_is_sent_on_to_a_topic_with_a_codec_is_packed_by_its_leader_and_copied_as_it_is(
-    cluster: RunningCluster, size: int
-) -> None:
+def test_what_is_sent_on_to_a_topic_with_a_codec_is_packed_by_its_leader(cluster: RunningCluster, size: int) -> None:
+    """What is sent on to a topic with a codec is packed by its leader and copied as it is."""
     topic = create_topic(cluster.bootstrap, partitions=1, config={"compression.type": "zstd"})
     follower, other = followers_of(cluster, topic)
     values = [b"%d" % number * size for number in range(3)]
@@ -136,7 +135,8 @@ def test_a_retry_through_another_node_is_no_second_copy(cluster: RunningCluster)
     assert read_from_leader(cluster, topic, 0, 0)[:1] == [b"0"]
 
 
-def test_the_records_at_fault_are_named_by_a_node_that_does_not_lead_as_by_the_leader(cluster: RunningCluster) -> None:
+def test_the_records_at_fault_are_named_by_a_node(cluster: RunningCluster) -> None:
+    """The records at fault are named by a node that does not lead as by the leader."""
     topic = create_topic(cluster.bootstrap, partitions=1, config={"cleanup.policy": "compact"})
     named = []
     for node_id in (leader_of(cluster, topic), *followers_of(cluster, topic)):

@@ -181,9 +181,10 @@ def check_committed(cluster: RunningCluster, topic: str, groups: dict[str, int])
 
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("revived")
-def test_a_group_goes_on_moving_to_the_consumer_protocol_after_its_coordinator_was_killed(
+def test_a_group_goes_on_moving_to_the_consumer_protocol(
     cluster: RunningCluster,
 ) -> None:
+    """A group goes on moving to the consumer protocol after its coordinator was killed."""
     topic = create_topic(cluster.bootstrap)
     group, load = Group(cluster.bootstrap, topic, PARTITIONS), Load(cluster.bootstrap, topic, PARTITIONS)
     try:

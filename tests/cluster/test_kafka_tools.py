@@ -132,9 +132,10 @@ MOVED_BYTES = 4_000_000  # more than a minute at that rate
 
 
 @pytest.mark.timeout(400)
-def test_kafka_reassign_partitions_keeps_to_its_throttle_until_it_is_raised_and_takes_it_back(
+def test_kafka_reassign_partitions_keeps_to_its_throttle_until_it_is_raised(
     cluster: RunningCluster, tool: Tool, tmp_path: Path
 ) -> None:
+    """Kafka reassign partitions keeps to its throttle until it is raised and takes it back."""
     topic = new_name()
     tool("kafka-topics", "--create", "--topic", topic, "--replica-assignment", "1:2,1:2")
     values = [os.urandom(BATCH_BYTES) for _ in range(MOVED_BYTES // BATCH_BYTES)]

@@ -67,7 +67,8 @@ def test_confluent_produces_consumes_and_commits_through_one_address(behind: Beh
     assert len(read_in_group(behind, topic, len(delivered))) == len(delivered)
 
 
-def test_librdkafka_tells_bad_records_from_good_ones_whichever_node_leads_their_partition(behind: Behind) -> None:
+def test_librdkafka_tells_bad_records_from_good_ones_whichever_node_leads(behind: Behind) -> None:
+    """Librdkafka tells bad records from good ones whichever node leads their partition."""
     topic = create_topic(behind.bootstrap, config={"cleanup.policy": "compact"})
     records = [Record(b"x", key=None if number % 10 == 0 else b"k") for number in range(100)]
     for partition in range(PARTITIONS):  # all but one of them are led by a node that the client cannot reach

@@ -108,9 +108,10 @@ TOPIC = "verified-with-acks-{}"
 
 
 @pytest.mark.parametrize("acks", [VerifyAcks.ALL, VerifyAcks.LEADER])
-def test_a_leader_killed_in_the_middle_loses_nothing_with_acks_all_and_is_accounted_for_with_acks_1(
+def test_a_leader_killed_in_the_middle_loses_nothing_with_acks_all(
     cluster: RunningCluster, history: RunHistory, acks: VerifyAcks
 ) -> None:
+    """A leader killed in the middle loses nothing with acks all and is accounted for with acks 1."""
     topic = TOPIC.format(acks)
     settings = VerifySettings(cluster.bootstrap, messages=20_000, acks=acks, topic=topic, timeout_s=8.0)
 

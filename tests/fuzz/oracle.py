@@ -90,12 +90,16 @@ def _check_produce(frame: Frame, answer: Any) -> None:
         if not (
             is_batch(one.records)
             and request.acks in (-1, 1)
-            and request.transactional_id is None
+            and (request.transactional_id or not is_transactional(one.records))
             and name not in INTERNAL
         ):
             raise WrongAnswer(f"partition {one.index} of {name!r} was taken, though it must be refused: {frame}")
         if answered.base_offset < 0:
             raise WrongAnswer(f"taken without an offset: {frame}")
+
+
+def is_transactional(records: bytes) -> bool:
+    return bool(records[22] & 0x10)
 
 
 def is_batch(records: bytes | None) -> bool:

@@ -80,9 +80,10 @@ def voters(running: RunningCluster) -> set[int]:
 
 
 @pytest.mark.timeout(120 + REQUESTS // 50)
-def test_no_request_crashes_bloats_or_misleads_a_node_and_other_clients_notice_nothing(
+def test_no_request_crashes_bloats_or_misleads_a_node(
     running: RunningCluster,
 ) -> None:
+    """No request crashes bloats or misleads a node and other clients notice nothing."""
     learned, numbers = Learned(), count()
     processes = [psutil.Process(node.pid) for node in running.nodes.values()]
 

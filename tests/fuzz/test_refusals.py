@@ -70,7 +70,16 @@ REFUSED: dict[str, Asked] = {
     "unknown partition": Asked(partition=7),
     "negative partition": Asked(partition=-1),
     "acks": Asked(acks=2),
-    "transaction": Asked(transactional_id="t"),
+    "transaction without its id": Asked(changed(21, struct.pack(">h", 0x10))),
+    "transaction without a producer": Asked(changed(21, struct.pack(">h", 0x10)), transactional_id="t"),
+    "transaction that was not begun": Asked(
+        bytes(build([KeyValue(b"key", b"value")], NOW_MS, producer_id=0, base_sequence=0, attributes=0x10)),
+        transactional_id="t",
+    ),
+    "transactional id as long as can be": Asked(
+        bytes(build([KeyValue(b"key", b"value")], NOW_MS, producer_id=0, base_sequence=0, attributes=0x10)),
+        transactional_id="t" * 30_000,
+    ),
 }
 VERSIONS = range(APIS[PRODUCE].supported, APIS[PRODUCE].highest + 1)
 

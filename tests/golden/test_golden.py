@@ -123,9 +123,8 @@ def test_a_golden_request_reaches_its_handler_and_a_golden_response_is_what_we_s
 
 
 @EACH
-def test_what_we_ask_of_other_nodes_are_golden_requests_and_we_read_their_golden_responses(
-    api_key: int, version: int
-) -> None:
+def test_what_we_ask_of_other_nodes_are_golden_requests(api_key: int, version: int) -> None:
+    """What we ask of other nodes are golden requests and we read their golden responses."""
     frames = golden(api_key)
     request = filled(request_type(api_key, version), "full")
 

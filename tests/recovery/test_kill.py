@@ -154,7 +154,8 @@ def check_producers(loads: list[Load], delivered: list[bytes]) -> None:
             assert len(own) == len(load.sent), f"{load.name}: {len(own) - len(load.sent)} duplicates"
 
 
-def test_records_deleted_before_a_kill_stay_deleted_and_the_partition_stays_in_service() -> None:
+def test_records_deleted_before_a_kill_stay_deleted() -> None:
+    """Records deleted before a kill stay deleted and the partition stays in service."""
     with node() as running:
         admin = AdminClient({"bootstrap.servers": running.bootstrap})
         admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(TIMEOUT_S)

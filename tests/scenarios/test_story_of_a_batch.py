@@ -128,9 +128,10 @@ async def test_another_leader_and_another_in_sync_set_are_told_by_who_has_the_pa
 
 
 @with_copies()
-async def test_a_watermark_that_moves_all_the_time_is_told_every_few_milliseconds_and_in_the_end(
+async def test_a_watermark_that_moves_all_the_time_is_told_every_few_milliseconds(
     copies: Copies,
 ) -> None:
+    """A watermark that moves all the time is told every few milliseconds and in the end."""
     await pass_time(100)
     for node_id in (LEADER, SECOND, THIRD):
         copies[node_id].trace.later = copies[node_id].deadlines.after_ms

@@ -125,7 +125,9 @@ def told_starts(context: HouseContext) -> set[int]:
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 2**40])
-def test_an_offset_out_of_range_is_refused_at_once_however_long_the_client_would_wait(offset: int) -> None:
+def test_an_offset_out_of_range_is_refused_at_once(offset: int) -> None:
+    """An offset out of range is refused at once however long the client would wait."""
+
     @run()
     async def refused(context: HouseContext) -> None:
         send(context, bytes(batch_of(2)))

@@ -63,9 +63,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return [str(folder / "history.sqlite3"), str(late), str(audit)]
 
 
-def test_runs_with_the_same_settings_are_one_row_and_what_is_the_same_in_all_is_told_once(
-    spark: SparkSession, files: list[str]
-) -> None:
+def test_runs_with_the_same_settings_are_one_row(spark: SparkSession, files: list[str]) -> None:
+    """Runs with the same settings are one row and what is the same in all is told once."""
     bar = ProgressBar()
 
     found = run(spark, CompareSettings(files[:2]), bar)

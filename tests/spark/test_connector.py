@@ -164,9 +164,10 @@ class Acknowledged:
             self.numbers.append(int(message.value()))
 
 
-def test_streams_lose_nothing_when_a_leader_is_killed_and_their_latest_never_moves_back(
+def test_streams_lose_nothing_when_a_leader_is_killed(
     spark: SparkSession, chronik_cluster_factory: Callable[..., RunningCluster], tmp_path: Path
 ) -> None:
+    """Streams lose nothing when a leader is killed and their latest never moves back."""
     cluster = chronik_cluster_factory(nodes=3)
     topic = new_topic(cluster.bootstrap, 3)
     options = said(cluster.bootstrap, topic)  # failOnDataLoss is on: an end that moved back is an error to both

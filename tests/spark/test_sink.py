@@ -165,9 +165,8 @@ class Story:
 
 
 @pytest.mark.parametrize("is_shuffled", [False, True], ids=["same-order", "shuffled"])
-def test_whatever_happens_to_tasks_no_row_is_lost_and_in_the_same_order_none_is_doubled(
-    chronik_node: RunningNode, is_shuffled: bool
-) -> None:
+def test_whatever_happens_to_tasks_no_row_is_lost(chronik_node: RunningNode, is_shuffled: bool) -> None:
+    """Whatever happens to tasks no row is lost and in the same order none is doubled."""
     for seed in range(25):
         chance = random.Random(seed)
         topic = new_topic(chronik_node.bootstrap, 2)

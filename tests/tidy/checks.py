@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 
-FILE_LINES_MAX = 650  # a smell, not a law: what belongs together stays together
+FILE_LINES_MAX = 700  # a smell, not a law: what belongs together stays together
 FUNCTION_LINES_MAX = 60
+TEST_NAME_MAX = 80
 
 # As a part of a module, class or function name these say nothing about the thing.
 EMPTY_NAME_PARTS = frozenset({"manager", "helper", "helpers", "util", "utils", "misc", "common", "stuff"})
@@ -53,7 +54,13 @@ class Source:
 
 
 # Programs, packets and nodes are 'it'; what is meant by 'whoever' and 'somebody' has a name.
-PRONOUNS = re.compile(r"\b(he|his|him|himself|whoever|somebody)\b", re.IGNORECASE)
+_PARTIES = (
+    "those|others|ones|nodes?|brokers?|replicas?|followers?|leaders?|voters?|clients?|consumers?|producers?|members?"
+)
+PRONOUNS = re.compile(
+    rf"\b(he|his|him|himself|whoever|somebody|(?:{_PARTIES}) who|nobody (?:leads|waits|answers|asks|reads|listens))\b",
+    re.IGNORECASE,
+)
 
 
 def pronoun_for_a_program(source: Source) -> Iterator[str]:
@@ -73,6 +80,13 @@ def long_function(source: Source) -> Iterator[str]:
         lines = (function.end_lineno or function.lineno) - function.lineno + 1
         if lines > FUNCTION_LINES_MAX:
             yield source.at(function, f"{function.name} has {lines} lines")
+
+
+def long_test_name(source: Source) -> Iterator[str]:
+    """The name of a test says what holds; what needs more words is its docstring."""
+    for function in source.functions():
+        if function.name.startswith("test_") and len(function.name) > TEST_NAME_MAX:
+            yield source.at(function, f"{function.name}: shorter, and the whole sentence as its docstring")
 
 
 def missing_docstring(source: Source) -> Iterator[str]:

@@ -18,9 +18,12 @@ def long_body(lines: int) -> str:
 
 
 BAD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 651),
+    (checks.long_file, "x = 1\n" * 701),
     (checks.pronoun_for_a_program, "# Whoever waits is told"),
     (checks.pronoun_for_a_program, "# the client and his batch"),
+    (checks.pronoun_for_a_program, "# those who wait for a sync"),
+    (checks.pronoun_for_a_program, "# no node leads, or nobody answers"),
+    (checks.long_test_name, f"def test_{'a' * 76}(): ..."),
     (checks.long_function, long_body(61)),
     (checks.long_function, "class A:\n" + "\n".join("    " + line for line in long_body(61).splitlines())),
     (checks.missing_docstring, "x = 1\n"),
@@ -72,8 +75,9 @@ BAD: list[tuple[Check, str]] = [
 ]
 
 GOOD: list[tuple[Check, str]] = [
-    (checks.long_file, "x = 1\n" * 650),
-    (checks.pronoun_for_a_program, "# a client and its batch; nobody else"),
+    (checks.long_file, "x = 1\n" * 700),
+    (checks.pronoun_for_a_program, "# a client and its batch; the operator who starts it"),
+    (checks.long_test_name, f"def test_{'a' * 75}(): ..."),
     (checks.long_function, long_body(60)),
     (checks.missing_docstring, '"""What it is."""\n'),
     (checks.missing_docstring, ""),

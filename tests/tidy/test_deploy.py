@@ -46,7 +46,8 @@ def test_the_page_has_examples_of_config_files() -> None:
     assert len(TOML_ON_THE_PAGE) >= 2
 
 
-def test_the_service_starts_a_node_that_is_not_started_again_when_its_settings_are_wrong() -> None:
+def test_the_service_starts_a_node_that_is_not_started_again() -> None:
+    """The service starts a node that is not started again when its settings are wrong."""
     service = service_settings()
 
     command = shlex.split(service["ExecStart"])

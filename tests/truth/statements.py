@@ -218,6 +218,29 @@ def what_group_describe_says(bootstrap: str, world: World, dice: random.Random) 
             yield f"{row}"
 
 
+def whether_a_group_is_there(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
+    """It is since the second half."""
+    try:
+        existing_group(ClusterAdmin(bootstrap), world.late_group)
+    except ChronikError as refused:
+        if f"no group {world.late_group}" in str(refused) and world.is_late_topic_there:
+            yield str(refused)
+
+
+def what_topic_list_says(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
+    try:
+        topics, doubt = ClusterAdmin(bootstrap).topics_now()
+    except ChronikError:
+        return
+    if doubt is not None:
+        return
+    listed = {topic.name: len(topic.partitions) for topic in topics}
+    if listed.get(world.topic) != PARTITIONS:
+        yield f"{world.topic} has {listed.get(world.topic)} partitions"
+    if (world.late_topic in listed) != world.is_late_topic_there:
+        yield f"{world.late_topic} is there: {world.late_topic in listed}"
+
+
 def what_watch_shows(bootstrap: str, world: World, dice: random.Random) -> Iterator[str]:
     try:
         snapshot = Looker(parse_addresses(bootstrap), [world.topic])()
@@ -319,6 +342,8 @@ OF_MANY_NODES: tuple[Question, ...] = (
     where_a_sequence_number_is,
     whether_a_topic_is_there,
     whether_a_topic_is_there,
+    whether_a_group_is_there,
+    what_topic_list_says,
     what_topic_describe_says,
     what_watch_shows,
     what_stalls,

@@ -258,6 +258,12 @@ def test_the_command_line_says_the_same(stage: Stage) -> None:
         proxy.liar = cut_off(old, *others)
         alone = where(proxy, old, world.topic, str(newest.partition), str(newest.offset), "--json")
         by_key = where(proxy, old, world.topic, "--key", world.key(len(world.places) - 1))
+        unknown_group = chronik(proxy, old, "group", "describe", world.late_group)
+        listed_alone = chronik(proxy, old, "topic", "list")
+        groups_alone = chronik(proxy, old, "group", "list")
+        proxy.liar = cut_off(old)
+        behind = chronik(proxy, old, "group", "describe", world.late_group)
+        listed_behind = chronik(proxy, old, "topic", "list")
 
     assert json.loads(there.stdout)["place"] == "here"
     if alone.returncode == 0:
@@ -266,6 +272,14 @@ def test_the_command_line_says_the_same(stage: Stage) -> None:
     else:
         assert_claims_nothing(alone)  # on a slow machine the one node may not answer in time either
     assert_claims_nothing(by_key)
+    assert unknown_group.returncode, unknown_group.stdout
+    for told in (unknown_group, behind):
+        assert f"no group {world.late_group}" not in told.stderr
+    # The old leader may name another as the group's coordinator, as it did before; and that one knows.
+    assert behind.returncode == 0 or "which is behind the others" in behind.stderr
+    assert world.late_topic in listed_behind.stdout or "is behind the others" in listed_behind.stderr
+    assert listed_alone.returncode or "may not be all" in listed_alone.stderr
+    assert groups_alone.returncode or "may not be all" in groups_alone.stderr
 
 
 def assert_claims_nothing(refused: subprocess.CompletedProcess[str]) -> None:
@@ -276,7 +290,11 @@ def assert_claims_nothing(refused: subprocess.CompletedProcess[str]) -> None:
 
 
 def where(proxy: LyingProxy, node: int, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "chronik", "where", *arguments, "--bootstrap", proxy.bootstrap(node)]
+    return chronik(proxy, node, "where", *arguments)
+
+
+def chronik(proxy: LyingProxy, node: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "chronik", *arguments, "--bootstrap", proxy.bootstrap(node)]
     return subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_S, check=False)
 
 

@@ -34,6 +34,8 @@ class World:
     late_topic: str = ""
     """It is made in the second half: the old leader has not heard of it, if it was cut off before."""
     is_late_topic_there: bool = False
+    late_group: str = ""
+    """It commits in the second half only."""
     places: dict[int, LedgerPlace] = field(default_factory=dict)
     old_leader: int = 0
     producers: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -104,7 +106,7 @@ def read_and_commit(cluster: RunningCluster, world: World) -> None:
 def first_half(cluster: RunningCluster) -> World:
     topic = create_topic(cluster.bootstrap, partitions=PARTITIONS)
     wait_until_in_sync(cluster, topic)
-    world = World(topic, new_name("billing"), Messages("0123abcd", 60), new_name("late"))
+    world = World(topic, new_name("billing"), Messages("0123abcd", 60), new_name("late"), late_group=new_name("audit"))
     write(cluster, world, BEFORE)
     read_and_commit(cluster, world)
     world.old_leader = leader_of(cluster, topic)
@@ -120,7 +122,7 @@ def second_half(cluster: RunningCluster, world: World) -> None:
     alive = ",".join(node.bootstrap for node in cluster.running().values())
     create_topic(alive, world.late_topic, partitions=1, replicas=2)
     world.is_late_topic_there = True
-    wait_until(lambda: _is_committed(cluster, world), "the group has committed the rest")
+    wait_until(lambda: _is_committed(cluster, world), "the groups have committed the rest")
     cluster.restart(world.old_leader)
     wait_until_in_sync(cluster, world.topic)
     wait_until(lambda: not _leads(cluster, world), "the old leader does not lead")
@@ -136,8 +138,10 @@ def _is_committed(cluster: RunningCluster, world: World) -> bool:
     from chronik.client.errors import ChronikError
 
     alive = ",".join(node.bootstrap for node in cluster.running().values())
+    ends = {(world.topic, number): world.end for number in range(PARTITIONS)}
     try:
-        ClusterAdmin(alive).commit(world.group, {(world.topic, number): world.end for number in range(PARTITIONS)})
+        for group in (world.group, world.late_group):
+            ClusterAdmin(alive).commit(group, ends)
     except ChronikError:
         return False
     return True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,9 +21,6 @@ from chronik.inspect.group_offsets import (
     total_lag,
 )
 
-if TYPE_CHECKING:
-    pass
-
 app = typer.Typer(name="group", help="List, describe, reset and delete consumer groups.", no_args_is_help=True)
 app.command("reset", epilog=reset.EXAMPLE)(reset.reset)
 
@@ -33,15 +30,19 @@ GroupName = Annotated[str, typer.Argument(metavar="GROUP")]
 @app.command("list", epilog=example("chronik group list"))
 def list_groups(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """List the consumer groups with their state."""
+    cluster = ClusterAdmin(bootstrap)
     rows = [
         {"group": group.group_id, "state": group.state.name.lower(), "type": group.type.name.lower()}
-        for group in ClusterAdmin(bootstrap).groups()
+        for group in cluster.groups()
     ]
+    doubt = cluster.doubt()
+    if doubt is not None:
+        print_note(f"these may not be all, nor still there: {doubt}")
     if as_json:
         print_json(rows)
     elif rows:
         print_table(["group", "state", "type"], [list(row.values()) for row in rows])
-    else:
+    elif doubt is None:
         print_line("no consumer groups")
 
 

@@ -10,6 +10,7 @@ from chronik.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, example
 from chronik.cli.output import print_json, print_line, print_table
 from chronik.cli.values import parse_topic_partitions
 from chronik.client.admin import ClusterAdmin, Partition
+from chronik.client.current_topics import Unsure
 from chronik.client.errors import ChronikError
 from chronik.inspect.group_offsets import Move, Target, described_or_none, plan_all, refuse_live_members
 from chronik.inspect.times import parse_time_ms
@@ -53,6 +54,8 @@ def reset(
     group = described_or_none(cluster, name)
     if group is not None:
         refuse_live_members(group, "reset")
+    elif isinstance(doubt := cluster.unknown_group(name), Unsure):
+        raise doubt
     committed = cluster.committed(name)
     partitions = _chosen(cluster, topic, committed)
     if not partitions:

@@ -53,9 +53,9 @@ def off(topic: OneTopic = None, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_jso
 
 
 def _switch(topic: str | None, bootstrap: str, as_json: bool, *, is_on: bool) -> None:
-    from chronik.cli.trace import switch
-    from chronik.cli.trace.switch import plain_looks
+    from chronik.client import trace_switch as switch
     from chronik.client.inspect_request import cluster
+    from chronik.client.trace_switch import plain_looks
 
     addresses = parse_addresses(bootstrap)
     otherwise: list[str] = []
@@ -83,7 +83,7 @@ def _switch(topic: str | None, bootstrap: str, as_json: bool, *, is_on: bool) ->
 @app.command(epilog=example("chronik trace status", "chronik trace status --json"))
 def status(bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json: AsJson = False) -> None:
     """Show which topics are traced, and how many events each node has of them."""
-    from chronik.cli.trace.switch import how_it_is, plain_looks
+    from chronik.client.trace_switch import how_it_is, plain_looks
 
     with plain_looks(bootstrap):
         by_node = how_it_is(parse_addresses(bootstrap))
@@ -167,7 +167,7 @@ def tail(
 
 def _kinds(asked: list[str] | None, *, has_state: bool) -> list[str]:
     """What is shown. Newer nodes may know more kinds: they are not asked for them."""
-    from chronik.cli.trace.lines import KINDS, STATE_KINDS
+    from chronik.inspect.event_lines import KINDS, STATE_KINDS
 
     for kind in asked or []:
         if kind not in KINDS:
@@ -185,7 +185,7 @@ def _printer(as_json: bool) -> Callable[[AnyEvent], None]:
         return print_as_json
     from rich.text import Text
 
-    from chronik.cli.trace import lines
+    from chronik.inspect import event_lines as lines
 
     shown = console()
 
@@ -222,8 +222,8 @@ class EventFollower:
 
     def begin(self, last: int) -> None:
         """The newest events there are. Raises ChronikError."""
-        from chronik.cli.trace.switch import plain_looks
         from chronik.client.inspect_request import events
+        from chronik.client.trace_switch import plain_looks
 
         with plain_looks(self._bootstrap):
             found = events(self._addresses, LOOK_TIMEOUT_S, self._topics, last=last, **self._arguments)
@@ -258,7 +258,7 @@ class EventFollower:
         sys.stdout.flush()
 
     def _say_what_is_off(self, found: Inspections[EventsView]) -> None:
-        from chronik.cli.trace.switch import is_traced
+        from chronik.client.trace_switch import is_traced
 
         notes = [f"node {node_id} does not answer: {reason}" for node_id, reason in found.silent.items()]
         every = [look.traces for look in found.values()]

@@ -53,7 +53,7 @@ def watch(
     eye.pause()
     second = _first_view(eye, bootstrap)
     if as_json:
-        from chronik.cli.watch.report import as_json as written
+        from chronik.inspect.live_json import as_json as written
 
         print_json(written(second))
     else:

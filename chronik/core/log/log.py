@@ -256,6 +256,7 @@ class Log:
         """Write that a producer's transaction has ended. Not a second time where that can be told."""
         if not self.producers.check_marker(producer_id, producer_epoch, marker, transaction_version):
             return Appended(self.end_offset - 1, self.end_offset - 1, is_new=False)
+        self._load_aborted_for_marker()
         batch = build_marker(marker, producer_id, producer_epoch, now_ms)
         header = read_header(batch)
         base_offset, last_offset = self._write(batch, header, now_ms, leader_epoch, now_ms)
@@ -281,6 +282,11 @@ class Log:
         if ended is not None and not ended.is_commit:
             self._aborted_of(self._segments[-1]).append(AbortedTransaction.of(ended))
 
+    def _load_aborted_for_marker(self) -> None:
+        """Before it is written: what follows from a marker in the log must not fail, or the abort would be lost."""
+        for active in self._segments[-1:]:
+            self._aborted_of(active)
+
     def _aborted_of(self, segment: Segment) -> list[AbortedTransaction]:
         return load_aborted(self._files, self._segments, segment, self._snapshots)
 
@@ -301,6 +307,8 @@ class Log:
         view = memoryview(batches)
         for position, header in found:
             batch = view[position : position + header.size_bytes]
+            if header.is_control:
+                self._load_aborted_for_marker()
             segment = self._segment_for(len(batch), header.last_offset, header.max_timestamp, now_ms)
             try:
                 if header.leader_epoch != self.epochs.latest or not self.epochs.is_stored:

@@ -68,10 +68,11 @@ NEXT = Next()
 class VerificationGuard:
     """A transaction's coordinator is asked about this producer. Of several questions at a time there is one guard."""
 
-    __slots__ = ("epoch", "lowest_sequence")
+    __slots__ = ("epoch", "is_epoch_new", "lowest_sequence")
 
-    def __init__(self, epoch: int, sequence: int) -> None:
+    def __init__(self, epoch: int, sequence: int, *, is_epoch_new: bool = False) -> None:
         self.epoch = epoch
+        self.is_epoch_new = is_epoch_new  # of transaction version 2: each transaction begins with sequence 0
         self.lowest_sequence = sequence  # of the batches that came with the questions: that one must be the first
 
     def joined_by(self, epoch: int, sequence: int) -> None:
@@ -166,15 +167,18 @@ class Producers:
         producer = self._by_id.get(producer_id)
         return producer is not None and producer.transaction_start_offset >= 0 and producer.epoch == epoch
 
-    def begin_verification(self, header: BatchHeader) -> VerificationGuard | None:
+    def begin_verification(self, header: BatchHeader, *, is_epoch_new: bool = False) -> VerificationGuard | None:
         """The guard to append this transactional batch with, once its coordinator has confirmed it. None when the
-        transaction has begun here already, and there is nothing to ask."""
+        transaction has begun here already, and there is nothing to ask. `is_epoch_new`: the producer has a new epoch
+        with each transaction (version 2)."""
         producer_id, epoch = header.producer_id, header.producer_epoch
         if self.has_open_transaction(producer_id, epoch):
             return None
         guard = self._guards.get(producer_id)
         if guard is None:
-            guard = self._guards[producer_id] = VerificationGuard(epoch, header.base_sequence)
+            guard = self._guards[producer_id] = VerificationGuard(
+                epoch, header.base_sequence, is_epoch_new=is_epoch_new
+            )
             if len(self._guards) > GUARDS_KEPT:
                 del self._guards[next(iter(self._guards))]
         else:
@@ -189,6 +193,11 @@ class Producers:
             return
         if guard is None or self._guards.get(producer_id) is not guard:
             raise Refused(Code.INVALID_TXN_STATE, f"producer {producer_id} has no transaction open for this partition")
+        if guard.is_epoch_new and header.base_sequence > 0 and producer_id not in self._by_id:
+            raise Refused(
+                Code.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                f"a transaction of producer {producer_id} begins with sequence {header.base_sequence}, not 0",
+            )
         if header.base_sequence > guard.lowest_sequence:
             raise Refused(
                 Code.OUT_OF_ORDER_SEQUENCE_NUMBER,

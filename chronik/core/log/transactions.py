@@ -45,14 +45,25 @@ class UndecidedTransactions:
         self._ended[first_offset] = marker_offset
         return next(iter(self._open), marker_offset + 1)
 
-    def first_undecided(self, high_watermark: int) -> int | None:
-        """Where the earliest of them begins. What a marker below the high watermark has ended is decided for good."""
+    def forget_decided(self, high_watermark: int) -> None:
+        """What a marker below the high watermark has ended is decided for good. To be said whenever that moves: where
+        nothing asks for the last stable offset, as on a follower, they would pile up."""
         ended = self._ended
         while ended:
             first_offset, marker_offset = next(iter(ended.items()))
             if marker_offset >= high_watermark:
                 break
             del ended[first_offset]
+
+    @property
+    def ended_count(self) -> int:
+        """How many have ended and are not decided yet, as far as is known."""
+        return len(self._ended)
+
+    def first_undecided(self, high_watermark: int) -> int | None:
+        """Where the earliest of them begins."""
+        self.forget_decided(high_watermark)
+        ended = self._ended
         if not self._open and not ended:
             return None
         # Those that have ended are in the order of their markers.

@@ -15,6 +15,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
+from chronik.core.types import NO_PRODUCER_ID
+
 AnswerT_co = TypeVar("AnswerT_co", covariant=True)
 CommandT_contra = TypeVar("CommandT_contra", contravariant=True)
 FactT = TypeVar("FactT", bound="Fact")
@@ -31,6 +33,14 @@ class LogRecord(NamedTuple):
 
     key: bytes | None
     value: bytes | None
+    producer_id: int = NO_PRODUCER_ID  # of the transaction that it is part of: true when a marker says so
+
+
+class LogMarker(NamedTuple):
+    """A producer's transaction ended at this place of the log."""
+
+    producer_id: int
+    is_commit: bool
 
 
 class Fact(Protocol):
@@ -80,3 +90,6 @@ class Machine(Protocol[CommandT_contra, FactT]):
 
     def replay(self, record: LogRecord) -> None:
         """Apply what `encode` wrote. Unknown keys are passed over: a newer version may have written them."""
+
+    def decided(self, marker: LogMarker) -> list[FactT]:
+        """What follows from a marker that is in its log now. Changes nothing. None of it is durable: the marker is."""

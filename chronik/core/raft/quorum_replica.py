@@ -15,7 +15,7 @@ from chronik.core.replica.replica import NO_LEADER, Replica
 class QuorumReplica(Replica):
     """Written to by the leader of an epoch, and synced before anything counts, whatever `durability` says."""
 
-    __slots__ = ("on_synced",)
+    __slots__ = ("_synced",)
 
     def __init__(
         self,
@@ -25,12 +25,12 @@ class QuorumReplica(Replica):
         log: Log,
         *,
         node_id: int,
-        is_synced: bool,
-        high_watermark: int = 0,
+        synced: Callable[[], None],
     ) -> None:
+        """`synced` is called when more of it is on disk."""
         # How far it is safe is not known before a leader says so, whatever this node once knew.
         super().__init__(topic, partition, topic_id, log, node_id=node_id, is_synced=True, high_watermark=0)
-        self.on_synced: Callable[[], None] = lambda: None
+        self._synced = synced
 
     def lead(
         self, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int
@@ -54,7 +54,7 @@ class QuorumReplica(Replica):
     def own_safe(self, end_offset: int) -> bool:
         """More of it is on disk; what that makes safe, the quorum says."""
         self.durable_end_offset = max(self.durable_end_offset, end_offset)
-        self.on_synced()
+        self._synced()
         return False
 
     def set_watermark(self, end_offset: int) -> None:

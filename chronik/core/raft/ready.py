@@ -13,7 +13,7 @@ class ElectionState(NamedTuple):
     """What must survive a crash (Raft, figure 2: currentTerm and votedFor; Kafka keeps the leader as well).
 
     `is_new`: this node has just got its disk. It may have had another one before, with records on it that others count
-    on, so it has no say about logs until it has caught up (`NodeState.is_new`).
+    on, so it has no say about logs until it has caught up (`Raft.is_new`).
     """
 
     epoch: int = 0

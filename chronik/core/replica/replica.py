@@ -268,6 +268,7 @@ class Replica:
         if safe <= self.high_watermark:
             return False
         self.high_watermark = safe
+        self.log.producers.undecided.forget_decided(safe)
         return True
 
     def read(self, fetch_offset: int, max_bytes: int, isolation_level: int, *, at_least_one: bool) -> Slice | None:

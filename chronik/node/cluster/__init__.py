@@ -14,6 +14,7 @@ given when the quorum starts.
     controller_link, controller_requests        asking the controller, wherever it is
     liveness, failure_detector     registration and heartbeats; processes that are gone
     identity           which node of which cluster a data directory belongs to
+    member             all of this together, as a node has it
 
 Invariants: the image holds what is committed and never more, so it never takes anything back. A vote is on disk before
 it is given. Subscribers hear of applied records in a fixed order, and one that fails keeps none of the others from it.

@@ -47,12 +47,11 @@ class FailureDetector:
         self._asked: dict[int, asyncio.Future[Any]] = {}
 
     def start(self) -> None:
-        self._peers.on_refused.append(self.refused)
+        self._peers.listen_for_refusals(self.refused)
         self._next_look = self._deadlines.after_ms(self._look_ms, self._look)
 
     def stop(self) -> None:
-        if self.refused in self._peers.on_refused:
-            self._peers.on_refused.remove(self.refused)
+        self._peers.stop_listening(self.refused)
         for deadline in (self._next_look, *self._again.values()):
             if deadline is not None:
                 self._deadlines.cancel(deadline)

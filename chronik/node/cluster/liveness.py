@@ -15,7 +15,7 @@ from typing import Any
 
 from chronik.core.config.addresses import SECURITY_PROTOCOLS
 from chronik.core.config.node import NodeConfig
-from chronik.core.config.sections.listeners import EVERYWHERE
+from chronik.core.config.sections.listeners import EVERYWHERE, ListenersConfig
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
@@ -60,13 +60,40 @@ class _Twin:
     since_s: float
 
 
+@dataclass(frozen=True, slots=True)
+class BrokerSetup:
+    """What of a node's settings its registration and its heartbeats need."""
+
+    node_id: int
+    is_alone: bool
+    is_synced: bool
+    rack: str | None
+    listeners: ListenersConfig
+    voter_address: tuple[str, int] | None  # where other nodes reach it, if it is one of the voters
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+
+    @classmethod
+    def of(cls, config: NodeConfig) -> BrokerSetup:
+        return cls(
+            config.node_id,
+            config.is_alone,
+            config.server.durability == SYNC,
+            config.server.broker_rack,
+            config.listeners,
+            config.voters.get(config.node_id),
+            config.liveness.broker_heartbeat_interval_ms,
+            config.liveness.broker_session_timeout_ms,
+        )
+
+
 class Liveness:
     """Registration, heartbeats, controlled shutdown."""
 
     def __init__(
         self,
         controller: ControllerLink,
-        config: NodeConfig,
+        setup: BrokerSetup,
         identity: Identity,
         files: Files,
         chance: Chance,
@@ -74,7 +101,7 @@ class Liveness:
     ) -> None:
         self.broker_epoch = NO_EPOCH
         self._controller = controller
-        self._config = config
+        self._setup = setup
         self._identity = identity
         self._files = files
         self._metrics = metrics
@@ -84,7 +111,7 @@ class Liveness:
         self._task: asyncio.Task[None] | None = None
         self._is_heard = True
         self._heard_s: float | None = None  # when the last report was sent that was answered
-        self._interval_ms = config.liveness.broker_heartbeat_interval_ms
+        self._interval_ms = setup.heartbeat_interval_ms
         self.has_to_end = asyncio.Event()  # another process has this node's number, and stays
         self._twin: _Twin | None = None
         self._is_new = False  # it was registered with a new disk, and has not heard yet what that means
@@ -96,7 +123,7 @@ class Liveness:
     @property
     def _own(self) -> Broker | None:
         """This very registration, when this node's image has it."""
-        own = self._image.brokers.get(self._config.node_id)
+        own = self._image.brokers.get(self._setup.node_id)
         return own if own is not None and own.epoch == self.broker_epoch else None
 
     @property
@@ -113,7 +140,7 @@ class Liveness:
 
     async def register(self, ports: Mapping[str, int]) -> None:
         """Until it works; this node listens on these ports, by listener. Raises NotTakenIn when it never will."""
-        is_new = not self._identity.was_registered and not self._config.is_alone
+        is_new = not self._identity.was_registered and not self._setup.is_alone
         is_shortened = self._identity.was_registered and self._may_have_lost_its_tail()
         command = self._registration(ports, has_lost_its_log=is_new)
         self._command = replace(command, has_lost_its_tail=is_shortened)
@@ -126,7 +153,7 @@ class Liveness:
     def _may_have_lost_its_tail(self) -> bool:
         """Whether an earlier process may have acknowledged what is gone: it did not wait for syncs, and its stop was
         not orderly. Nothing tells a kill, which loses nothing, from a power cut."""
-        is_synced = self._config.server.durability == SYNC
+        is_synced = self._setup.is_synced
         if not self._files.exists(CLEAN):
             return not is_synced or self._files.exists(UNSYNCED)
         if is_synced:  # and what was not is so since that stop
@@ -135,24 +162,24 @@ class Liveness:
 
     def _store_epoch(self) -> None:
         """By it the cluster knows this disk again after a restart. Raises OSError."""
-        broker_epoch = NO_EPOCH if self._config.is_alone else self.broker_epoch
+        broker_epoch = NO_EPOCH if self._setup.is_alone else self.broker_epoch
         self._identity = registered(self._files, self._identity, broker_epoch)
 
     def _registration(self, ports: Mapping[str, int], *, has_lost_its_log: bool) -> RegisterBroker:
-        config = self._config
-        told = [point._replace(port=point.port or ports[point.name]) for point in config.listeners.advertised]
-        inter_node = config.listeners.inter_node
+        setup = self._setup
+        told = [point._replace(port=point.port or ports[point.name]) for point in setup.listeners.advertised]
+        inter_node = setup.listeners.inter_node
         listening = inter_node.host, ports[inter_node.name]
-        internal_host, internal_port = config.voters.get(config.node_id, listening)
+        internal_host, internal_port = setup.voter_address or listening
         reached_at = next(point.host for point in told if point.name == inter_node.name)
         return RegisterBroker(
-            broker_id=config.node_id,
+            broker_id=setup.node_id,
             incarnation_id=self._incarnation_id,
             host=told[0].host,
             port=told[0].port,
-            rack=config.server.broker_rack,
+            rack=setup.rack,
             # Fenced, whatever it led is led in a new epoch. One without followers has nobody to tell apart by epochs.
-            is_fenced=not config.is_alone or any(other != config.node_id for other in self._image.brokers),
+            is_fenced=not setup.is_alone or any(other != setup.node_id for other in self._image.brokers),
             has_lost_its_log=has_lost_its_log,
             previous_epoch=self._identity.broker_epoch,
             internal_host=reached_at if internal_host in EVERYWHERE else internal_host,
@@ -187,18 +214,18 @@ class Liveness:
         epoch, now_s = self._controller.controller_epoch, asyncio.get_running_loop().time()
         if self._twin is None or self._twin.controller_epoch != epoch:
             self._twin = _Twin(epoch, now_s)
-        patience_ms = max(TWIN_MS_MIN, 2 * self._config.liveness.broker_session_timeout_ms)
+        patience_ms = max(TWIN_MS_MIN, 2 * self._setup.session_timeout_ms)
         return (now_s - self._twin.since_s) * 1000 >= patience_ms
 
     def same_id(self) -> str:
         """What is wrong when another node has this one's number."""
-        other = self._image.brokers.get(self._config.node_id)
+        other = self._image.brokers.get(self._setup.node_id)
         where = "" if other is None else f" at {other.internal_host}:{other.internal_port}"
-        return f"another node with id {self._config.node_id} is alive{where}: give this one an id of its own (node.id)"
+        return f"another node with id {self._setup.node_id} is alive{where}: give this one an id of its own (node.id)"
 
     def _tell_what_was_lost(self) -> None:
         """A new disk in a cluster that knows this node: partitions that were nowhere else are empty from now on."""
-        own_id = self._config.node_id
+        own_id = self._setup.node_id
         lost = [
             f"{topic.name}-{number}"
             for topic in self._image.topics.values()
@@ -212,7 +239,7 @@ class Liveness:
 
     def start(self) -> None:
         """Raises OSError."""
-        if self._config.server.durability != SYNC:
+        if not self._setup.is_synced:
             # Each time: it also makes sure that the mark of the last orderly stop, removed before this, does not come
             # back with a power cut.
             self._files.replace(UNSYNCED, b"")
@@ -240,12 +267,12 @@ class Liveness:
     def _has_to_report(self) -> bool:
         """The only node of its cluster has nothing to report, unless it was unregistered or fenced by mistake."""
         brokers = self._image.brokers
-        return not self._config.is_alone or len(brokers) > 1 or not self._image.is_active(self._config.node_id)
+        return not self._setup.is_alone or len(brokers) > 1 or not self._image.is_active(self._setup.node_id)
 
     async def _beat(self) -> None:
         sent_s = asyncio.get_running_loop().time()
         try:
-            answer = await self._report(self._config.liveness.broker_session_timeout_ms // 2)
+            answer = await self._report(self._setup.session_timeout_ms // 2)
         except Refused as refused:
             if refused.code == Code.STALE_BROKER_EPOCH and self._command is not None:
                 await self._register_again(self._command)
@@ -286,7 +313,7 @@ class Liveness:
 
     async def _report(self, timeout_ms: int, *, wants_shut_down: bool = False) -> HeartbeatAnswer:
         command = BrokerHeartbeat(
-            self._config.node_id, self.broker_epoch, self._image.version, wants_shut_down=wants_shut_down
+            self._setup.node_id, self.broker_epoch, self._image.version, wants_shut_down=wants_shut_down
         )
         answer: HeartbeatAnswer = await self._controller.ask(command, timeout_ms)
         return answer
@@ -295,11 +322,11 @@ class Liveness:
         """Report at once what the controller waits for: that this node knows it is registered, or another leaves."""
         for fact in facts:
             match fact:
-                case RegisterBrokerRecord(broker_id=self._config.node_id):
+                case RegisterBrokerRecord(broker_id=self._setup.node_id):
                     self._nudge.set()
                 case BrokerRegistrationChangeRecord(in_controlled_shutdown=1):
                     self._nudge.set()
-                case BrokerRegistrationChangeRecord(broker_id=self._config.node_id) if fact.fenced == FENCE:
+                case BrokerRegistrationChangeRecord(broker_id=self._setup.node_id) if fact.fenced == FENCE:
                     self._was_fenced()
 
     def _was_fenced(self) -> None:
@@ -309,7 +336,7 @@ class Liveness:
         if self._heard_s is None or self._task is None:
             return
         silent_ms = (asyncio.get_running_loop().time() - self._heard_s) * 1000
-        if silent_ms <= self._config.liveness.broker_session_timeout_ms and self._interval_ms > BEAT_MS_MIN:
+        if silent_ms <= self._setup.session_timeout_ms and self._interval_ms > BEAT_MS_MIN:
             self._interval_ms = max(BEAT_MS_MIN, self._interval_ms // 2)
             log.warning(
                 "this node was fenced %d ms after a report that was heard: broker.session.timeout.ms of the controller"
@@ -334,9 +361,7 @@ class Liveness:
             if not self._is_followed:
                 return
             try:
-                answer = await self._report(
-                    min(left_ms, self._config.liveness.broker_session_timeout_ms), wants_shut_down=True
-                )
+                answer = await self._report(min(left_ms, self._setup.session_timeout_ms), wants_shut_down=True)
             except Refused as refused:
                 if refused.code == Code.STALE_BROKER_EPOCH:
                     return
@@ -350,7 +375,7 @@ class Liveness:
     @property
     def _is_followed(self) -> bool:
         """Whether anybody is there to take over: if not, there is nothing to hand over."""
-        return any(broker.is_active for broker in self._image.brokers.values() if broker.id != self._config.node_id)
+        return any(broker.is_active for broker in self._image.brokers.values() if broker.id != self._setup.node_id)
 
     async def _stop(self) -> None:
         task, self._task = self._task, None

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,31 @@ FETCH_PAUSE_MS = 30  # after a fetch that came to nothing
 RESIGN_MS_MAX = 500  # how long a leader that stops waits for the others to know
 
 
+@dataclass(frozen=True, slots=True)
+class QuorumSetup:
+    """What a quorum needs to know of a node's settings."""
+
+    node_id: int
+    cluster_id: str
+    first_voters: Voters  # those that hold until the log or a snapshot names others
+    timeouts: Timeouts
+
+    @classmethod
+    def of(cls, config: NodeConfig, cluster_id: str) -> QuorumSetup:
+        """Raises CannotStart."""
+        if not config.voters and not config.is_alone:
+            # It would take itself for the whole cluster, and elect itself.
+            raise CannotStart("the voters of the cluster that this node is to join are not known")
+        timeouts = Timeouts(
+            config.quorum.controller_quorum_election_timeout_ms,
+            config.quorum.controller_quorum_fetch_timeout_ms,
+            config.quorum.controller_quorum_election_backoff_max_ms,
+            ASK_AGAIN_MS,
+        )
+        voters = Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
+        return cls(config.node_id, cluster_id, voters, timeouts)
+
+
 class Quorum:
     """This node as a voter or observer."""
 
@@ -67,24 +93,17 @@ class Quorum:
         time: SteadyTime,
         chance: Chance,
         metrics: Metrics,
-        config: NodeConfig,
-        cluster_id: str,
+        setup: QuorumSetup,
     ) -> None:
-        """Raises Corrupt, OSError, CannotStart."""
-        timeouts = Timeouts(
-            config.quorum.controller_quorum_election_timeout_ms,
-            config.quorum.controller_quorum_fetch_timeout_ms,
-            config.quorum.controller_quorum_election_backoff_max_ms,
-            ASK_AGAIN_MS,
-        )
+        """`log_grew` is to be called when more of the replica's log is on disk. Raises Corrupt, OSError."""
         self.replica = replica
-        self.log = QuorumLog(replica.log, files, _first_voters(config))
+        self.log = QuorumLog(replica.log, files, setup.first_voters)
         replica.cut()  # a snapshot may have taken the place of a log that a crash left too short
         self._purgatory = purgatory
         self._time = time
         self._metrics = metrics
         self._vote = VoteFile(files, replica.log.directory)
-        self._peers = QuorumPeers(peers, self.log, timeouts, cluster_id)
+        self._peers = QuorumPeers(peers, self.log, setup.timeouts, setup.cluster_id)
         self._writes = QuorumWrites(self.log, replica, replicas, self._peers.address_of)
         self._news = QuorumNews(metrics)
         self._timer = QuorumTimer(purgatory, time, lambda: self._act_quietly(self.raft.tick))
@@ -92,13 +111,12 @@ class Quorum:
         self._waits = QuorumWaits()
         self.applied = AppliedWaits()
         self.high_watermark = -1
-        self._make_raft = partial(_make_raft, config.node_id, self.log, timeouts, chance)
+        self._make_raft = partial(_make_raft, setup.node_id, self.log, setup.timeouts, chance)
         self.raft = self._new_raft()
         self._follower: QuorumFollower | None = None  # while this node takes part
         self._was_leader = False
         self._is_acting = False
         self._problem = ""  # the latest that was met; one that goes on is said once
-        replica.on_synced = self.log_grew
 
     # --- what others see
 
@@ -392,14 +410,6 @@ def _make_raft(
     node_id: int, log: QuorumLog, timeouts: Timeouts, chance: Chance, saved: ElectionState, now_ms: int
 ) -> Raft:
     return Raft(node_id, saved, log, timeouts, chance, now_ms)
-
-
-def _first_voters(config: NodeConfig) -> Voters:
-    """Those that hold until the log or a snapshot names others. Raises CannotStart."""
-    if not config.voters and not config.is_alone:
-        # It would take itself for the whole cluster, and elect itself.
-        raise CannotStart("the voters of the cluster that this node is to join are not known")
-    return Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
 
 
 def _other(leader: int | None, node_id: int) -> int | None:

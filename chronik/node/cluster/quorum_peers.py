@@ -41,8 +41,7 @@ class QuorumPeers:
 
     def listen(self, refused: Callable[[int], None]) -> None:
         """Hear of nodes that refuse connections: their process is gone."""
-        self._peers.on_refused.append(refused)
+        self._peers.listen_for_refusals(refused)
 
     def stop_listening(self, refused: Callable[[int], None]) -> None:
-        if refused in self._peers.on_refused:
-            self._peers.on_refused.remove(refused)
+        self._peers.stop_listening(refused)

@@ -1,4 +1,4 @@
-"""Those who wait until what was written to the metadata log is safe, or applied by other nodes."""
+"""Those that wait until what was written to the metadata log is safe, or applied by other nodes."""
 
 from __future__ import annotations
 

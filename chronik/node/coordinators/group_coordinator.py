@@ -12,26 +12,34 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast
 
 from chronik.core.config.group import GroupSettings
+from chronik.core.errors import Code, Refused
+from chronik.core.log.appended import Appended
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.offsets import NO_TOPIC_ID
 from chronik.core.machines.machine import Machine
 from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.ports import Chance
+from chronik.core.records.batch import BatchHeader
+from chronik.core.records.control import Marker
 from chronik.core.replica.replica import Replica
+from chronik.core.types import TopicPartition
 from chronik.node.coordinators.runtime import AskMetadata, CoordinatorRuntime
-from chronik.node.machine_host import MachineHost
+from chronik.node.machine_host import TRANSACTIONAL_SEQUENCE, MachineHost, Transactional
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.steady_time import SteadyTime
 from chronik.trace.observer import NOT_OBSERVED, Observation
 
 if TYPE_CHECKING:
+    from chronik.api.context import Confirm
+    from chronik.core.machines.groups.answers import OffsetsCommitted
     from chronik.core.machines.groups.classic_group import ClassicGroup
-    from chronik.core.machines.groups.commands import AnyGroupCommand, GroupCommand
+    from chronik.core.machines.groups.commands import AnyGroupCommand, CommitOffsetsInTransaction, GroupCommand
     from chronik.core.machines.groups.consumer_group import ConsumerGroup
     from chronik.core.machines.groups.facts import GroupFact
     from chronik.core.machines.groups.machine import GroupsMachine
+    from chronik.core.machines.transactions.commands import ProducerIdentity
     from chronik.node.coordinators.group_changes import GroupChanges
 
     GroupsHost: TypeAlias = MachineHost[AnyGroupCommand, GroupFact]
@@ -110,7 +118,9 @@ class GroupCoordinator:
             self._forget_deleted_topics(host)
 
     def _forget_deleted_topics(self, host: GroupsHost) -> None:
-        gone = frozenset(topic for topic in _groups_of(host).offsets.topics() if self._is_gone(*topic))
+        machine = _groups_of(host)
+        known = machine.offsets.topics() | machine.pending.topics()
+        gone = frozenset(topic for topic in known if self._is_gone(*topic))
         if gone:
             from chronik.core.machines.groups.commands import TopicsDeleted
 
@@ -143,6 +153,30 @@ class GroupCoordinator:
             self._changes.answered()
         return cast("AnswerT", await asked)
 
+    async def ask_in_transaction(
+        self, command: CommitOffsetsInTransaction, producer: ProducerIdentity, confirm: Confirm
+    ) -> OffsetsCommitted:
+        """Raises Refused, as `ask`; and INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, and what `confirm` raises."""
+        host = await self.runtime.wait_for_host(command.group_id)
+        guard = host.replica.log.producers.begin_verification(_first_of(producer))
+        if guard is not None:
+            await confirm(TopicPartition(OFFSETS_TOPIC, host.replica.partition))
+            # Meanwhile the partition may have been another node's, and its machine is a new one.
+            host = await self.runtime.wait_for_host(command.group_id)
+        within = Transactional(producer.producer_id, producer.producer_epoch, guard)
+        return cast("OffsetsCommitted", await host.ask(command, within))
+
+    def append_marker(
+        self, partition: int, marker: Marker, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> tuple[Replica, Appended]:
+        """Not while a log is read, which would be read on from behind it: the sender comes again. Raises Refused."""
+        try:
+            host = self.runtime.host(partition)
+        except Refused as refused:
+            raise Refused(Code.NOT_LEADER_OR_FOLLOWER, refused.message) from refused
+        appended = host.append_marker(marker, producer_id, producer_epoch, transaction_version)
+        return host.replica, appended
+
     async def coordinator(self, group_id: str) -> tuple[int, str, int]:
         """Node id, host and port of the group's coordinator. Raises Refused (COORDINATOR_NOT_AVAILABLE)."""
         return await self.runtime.coordinator(group_id)
@@ -167,6 +201,12 @@ class GroupCoordinator:
     def state_ms(self, group: ClassicGroup | ConsumerGroup) -> int:
         """How long a group has been in its state (a KIP-848 group: has had its epoch); -1 when that is not known."""
         return -1 if self._changes is None else self._changes.state_ms(group)
+
+
+def _first_of(producer: ProducerIdentity) -> BatchHeader:
+    """What is known of a batch before it is made: whose it is."""
+    numbers = dict.fromkeys(BatchHeader._fields, 0) | producer._asdict()
+    return BatchHeader(**numbers | {"base_sequence": TRANSACTIONAL_SEQUENCE})
 
 
 def _groups_of(host: GroupsHost) -> GroupsMachine:

@@ -5,8 +5,8 @@ with transaction version 2 the coordinator is asked to add it (KIP-890). It owns
 one request under way: however many producers begin at once, a coordinator is asked once for all of them.
 
 What comes back is by partition: NONE, or why the batch cannot be taken. A coordinator that cannot be asked is a code as
-well; the producer sends its batch again then. While the markers of the transaction before are under way, the question
-waits here for a moment, so that a producer that goes on at once need not come again.
+well; the producer sends its batch again then. With version 2 a producer may go on while the markers of its last
+transaction are under way: the question waits here for a moment then, which is cheaper than the batch coming again.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class TransactionVerifier:
     def _take_answer(self, question: Question, codes: dict[TopicPartition, Code]) -> None:
         config = self._config()
         pause_ms = config.add_partitions_to_txn_retry_backoff_ms
-        may_wait = question.waited_ms + pause_ms <= config.add_partitions_to_txn_retry_backoff_max_ms
+        may_wait = question.adds and question.waited_ms + pause_ms <= config.add_partitions_to_txn_retry_backoff_max_ms
         if may_wait and Code.CONCURRENT_TRANSACTIONS in codes.values():
             question.waited_ms += pause_ms
             self._waiting.after_ms(pause_ms, partial(self._ask, question))

@@ -12,6 +12,7 @@ import errno
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 from typing import Protocol, TypeAlias, cast
 
 from chronik.api.call import Peer
@@ -21,13 +22,19 @@ from chronik.core.types import Buffer
 from chronik.node.net.authentication import Authentication
 from chronik.node.net.connection_quotas import ConnectionQuotas
 from chronik.node.net.node_identity import may_identify, may_not_become_node
-from chronik.node.net.request_memory import DEFAULT_BYTES, PATIENT, REQUEST_OVERHEAD_BYTES, Pace, RequestMemory
+from chronik.node.net.request_memory import (
+    DEFAULT_BYTES,
+    PATIENT,
+    REQUEST_OVERHEAD_BYTES,
+    Pace,
+    ReadProgress,
+    RequestMemory,
+)
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import SHARED_BYTES, Inbox
 
 log = logging.getLogger(__name__)
 
-UNFINISHED_BYTES = 1024  # a request that brings less than this in its time does not go on
 FLUSH_BYTES = 128 * 1024  # answers of more than this are not worth holding back for company
 # Bytes of answers in memory that a client does not take, or that wait for an answer before them: with more than this no
 # further request of its is begun, and what is read from files for it is let go and read again when it leaves.
@@ -56,6 +63,48 @@ class Slot:
         self.buffers = buffers
         self.is_filled = True
         self._connection.slot_filled(self)
+
+
+class HeldAnswers:
+    """Bytes of one client's answers in memory that cannot leave; those of all clients together are counted too."""
+
+    __slots__ = ("_everyone", "buffered_bytes", "leaving_bytes", "waiting_bytes")
+
+    def __init__(self, everyone: Connections) -> None:
+        self._everyone = everyone
+        self.waiting_bytes = 0  # in the line or the outbox
+        self.leaving_bytes = 0  # of these, what is in the outbox
+        self.buffered_bytes = 0  # what the transport has, while the client does not read
+
+    def hold(self, slot: Slot) -> None:
+        """An answer that cannot leave yet: what it keeps in memory counts."""
+        slot.held_bytes = sum(len(piece) for piece in slot.buffers or () if not isinstance(piece, FileSlice))
+        self.waiting_bytes += slot.held_bytes
+        self._everyone.held_bytes += slot.held_bytes
+
+    def flushed(self) -> None:
+        """What was in the outbox has left."""
+        self.waiting_bytes -= self.leaving_bytes
+        self._everyone.held_bytes -= self.leaving_bytes
+        self.leaving_bytes = 0
+
+    def buffer(self, count: int) -> None:
+        """The transport has so much that the client does not take; 0 when it takes it again."""
+        self._everyone.held_bytes += count - self.buffered_bytes
+        self.buffered_bytes = count
+
+    def drop(self) -> None:
+        """The client is gone."""
+        self._everyone.held_bytes -= self.waiting_bytes + self.buffered_bytes
+        self.waiting_bytes = self.leaving_bytes = self.buffered_bytes = 0
+
+
+class Standing(Enum):
+    """What a connection is to the quotas."""
+
+    PROBATION = auto()  # over a limit: only another node may stay
+    CLIENT = auto()
+    NODE = auto()
 
 
 class Starter(Protocol):
@@ -155,26 +204,21 @@ class Connection(asyncio.BufferedProtocol):
         "_all",
         "_backlog",
         "_blocked_by",
-        "_buffered_bytes",
-        "_held_bytes",
+        "_held",
         "_inbox",
-        "_is_counted_as_node",
         "_is_flush_due",
-        "_is_on_probation",
         "_is_paused",
-        "_leaving_bytes",
         "_line",
         "_loop",
         "_made_at",
         "_outbox",
         "_outbox_bytes",
         "_peer",
+        "_standing",
         "_transport",
         "_unfinished_bytes",
-        "_unfinished_since",
         "_waits_for_memory",
-        "read_on_at",
-        "received_bytes",
+        "progress",
         "under_way_bytes",
         "used_at",
     )
@@ -190,20 +234,15 @@ class Connection(asyncio.BufferedProtocol):
         self._outbox: list[Outgoing] = []  # answers of this turn of the loop: they leave together
         self._outbox_bytes = 0
         self._is_flush_due = False
-        self._held_bytes = 0  # of answers that cannot leave
-        self._leaving_bytes = 0  # of these, what is in the outbox
-        self._buffered_bytes = 0  # what the transport has, while the client does not read
+        self._held = HeldAnswers(everyone)
         self._transport: asyncio.Transport | None = None
         self._loop = asyncio.get_running_loop()
         self._made_at = self._loop.time()
-        self._is_on_probation = False  # over a limit: only another node may stay
-        self._is_counted_as_node = False
+        self._standing = Standing.CLIENT
         self._waits_for_memory = False
         self._unfinished_bytes = 0  # what of the memory for requests it has for one that is not whole
-        self._unfinished_since: tuple[float, int] | None = None  # a time, and what had been received by then
         self.under_way_bytes = 0  # what it has for requests that are not answered
-        self.received_bytes = 0
-        self.read_on_at = 0.0  # when its turn in the line for memory last came
+        self.progress = ReadProgress()
         self.used_at = self._loop.time()  # when something last came from the client, or it took something
 
     @property
@@ -212,7 +251,7 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def is_slow(self) -> bool:
-        return self._is_paused or self._held_bytes >= HELD_BYTES
+        return self._is_paused or self._held.waiting_bytes >= HELD_BYTES
 
     @property
     def is_unfinished(self) -> bool:
@@ -224,7 +263,8 @@ class Connection(asyncio.BufferedProtocol):
         address = transport.get_extra_info("peername")
         self._peer.host = str(address[0]) if address else ""
         self._all.open[self._peer.connection_id] = self
-        self._is_on_probation = not self._all.quotas.takes(self)
+        if not self._all.quotas.takes(self):
+            self._standing = Standing.PROBATION
         if self._all.authentication is not None:
             try:
                 self._all.authentication.authenticate(self._peer, transport, self._logged_in)
@@ -247,8 +287,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = None
         self._abandon()
         self._outbox.clear()
-        self._all.held_bytes -= self._held_bytes + self._buffered_bytes
-        self._held_bytes = self._leaving_bytes = self._buffered_bytes = 0
+        self._held.drop()
         self._all.open.pop(self._peer.connection_id, None)
         self._all.quotas.left(self)
         self._all.on_closed(self._peer.connection_id)
@@ -260,25 +299,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self.used_at = self._loop.time()
-        self.received_bytes += nbytes
+        self.progress.received_bytes += nbytes
         try:
             frames = self._inbox.filled(nbytes)
         except Malformed as problem:
             self._hang_up(problem)
             return
         self._backlog.extend(frames)
-        if self._is_on_probation and not self._may_prove_itself():
+        if self._standing is Standing.PROBATION and not self._may_prove_itself():
             return
         peer, memory = self._peer, self._all.memory
         is_node = peer.is_node
         if not is_node:
             self._take_memory(frames, memory)
         self._work_off_backlog()
-        if peer.is_node != self._is_counted_as_node:
-            self._is_counted_as_node = True
-            self._is_on_probation = False
+        if peer.is_node and self._standing is not Standing.NODE:
+            self._standing = Standing.NODE
             self._all.quotas.is_node(self)
-        elif self._is_on_probation and frames and may_not_become_node(peer, frames):
+        elif self._standing is Standing.PROBATION and frames and may_not_become_node(peer, frames):
             self._all.quotas.refuse(self)
         elif not is_node and memory.used_bytes >= memory.limit_bytes:
             self._waits_for_memory = memory.has_to_wait(self)
@@ -308,27 +346,21 @@ class Connection(asyncio.BufferedProtocol):
     def read_on(self) -> None:
         """There is memory for requests again, or it is this one's turn."""
         self._waits_for_memory = False
-        self.read_on_at = self._loop.time()
+        self.progress.read_on_at = self._loop.time()
         self._adjust_reading()
 
     def is_given_up(self, now: float, unfinished_s: float) -> bool:
         """Whether a request has begun and not gone on for so long, though this connection was read."""
         transport = self._transport
-        if not self._inbox.unfinished_bytes or transport is None or not transport.is_reading():
-            self._unfinished_since = None
-            return False
-        since = self._unfinished_since
-        if since is None or self.received_bytes - since[1] >= UNFINISHED_BYTES:
-            self._unfinished_since = (now, self.received_bytes)
-            return False
-        return now - since[0] >= unfinished_s
+        is_read = transport is not None and transport.is_reading()
+        return self.progress.has_stalled(now, unfinished_s, is_expected=is_read and self.is_unfinished)
 
     def _work_off_backlog(self) -> None:
         """Begin what may begin: not behind a request to be answered first, nor for a client that reads nothing."""
-        backlog, line, start = self._backlog, self._line, self._all.starter.start
+        backlog, line, held, start = self._backlog, self._line, self._held, self._all.starter.start
         try:
             # As `is_slow`, without a call for each request.
-            while backlog and self._blocked_by is None and not self._is_paused and self._held_bytes < HELD_BYTES:
+            while backlog and self._blocked_by is None and not self._is_paused and held.waiting_bytes < HELD_BYTES:
                 frame = backlog.popleft()
                 slot = Slot(self, len(frame) + REQUEST_OVERHEAD_BYTES)
                 line.append(slot)
@@ -361,11 +393,11 @@ class Connection(asyncio.BufferedProtocol):
                 memory.given_back()
         line = self._line
         if line and (self._is_paused or line[0] is not slot):
-            self._hold(slot)
+            self._held.hold(slot)
         while line and line[0].is_filled:
             first = line.popleft()
             buffers, first.buffers = first.buffers, None
-            self._leaving_bytes += first.held_bytes
+            self._held.leaving_bytes += first.held_bytes
             first.on_abandoned = None  # what it belongs to refers to this slot: without it, nothing is left to collect
             if buffers is None:
                 self.close()
@@ -386,16 +418,6 @@ class Connection(asyncio.BufferedProtocol):
             self._blocked_by = None
             self._work_off_backlog()
 
-    def _hold(self, slot: Slot) -> None:
-        """An answer that cannot leave yet: what it keeps in memory counts."""
-        slot.held_bytes = sum(len(piece) for piece in slot.buffers or () if not isinstance(piece, FileSlice))
-        self._held_bytes += slot.held_bytes
-        self._all.held_bytes += slot.held_bytes
-
-    def _let_go(self, count: int) -> None:
-        self._held_bytes -= count
-        self._all.held_bytes -= count
-
     def _flush(self, *, is_last: bool = False) -> None:
         self._is_flush_due = False
         outbox, size = self._outbox, self._outbox_bytes
@@ -403,9 +425,8 @@ class Connection(asyncio.BufferedProtocol):
         if not outbox or (self._is_paused and not (is_last and size < FLUSH_BYTES)):
             return
         self._outbox, self._outbox_bytes = [], 0
-        if self._leaving_bytes:
-            self._let_go(self._leaving_bytes)
-            self._leaving_bytes = 0
+        if self._held.leaving_bytes:
+            self._held.flushed()
         if self._transport is None:
             return
         self.used_at = self._loop.time()
@@ -443,14 +464,12 @@ class Connection(asyncio.BufferedProtocol):
     def pause_writing(self) -> None:
         self._is_paused = True
         if self._transport is not None:
-            self._buffered_bytes = self._transport.get_write_buffer_size()
-            self._all.held_bytes += self._buffered_bytes
+            self._held.buffer(self._transport.get_write_buffer_size())
         self._adjust_reading()
 
     def resume_writing(self) -> None:
         self._is_paused = False
-        self._all.held_bytes -= self._buffered_bytes
-        self._buffered_bytes = 0
+        self._held.buffer(0)
         self._flush()
         self._work_off_backlog()
 
@@ -460,7 +479,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         must_wait = (
             self._is_paused
-            or self._held_bytes >= HELD_BYTES
+            or self._held.waiting_bytes >= HELD_BYTES
             or self._waits_for_memory
             or bool(self._backlog)
             or len(self._line) >= self._all.under_way_max

@@ -374,7 +374,7 @@ class Peers:
         self.address_of = address_of
         self._own_id = node_id
         self.name = node_name(node_id)  # the client id of what we ask
-        self.on_refused: list[Callable[[int], None]] = []  # a node refuses connections: its process is gone
+        self._refusal_listeners: list[Callable[[int], None]] = []  # in the order in which they came; none needs another
         self.scratch = bytearray(SHARED_BYTES)  # what all links read into
         self._metrics = metrics
         self._kept: dict[tuple[int, str], Link] = {}
@@ -417,11 +417,19 @@ class Peers:
             log.warning("%s cannot be reached: %s", link, reason)
 
     def refused(self, node_id: int) -> None:
-        for tell in self.on_refused:
+        for listener in list(self._refusal_listeners):
             try:
-                tell(node_id)
+                listener(node_id)
             except Exception:  # the others are to hear of it as well
                 self.fault("fault when told that a node is gone")
+
+    def listen_for_refusals(self, listener: Callable[[int], None]) -> None:
+        """Hear of nodes that refuse connections: their process is gone."""
+        self._refusal_listeners.append(listener)
+
+    def stop_listening(self, listener: Callable[[int], None]) -> None:
+        if listener in self._refusal_listeners:
+            self._refusal_listeners.remove(listener)
 
     def fault(self, what: str) -> None:
         self._metrics.faults += 1

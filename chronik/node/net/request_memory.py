@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 REQUEST_OVERHEAD_BYTES = 1024  # of what is kept for a request beside its bytes, about
 DEFAULT_BYTES = 256 * 1024 * 1024
 STALLED_BYTES = 16 * 1024
+UNFINISHED_BYTES = 1024  # a request that brings less than this in its time does not go on
 
 
 class Pace(NamedTuple):
@@ -38,12 +39,33 @@ class Pace(NamedTuple):
 PATIENT = Pace()
 
 
+class ReadProgress:
+    """How far a connection was read."""
+
+    __slots__ = ("_stalled_since", "read_on_at", "received_bytes")
+
+    def __init__(self) -> None:
+        self.received_bytes = 0
+        self.read_on_at = 0.0  # when its turn in the line for memory last came
+        self._stalled_since: tuple[float, int] | None = None  # a time, and what had been received by then
+
+    def has_stalled(self, now: float, stalled_s: float, *, is_expected: bool) -> bool:
+        """Whether for so long hardly anything came, though more was expected."""
+        if not is_expected:
+            self._stalled_since = None
+            return False
+        since = self._stalled_since
+        if since is None or self.received_bytes - since[1] >= UNFINISHED_BYTES:
+            self._stalled_since = (now, self.received_bytes)
+            return False
+        return now - since[0] >= stalled_s
+
+
 class PausableReader(Protocol):
     """A client's connection, as far as it is read."""
 
-    received_bytes: int
+    progress: ReadProgress
     under_way_bytes: int
-    read_on_at: float
 
     @property
     def host(self) -> str: ...
@@ -178,12 +200,16 @@ class RequestMemory:
         seen, self._seen = self._seen, {}
         stalled: list[PausableReader] = []
         for reader in self._readers():
-            if not reader.is_unfinished or reader in self.line or now - reader.read_on_at < self._pace.stalled_s:
+            if (
+                not reader.is_unfinished
+                or reader in self.line
+                or now - reader.progress.read_on_at < self._pace.stalled_s
+            ):
                 continue
-            if reader in seen and reader.received_bytes - seen[reader] < STALLED_BYTES:
+            if reader in seen and reader.progress.received_bytes - seen[reader] < STALLED_BYTES:
                 stalled.append(reader)
             else:
-                self._seen[reader] = reader.received_bytes
+                self._seen[reader] = reader.progress.received_bytes
         self._give_up(stalled, f"a request that is not whole has not gone on for {self._pace.stalled_s:g} s")
 
     def _give_up_largest(self) -> None:

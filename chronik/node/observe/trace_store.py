@@ -78,7 +78,7 @@ class TraceStore:
         if self._task is None:
             self._recorder.seal()  # what was told before is not to be stored, but who reads is told that it was
             self._lost += self._recorder.added - self._passed
-            self._recorder.on_sealed = self._take
+            self._recorder.store_with(self._take)
             self._task = asyncio.get_running_loop().create_task(self._run(), name="trace-store")
 
     def stop(self) -> None:
@@ -87,7 +87,7 @@ class TraceStore:
             self._task.cancel()
             self._task = None
             self.flush()
-            self._recorder.on_sealed = None
+            self._recorder.stop_storing()
             self._lost += self._pending_events
             self._pending.clear()
             self._pending_events = 0
@@ -95,7 +95,7 @@ class TraceStore:
 
     def flush(self) -> None:
         """Store what there is, at once."""
-        if self._task is not None or self._recorder.on_sealed is not None:
+        if self._task is not None or self._recorder.is_stored:
             self._recorder.seal()
         while self._pending and self._store_one():
             pass

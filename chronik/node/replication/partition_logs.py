@@ -8,7 +8,7 @@ what a change of files makes untrue is taken out of the checkpoints first: a cra
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from chronik.core.config.topic import TopicConfig
 from chronik.core.errors import Code, Refused
@@ -38,21 +38,23 @@ class PartitionLogs:
         node_id: int,
         is_synced: bool,
         data_dir: str,
+        metadata_log_synced: Callable[[], None],
     ) -> None:
         self._files = files
-        self._checkpoints = checkpoints
+        self.checkpoints = checkpoints
         self._clock = clock
         self._hosted = hosted
         self._node_id = node_id
         self._is_synced = is_synced
         self.data_dir = data_dir
+        self._metadata_log_synced = metadata_log_synced
         self.directories = Directories(files, checkpoints)
 
     # --- opening and closing
 
     def open(self, name: TopicPartition, topic_id: bytes, config: TopicConfig) -> Replica:
         """Open (and recover) a partition's log. Raises Corrupt, OSError."""
-        checkpoints = self._checkpoints
+        checkpoints = self.checkpoints
         if self.directories.is_stray(name, topic_id):
             self.forget([name])
             self.directories.move_stray_aside(name, topic_id)
@@ -70,11 +72,14 @@ class PartitionLogs:
         self._count_recovered(name, opened)
         if opened.recovery.cut_bytes or opened.recovery.rebuilt_indexes:
             log.warning("%s was recovered: %s", name, opened.recovery)
-        # The metadata log is led by whom the quorum elects, and safe as far as the quorum says.
-        kind = QuorumReplica if name.topic == METADATA_TOPIC else Replica
-        return kind(
-            name.topic,
-            name.partition,
+        topic, partition = name.topic, name.partition
+        if topic == METADATA_TOPIC:  # led by the node that the quorum elects, and safe as far as the quorum says
+            return QuorumReplica(
+                topic, partition, topic_id, opened, node_id=self._node_id, synced=self._metadata_log_synced
+            )
+        return Replica(
+            topic,
+            partition,
             topic_id,
             opened,
             node_id=self._node_id,
@@ -92,8 +97,8 @@ class PartitionLogs:
     def _count_recovered(self, name: TopicPartition, opened: Log) -> None:
         """As in a round of syncs: what is in a later segment counts when the recovery point says so."""
         if not opened.is_on_disk(opened.end_offset):
-            self._checkpoints.synced[name] = opened.end_offset
-            self._checkpoints.write(self._hosted.replicas())
+            self.checkpoints.synced[name] = opened.end_offset
+            self.checkpoints.write(self._hosted.replicas())
             opened.recovery_point.stored(opened.end_offset)
 
     def close_all(self) -> None:
@@ -113,20 +118,20 @@ class PartitionLogs:
 
     def is_known(self, name: TopicPartition) -> bool:
         """Whether a checkpoint says that there is something on disk."""
-        return name in self._checkpoints.synced
+        return name in self.checkpoints.synced
 
     def known(self) -> Iterable[TopicPartition]:
-        return self._checkpoints.synced
+        return self.checkpoints.synced
 
     def remember(self, replica: Replica) -> None:
         """It is closed, to be opened anew."""
-        self._checkpoints.remember(replica)
+        self.checkpoints.remember(replica)
 
     def forget(self, gone: list[TopicPartition]) -> None:
         """At once, also on disk: after a crash a new topic of that name would seem to have lost what the old had."""
-        self._checkpoints.forget(gone)
+        self.checkpoints.forget(gone)
         try:
-            self._checkpoints.write(self._hosted.replicas())
+            self.checkpoints.write(self._hosted.replicas())
         except OSError as problem:  # housekeeping tries again in a few seconds
             log.warning("checkpoints: %s", problem)
 
@@ -137,7 +142,7 @@ class PartitionLogs:
         for one, offset in cuts:
             one.expect_cut(offset)
         try:
-            self._checkpoints.write(self._hosted.replicas())
+            self.checkpoints.write(self._hosted.replicas())
         except OSError:
             for one, synced_offset, start_offset in known:
                 one.synced_offset, one.start_offset = synced_offset, start_offset
@@ -145,11 +150,11 @@ class PartitionLogs:
 
     async def store_checkpoints(self) -> None:
         """Raises OSError."""
-        await self._checkpoints.write_later(self._hosted.replicas)
+        await self.checkpoints.write_later(self._hosted.replicas)
 
     async def store_recovery_points(self) -> None:
         """Raises OSError."""
-        await self._checkpoints.write_later(self._hosted.replicas, (SYNCED,))
+        await self.checkpoints.write_later(self._hosted.replicas, (SYNCED,))
 
     async def store_starts(self) -> None:
         """Put on disk where each log starts now. Raises Refused."""
@@ -160,7 +165,7 @@ class PartitionLogs:
 
     def stored_start(self, replica: Replica) -> int:
         """Where its log begins at least, after whatever crash."""
-        return self._checkpoints.stored_start(TopicPartition(replica.topic, replica.partition))
+        return self.checkpoints.stored_start(TopicPartition(replica.topic, replica.partition))
 
     # --- the disk
 

@@ -21,6 +21,7 @@ from chronik.api.table import Destination, at, module_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
 from chronik.node.net.peers import Peers, Unreachable
 from chronik.node.routing.asked import Asked
 from chronik.node.routing.cluster_metadata import ClusterMetadata
@@ -46,6 +47,7 @@ class Forwarding:
         node_id: int,
         cluster: ClusterMetadata,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
@@ -57,7 +59,7 @@ class Forwarding:
         self._routes = Routes(peers, carries_principals=carries_principals)
         self._produce = ProduceForwarder(node_id, cluster, self._routes, deadlines, metrics)
         self._controller = ControllerForwarder(node_id, cluster)
-        self._one_address = OneAddress(node_id, cluster.image, groups)
+        self._one_address = OneAddress(node_id, cluster.image, groups, transactions)
         self.taken = CONTROLLER_BOUND  # the requests that are to be shown to `handle` or `fetch`
 
     # --- requests

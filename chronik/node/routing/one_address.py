@@ -26,6 +26,7 @@ from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.ports import Outgoing
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
 from chronik.node.net.peers import Unreachable
 from chronik.node.routing.asked import Asked, Relayed
 from chronik.wire import fetch as wire_fetch
@@ -50,6 +51,7 @@ _LISTS = {
     "delete_groups": ("groups_names", "results"),
     "consumer_group_describe": ("group_ids", "groups"),
     "describe_configs": ("resources", "results"),
+    "describe_transactions": ("transactional_ids", "transaction_states"),
 }
 # The same for partitions below topics: a topic's name, its partitions, a partition's number ("" when it is one).
 _TOPICS = {
@@ -58,11 +60,13 @@ _TOPICS = {
     "delete_records": ("name", "partitions", "partition_index"),
     "describe_producers": ("name", "partition_indexes", ""),
 }
+_WHOLE = {"list_groups": "groups", "list_transactions": "transaction_states"}  # what every node has a part of
 _MANY_GROUPS_FROM = {"offset_fetch": 8}
 _WAITS_FOR_OTHERS = ("join_group", "sync_group")  # as long as the slowest member takes
 _UNREACHED = {
     Destination.LEADER: Code.NOT_LEADER_OR_FOLLOWER,
     Destination.COORDINATOR: Code.NOT_COORDINATOR,
+    Destination.TRANSACTION_COORDINATOR: Code.NOT_COORDINATOR,
     Destination.NAMED: Code.BROKER_NOT_AVAILABLE,
     Destination.ALL: Code.COORDINATOR_NOT_AVAILABLE,
 }
@@ -71,10 +75,13 @@ _UNREACHED = {
 class OneAddress:
     """Finds out where a request belongs, and brings it there."""
 
-    def __init__(self, node_id: int, image: MetadataImage, groups: GroupCoordinator) -> None:
+    def __init__(
+        self, node_id: int, image: MetadataImage, groups: GroupCoordinator, transactions: TransactionCoordinator
+    ) -> None:
         self._node_id = node_id
         self._image = image
         self._groups = groups
+        self._transactions = transactions
 
     @property
     def is_in_use(self) -> bool:
@@ -112,6 +119,10 @@ class OneAddress:
             ]
         if place is Destination.COORDINATOR and not _is_list(asked):
             return [self._coordinator(request.group_id)]
+        if place is Destination.TRANSACTION_COORDINATOR:
+            if _is_list(asked):
+                return [self._transaction_coordinator(one) for one in request.transactional_ids]
+            return [self._transaction_coordinator(_transactional_id(request))]
         things = getattr(request, _LISTS[asked.name][0])
         if place is Destination.COORDINATOR:
             return [self._coordinator(one if isinstance(one, str) else one.group_id) for one in things]
@@ -124,6 +135,11 @@ class OneAddress:
 
     def _coordinator(self, group_id: str) -> int:
         broker = self._groups.coordinator_now(group_id)
+        return self._node_id if broker is None else broker.id
+
+    def _transaction_coordinator(self, transactional_id: str | None) -> int:
+        """This node for a producer without transactions: any node has ids for those."""
+        broker = self._transactions.coordinator_now(transactional_id) if transactional_id else None
         return self._node_id if broker is None else broker.id
 
     def _broker(self, resource: Any) -> int:
@@ -164,12 +180,13 @@ class OneAddress:
 
     async def _of_all(self, asked: Asked, request: Any) -> Any:
         """What every live node has. One that fails is told: a list that lacks some looks as if they were gone."""
+        field = _WHOLE[asked.name]
         targets = [broker.id for broker in self._image.live_brokers()]
         answers = await asyncio.gather(*(self._part(asked, target, request) for target in targets))
         for answer in answers:
             if answer.error_code:
-                return replace(answer, groups=())
-        return replace(answers[0], groups=tuple(group for answer in answers for group in answer.groups))
+                return replace(answer, **{field: ()})
+        return replace(answers[0], **{field: tuple(one for answer in answers for one in getattr(answer, field))})
 
     # --- fetch
 
@@ -280,6 +297,11 @@ def _leave_session(frame: memoryview, header: RequestHeader) -> None:
 
 def _is_list(asked: Asked) -> bool:
     return asked.name in _LISTS and asked.header.version >= _MANY_GROUPS_FROM.get(asked.name, 0)
+
+
+def _transactional_id(request: Any) -> str | None:
+    found: str | None = getattr(request, "transactional_id", None)
+    return found or getattr(request, "v3_and_below_transactional_id", None)
 
 
 def _some_of_list(name: str, request: Any, nodes: list[int], target: int) -> Any:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Any, NamedTuple, TypeVar
 
 from chronik.client.connection import ClientConnection, ConnectionFailed
-from chronik.client.current_topics import TopicUnsure, partitions_now
+from chronik.client.current_topics import Unsure, partitions_now
 from chronik.client.options import ClientOptions
 from chronik.core.errors import Code
 from chronik.pipeline.topics.options import EARLIEST, LATEST
@@ -196,7 +196,7 @@ class TopicClient:
         addresses = list(dict.fromkeys([*self._options.bootstrap, *self._addresses.values()]))
         try:
             counts = [partitions_now(addresses, name) for name in names] if self.is_plaintext else []
-        except TopicUnsure as unsure:
+        except Unsure as unsure:
             return Failed(str(unsure))
         if any(counts):
             return Failed(f"topic {named} is there, but the node that was asked is behind the others: ask again")

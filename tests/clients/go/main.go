@@ -308,10 +308,97 @@ func adminChecks() {
 	})
 }
 
+func transactional(id string, timeout time.Duration) *kgo.Client {
+	return client(kgo.TransactionalID(id), kgo.TransactionTimeout(timeout), kgo.RecordPartitioner(kgo.ManualPartitioner()))
+}
+
+func committed(topic string, count int) []string {
+	values := []string{}
+	for _, record := range readAll(topic, count, kgo.FetchIsolationLevel(kgo.ReadCommitted())) {
+		values = append(values, string(record.Value))
+	}
+	slices.Sort(values)
+	return values
+}
+
+func transactionChecks() {
+	check("a transaction is read when it is committed, and never when it is aborted", func() {
+		topic := makeTopic(2, nil)
+		producer := transactional(topic, time.Minute)
+		defer producer.Close()
+		for number := range 6 {
+			must(0, producer.BeginTransaction())
+			for partition := range int32(2) {
+				value := fmt.Sprintf("%d-%d", number, partition)
+				must(0, producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)}).FirstErr())
+			}
+			must(0, producer.EndTransaction(ctx, kgo.TransactionEndTry(number%3 != 1)))
+		}
+		found := committed(topic, 8)
+		holds(slices.Equal(found, []string{"0-0", "0-1", "2-0", "2-1", "3-0", "3-1", "5-0", "5-1"}), "%v", found)
+	})
+	check("a second instance fences the first", func() {
+		topic := makeTopic(1, nil)
+		first, second := transactional(topic, time.Minute), transactional(topic, time.Minute)
+		defer first.Close()
+		defer second.Close()
+		for _, one := range []struct {
+			producer *kgo.Client
+			value    string
+		}{{first, "first"}, {second, "second"}} {
+			must(0, one.producer.BeginTransaction())
+			must(0, one.producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(one.value)}).FirstErr())
+		}
+		err := first.EndTransaction(ctx, kgo.TryCommit)
+		holds(errors.Is(err, kerr.ProducerFenced) || errors.Is(err, kerr.InvalidProducerEpoch), "fenced, found %v", err)
+		must(0, second.EndTransaction(ctx, kgo.TryCommit))
+		found := committed(topic, 1)
+		holds(slices.Equal(found, []string{"second"}), "%v", found)
+	})
+	check("an abandoned transaction is aborted when its time is up", func() {
+		topic := makeTopic(1, nil)
+		producer := transactional(topic, 1500*time.Millisecond)
+		defer producer.Close()
+		must(0, producer.BeginTransaction())
+		must(0, producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("abandoned")}).FirstErr())
+		must(0, produce(valuesOf(topic, "behind")))
+		found := committed(topic, 1)
+		holds(slices.Equal(found, []string{"behind"}), "%v", found)
+		holds(producer.EndTransaction(ctx, kgo.TryCommit) != nil, "it cannot be committed any more")
+	})
+	check("a copy commits offsets with its records or neither", func() {
+		input, output := makeTopic(1, nil), makeTopic(1, nil)
+		must(0, produce(valuesOf(input, "0", "1", "2", "3")))
+		session := must(kgo.NewGroupTransactSession(kgo.SeedBrokers(bootstrap), kgo.TransactionalID(output), kgo.ConsumerGroup(input),
+			kgo.ConsumeTopics(input), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
+			kgo.RequireStableFetchOffsets()))
+		defer session.Close()
+		copied := 0
+		for attempt := 0; copied < 4; attempt++ {
+			fetches := session.PollFetches(ctx)
+			must(0, fetches.Err())
+			must(0, session.Begin())
+			fetches.EachRecord(func(one *kgo.Record) {
+				session.Produce(ctx, &kgo.Record{Topic: output, Value: one.Value}, nil)
+			})
+			isCommit := attempt > 0 // the first attempt is thrown away: its records come again
+			ended := must(session.End(ctx, kgo.TransactionEndTry(isCommit)))
+			if ended {
+				copied += fetches.NumRecords()
+			}
+		}
+		found := committed(output, 4)
+		holds(slices.Equal(found, []string{"0", "1", "2", "3"}), "%v", found)
+		offset := must(admin.FetchOffsets(ctx, input))[input][0].At
+		holds(offset == 4, "committed offset 4, found %d", offset)
+	})
+}
+
 func main() {
 	bootstrap = os.Args[1]
 	admin = kadm.NewClient(client())
 	recordChecks()
 	groupChecks()
 	adminChecks()
+	transactionChecks()
 }

@@ -18,6 +18,7 @@ public class Checks {
         RecordChecks.list();
         GroupChecks.list();
         AdminChecks.list();
+        TransactionChecks.list();
         // Most of them wait for heartbeats and fetches, so several run at once.
         var threads = Executors.newFixedThreadPool(AT_ONCE);
         var running = new LinkedHashMap<String, Future<?>>();

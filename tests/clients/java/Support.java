@@ -87,6 +87,11 @@ class Support {
         return send(settings, values.stream().map(value -> new ProducerRecord<>(topic, value, bytes(value))).toList());
     }
 
+    static KafkaProducer<String, byte[]> transactional(String id, int timeoutMs) {
+        Map<String, Object> given = Map.of("bootstrap.servers", bootstrap, "transactional.id", id, "transaction.timeout.ms", timeoutMs);
+        return new KafkaProducer<>(given, new StringSerializer(), new ByteArraySerializer());
+    }
+
     static KafkaConsumer<String, byte[]> consumer(Map<String, Object> settings) {
         var given = with(settings, "bootstrap.servers", bootstrap);
         return new KafkaConsumer<>(given, new StringDeserializer(), new ByteArrayDeserializer());

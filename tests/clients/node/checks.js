@@ -256,6 +256,82 @@ check("groups are listed, described, reset and deleted", async () => {
   assert.ok(!(await admin.listGroups()).groups.some((group) => group.groupId === topic));
 });
 
+// Transactions. kafkajs speaks the older protocol.
+
+const transactional = async (id, timeoutMs = 60_000) => {
+  const producer = kafka.producer({ transactionalId: id, transactionTimeout: timeoutMs, maxInFlightRequests: 1, idempotent: true });
+  await producer.connect();
+  return producer;
+};
+
+// Reads by a group of its own: kafkajs has consumers of groups only, and these read committed records by default.
+async function committed(topic, count) {
+  const consumer = kafka.consumer({ groupId: newName(), ...SOON });
+  const values = [];
+  await consumer.connect();
+  try {
+    await consumer.subscribe({ topic, fromBeginning: true });
+    await consumer.run({ eachMessage: async ({ message }) => values.push(message.value.toString()) });
+    await until(() => values.length >= count, `${count} committed messages`);
+  } finally {
+    await consumer.disconnect();
+  }
+  return values.sort();
+}
+
+check("a transaction is read when it is committed, and never when it is aborted", async () => {
+  const topic = await makeTopic(2);
+  const producer = await transactional(topic);
+  for (let number = 0; number < 6; number += 1) {
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [0, 1].map((partition) => ({ partition, value: `${number}-${partition}` })) });
+    await (number % 3 === 1 ? transaction.abort() : transaction.commit());
+  }
+  await producer.disconnect();
+  assert.deepEqual(await committed(topic, 8), ["0-0", "0-1", "2-0", "2-1", "3-0", "3-1", "5-0", "5-1"]);
+});
+
+check("a second instance fences the first", async () => {
+  const topic = await makeTopic();
+  const first = await transactional(topic);
+  const begun = await first.transaction();
+  await begun.send({ topic, messages: [{ value: "first" }] });
+  const second = await transactional(topic);
+  const next = await second.transaction();
+  await next.send({ topic, messages: [{ value: "second" }] });
+  await assert.rejects(begun.commit());
+  await next.commit();
+  await Promise.all([first.disconnect(), second.disconnect()]);
+  assert.deepEqual(await committed(topic, 1), ["second"]);
+});
+
+check("an abandoned transaction is aborted when its time is up", async () => {
+  const topic = await makeTopic();
+  const producer = await transactional(topic, 1_500);
+  const abandoned = await producer.transaction();
+  await abandoned.send({ topic, messages: [{ value: "abandoned" }] });
+  await produce(topic, [{ value: "behind" }]);
+  assert.deepEqual(await committed(topic, 1), ["behind"]);
+  await assert.rejects(abandoned.commit());
+  await producer.disconnect();
+});
+
+check("offsets are committed with their transaction or not at all", async () => {
+  const topic = await makeTopic();
+  const producer = await transactional(topic);
+  const offset = async () => (await admin.fetchOffsets({ groupId: topic, topics: [topic] }))[0].partitions[0].offset;
+  for (const [number, isCommit] of [[5, true], [9, false]]) {
+    const transaction = await producer.transaction();
+    await transaction.send({ topic, messages: [{ value: `${number}` }] });
+    const topics = [{ topic, partitions: [{ partition: 0, offset: `${number}` }] }];
+    await transaction.sendOffsets({ consumerGroupId: topic, topics });
+    await (isCommit ? transaction.commit() : transaction.abort());
+  }
+  await producer.disconnect();
+  assert.deepEqual(await committed(topic, 1), ["5"]);
+  assert.equal(await offset(), "5");
+});
+
 async function main() {
   await zstd.init();
   await admin.connect();

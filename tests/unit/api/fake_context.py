@@ -23,9 +23,11 @@ from chronik.core.log.times import TimedOffset
 from chronik.core.machines.metadata.commands import CreateTopics, NewTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import MetadataMachine
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.records.steps import Steps
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import leader_throttle
+from chronik.core.types import TopicPartition
 from chronik.node.runtime.long_work import LongWork
 from chronik.sim.memory_files import MemoryFiles
 
@@ -110,6 +112,7 @@ class FakeGroups:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Any]] = []
+        self.producers: list[Any] = []  # in whose transactions
         self.answer: Callable[[str, Any], Any] = lambda group_id, command: None
         self.all_machines: list[Any] = []
         self.is_loading = False
@@ -118,6 +121,15 @@ class FakeGroups:
     async def ask(self, group_id: str, command: Any) -> Any:
         self.asked.append((group_id, command))
         return self.answer(group_id, command)
+
+    async def ask_in_transaction(self, command: Any, producer: Any, confirm: Any) -> Any:
+        """As if this were the first of the transaction."""
+        await confirm(TopicPartition(OFFSETS_TOPIC, await self.wait_for_partition(command.group_id)))
+        self.producers.append(producer)
+        return await self.ask(command.group_id, command)
+
+    def append_marker(self, partition: int, *marker: Any) -> Any:
+        raise NotImplementedError("tests of markers have real replicas")
 
     async def wait_for_partition(self, group_id: str) -> int:
         return len(group_id)  # any will do

@@ -75,11 +75,13 @@ def test_features_are_told_from_version_3_and_those_that_can_be_switched_off_fro
     expected = ["eligible.leader.replicas.version", "kraft.version", "metadata.version"] if version >= 3 else []
     if version >= 4:
         expected.insert(1, "group.version")
+        expected.append("transaction.version")
     assert [one.name for one in response.supported_features] == expected
     assert ("metadata.version", 7, 30) in [tuple(_fields(one)) for one in response.supported_features] or version < 3
 
 
-def test_the_finalized_features_are_those_of_the_image_and_their_epoch_is_its_version() -> None:
+def test_the_finalized_features_are_those_of_the_image() -> None:
+    """The finalized features are those of the image and their epoch is its version."""
     context = fake_context()
     metadata_of(context).tell(UpdateFeatures((FeatureUpdate("group.version", 0, 2),)))
 
@@ -90,11 +92,13 @@ def test_the_finalized_features_are_those_of_the_image_and_their_epoch_is_its_ve
         "eligible.leader.replicas.version": (1, 1),
         "kraft.version": (1, 1),
         "metadata.version": (30, 30),
+        "transaction.version": (2, 2),
     }
     assert response.finalized_features_epoch == context.metadata.image.version > 0
 
 
-def test_a_node_that_knows_nothing_of_the_cluster_yet_says_that_its_features_are_unknown() -> None:
+def test_a_node_that_knows_nothing_yet_says_that_its_features_are_unknown() -> None:
+    """A node that knows nothing of the cluster yet says that its features are unknown."""
     context = fake_context()
     empty = MetadataImage(CLUSTER_ID, context.metadata.image.node_config)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import pytest
 from kio.schema.create_topics.v7.request import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -106,11 +107,10 @@ def test_a_refusal_is_on_every_topic() -> None:
     ]
 
 
-def test_the_offsets_topic_is_made_as_it_has_to_be_when_a_node_asks_for_it() -> None:
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_a_coordinators_topic_is_made_as_it_has_to_be_when_a_node_asks_for_it(name: str) -> None:
     context = fake_context(brokers=(1, 2, 3, 4))
-    request = CreateTopicsRequest(
-        topics=(wanted("__consumer_offsets", -1, -1),), timeout=datetime.timedelta(0), validate_only=False
-    )
+    request = CreateTopicsRequest(topics=(wanted(name, -1, -1),), timeout=datetime.timedelta(0), validate_only=False)
 
     first = ask(create_topics, request, context, version=7)
     again = ask(create_topics, request, context, version=7)
@@ -118,7 +118,7 @@ def test_the_offsets_topic_is_made_as_it_has_to_be_when_a_node_asks_for_it() -> 
     [created], [there] = first.topics, again.topics
     assert (created.error_code, created.num_partitions, created.replication_factor) == (Code.NONE, 50, 3)
     assert (there.error_code, there.topic_id) == (Code.NONE, created.topic_id)
-    assert context.metadata.image.topic_config("__consumer_offsets").cleanup_policy == ("compact",)
+    assert context.metadata.image.topic_config(name).cleanup_policy == ("compact",)
 
 
 def test_another_node_is_the_controller() -> None:
@@ -131,7 +131,8 @@ def test_another_node_is_the_controller() -> None:
     assert result.error_code == Code.NOT_CONTROLLER
 
 
-def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound_and_its_timeout() -> None:
+def test_the_answer_waits_for_the_live_brokers_no_longer_than_its_bound() -> None:
+    """The answer waits for the live brokers no longer than its bound and its timeout."""
     context = fake_context()
 
     for seconds in (60, 0.3, 0):

@@ -175,7 +175,8 @@ def test_loggers_and_other_resources_are_answered_in_the_order_of_the_request() 
 
 
 @pytest.mark.usefixtures("_levels")
-def test_a_logger_is_not_set_by_a_validation_nor_by_a_request_that_names_its_node_twice() -> None:
+def test_a_logger_is_not_set_by_a_validation_nor_where_it_is_named_twice() -> None:
+    """A logger is not set by a validation nor by a request that names its node twice."""
     logger = logging.getLogger("chronik.node.routing.dispatch")
     one = resource(BROKER_LOGGER, "1", (logger.name, SET, "FATAL"))
 

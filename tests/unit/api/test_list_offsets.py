@@ -50,7 +50,9 @@ def found(response: Any) -> tuple[Code, int, int, int]:
 
 
 @pytest.mark.parametrize("problem", [Corrupt("a-0", "no batch"), OSError("no such disk")])
-def test_a_log_that_cannot_be_searched_goes_offline_and_the_other_partitions_are_answered(problem: Exception) -> None:
+def test_a_log_that_cannot_be_searched_goes_offline(problem: Exception) -> None:
+    """A log that cannot be searched goes offline and the other partitions are answered."""
+
     class UnreadableLog(FakeLog):
         def offset_for_time(self, timestamp: int, bound_offset: int) -> Steps[TimedOffset | None]:
             yield None

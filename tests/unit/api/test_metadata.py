@@ -170,18 +170,19 @@ def test_a_missing_topic_is_not_created_unless_node_and_client_want_it(enabled: 
     assert not metadata_of(context).asked
 
 
-def test_the_offsets_topic_is_created_as_it_has_to_be() -> None:
+@pytest.mark.parametrize("name", ["__consumer_offsets", "__transaction_state"])
+def test_a_coordinators_topic_is_created_as_it_has_to_be(name: str) -> None:
     context = fake_context()
 
-    [topic] = ask(metadata, by_name("__consumer_offsets"), context, NEWEST).topics
+    [topic] = ask(metadata, by_name(name), context, NEWEST).topics
 
     assert (topic.is_internal, len(topic.partitions)) == (True, 50)
     assert isinstance(metadata_of(context).asked[0], CreateInternalTopic)
-    assert context.metadata.image.topic_config("__consumer_offsets").is_compacted
+    assert context.metadata.image.topic_config(name).is_compacted
 
 
-def test_an_internal_topic_we_do_not_keep_is_unknown() -> None:
-    [topic] = ask(metadata, by_name("__transaction_state"), fake_context(), NEWEST).topics
+def test_an_internal_topic_that_no_client_needs_is_not_created_for_one() -> None:
+    [topic] = ask(metadata, by_name("__chronik_trace"), fake_context(), NEWEST).topics
 
     assert topic.error_code is Code.UNKNOWN_TOPIC_OR_PARTITION
 
@@ -201,7 +202,8 @@ def test_why_a_topic_could_not_be_created_is_told() -> None:
     assert topic.error_code is Code.INVALID_REPLICATION_FACTOR
 
 
-def test_when_nothing_can_be_created_the_topics_that_are_there_are_shown_all_the_same() -> None:
+def test_when_nothing_can_be_created_existing_topics_are_shown() -> None:
+    """When nothing can be created the topics that are there are shown all the same."""
     context = fake_context(topics={"a": 1})
     metadata_of(context).refusing = Refused(Code.NOT_CONTROLLER)
 

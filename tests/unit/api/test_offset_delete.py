@@ -58,7 +58,8 @@ def test_a_group_that_is_not_there_is_an_error_of_the_whole_answer() -> None:
     assert response.error_code is Code.GROUP_ID_NOT_FOUND
 
 
-def test_a_topic_that_is_deleted_while_the_coordinator_is_asked_is_answered_as_it_was() -> None:
+def test_a_topic_that_is_deleted_while_the_coordinator_is_asked_is_answered() -> None:
+    """A topic that is deleted while the coordinator is asked is answered as it was."""
     context, host = grouped_context({"orders": 2})
     host.ask(commit(OffsetToCommit("orders", 0, 1)))
     lookups = iter([context.metadata.image.topic("orders")])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import pytest
+
 from chronik.api import offset_fetch
 from chronik.api.context import RequestContext
 from chronik.core.errors import Code, Refused
@@ -12,7 +14,7 @@ from chronik.core.machines.groups.commands import OffsetToCommit
 from chronik.wire.unions.offset_fetch import AnyOffsetFetchRequest, AnyOffsetFetchTopic, Group
 from tests.unit.api.fake_context import ask
 from tests.unit.api.grouped_context import grouped_context, refusing_desk
-from tests.unit.core.machines.groups.host import commit, consumer_beat
+from tests.unit.core.machines.groups.host import commit, commit_in_transaction, consumer_beat
 
 
 def desk_with_offsets() -> RequestContext:
@@ -50,6 +52,28 @@ def test_from_version_8_there_are_many() -> None:
     assert [(group.group_id, group.error_code) for group in response.groups] == [("g", Code.NONE), ("h", Code.NONE)]
     assert found(response.groups[0].topics) == [("orders", 0, 42, Code.NONE), ("gone", 0, 7, Code.NONE)]
     assert found(response.groups[1].topics) == [("orders", 0, -1, Code.NONE)]
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+def test_an_offset_that_an_open_transaction_may_change_is_not_told_to_a_reader_that_wants_it_stable(
+    version: int,
+) -> None:
+    context, host = grouped_context({"orders": 2})
+    host.ask(commit(OffsetToCommit("orders", 0, 42, 3, "note"), OffsetToCommit("orders", 1, 7)))
+    host.ask(commit_in_transaction(OffsetToCommit("orders", 0, 50)))
+    topic_id = uuid.UUID(bytes=context.metadata.image.topics["orders"].id)
+    topics = (AnyOffsetFetchTopic(name="orders", topic_id=topic_id, partition_indexes=(0, 1)),)
+
+    def fetched(requires_stable: bool) -> list[tuple[int, Code]]:
+        groups = (Group(group_id="g", topics=topics),)
+        request = AnyOffsetFetchRequest(group_id="g", topics=topics, groups=groups, require_stable=requires_stable)
+        response = ask(offset_fetch, request, context, version)
+        return [(offset, code) for _, _, offset, code in found(response.groups[0].topics)]
+
+    assert fetched(requires_stable=True) == [(-1, Code.UNSTABLE_OFFSET_COMMIT), (7, Code.NONE)]
+    assert fetched(requires_stable=False) == [(42, Code.NONE), (7, Code.NONE)]
+    host.mark(7)
+    assert fetched(requires_stable=True) == [(50, Code.NONE), (7, Code.NONE)]
 
 
 def test_what_was_committed_for_an_earlier_topic_of_that_name_is_not_this_ones() -> None:

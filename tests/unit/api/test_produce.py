@@ -341,9 +341,10 @@ def without_a_key() -> bytes:
 
 
 @run()
-async def test_a_batch_that_takes_long_to_look_through_is_appended_before_what_comes_behind_it(
+async def test_a_batch_that_takes_long_to_look_through_is_appended(
     context: HouseContext,
 ) -> None:
+    """A batch that takes long to look through is appended before what comes behind it."""
     context.house.create("keyed", cleanup_policy="compact")
     large = send(context, one(keyed(RECORDS_A_STEP * 3), topic="keyed"))
     assert isinstance(large.leave, HeldUp)  # the connection begins nothing else until it is answered
@@ -399,9 +400,10 @@ async def test_a_small_batch_of_another_codec_is_packed_anew_at_once(context: Ho
 
 
 @run()
-async def test_a_large_batch_is_packed_anew_elsewhere_and_appended_before_what_comes_behind_it(
+async def test_a_large_batch_is_packed_anew_elsewhere_and_appended(
     context: HouseContext,
 ) -> None:
+    """A large batch is packed anew elsewhere and appended before what comes behind it."""
     context.house.create("packed", compression_type="zstd")
     large = send(context, one(bytes(batch_of(1, value=b"v" * 500_000)), topic="packed"))
     assert isinstance(large.leave, HeldUp)  # the connection begins nothing else until it is answered
@@ -474,9 +476,10 @@ def test_the_records_without_a_key_are_named(version: int, count: int) -> None:
 
 
 @run()
-async def test_the_records_whose_time_is_not_allowed_are_named_though_the_header_alone_refuses_them(
+async def test_the_records_whose_time_is_not_allowed_are_named(
     context: HouseContext,
 ) -> None:
+    """The records whose time is not allowed are named though the header alone refuses them."""
     times = [NOW_MS, NOW_MS * 2, NOW_MS]
     asked = send(context, one(bytes(build([Record(0, time_ms, b"k", b"v") for time_ms in times], NOW_MS))))
     assert outcomes(asked) == [(Code.INVALID_TIMESTAMP, -1)]
@@ -492,9 +495,10 @@ async def test_a_header_that_claims_a_time_which_no_record_has_is_refused_and_na
 
 
 @run()
-async def test_a_record_older_than_the_first_of_its_batch_is_refused_where_the_topic_limits_that(
+async def test_a_record_older_than_the_first_of_its_batch_is_refused(
     context: HouseContext,
 ) -> None:
+    """A record older than the first of its batch is refused where the topic limits that."""
     context.house.create("recent", message_timestamp_before_max_ms="1000")
     times = [NOW_MS, NOW_MS - 1001]
     asked = send(
@@ -539,9 +543,10 @@ async def test_a_producer_id_that_a_writer_made_from_what_it_writes_is_taken(con
 
 
 @run()
-async def test_a_producer_whose_id_the_metadata_tells_of_a_moment_later_gets_its_batches_in_order(
+async def test_a_producer_whose_id_is_known_a_moment_later_gets_its_batches_in_order(
     context: HouseContext,
 ) -> None:
+    """A producer whose id the metadata tells of a moment later gets its batches in order."""
     first = send(context, one(of_producer(1000, 0)))
     context.house.tell(AllocateProducerIds(1))
     overtaking = send(context, one(of_producer(1000, 1)))

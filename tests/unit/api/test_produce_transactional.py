@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -137,7 +137,8 @@ async def test_a_transaction_that_ends_while_its_coordinator_is_asked_takes_noth
         (Code.TRANSACTION_ABORTABLE, 11, Code.TRANSACTION_ABORTABLE),
         (Code.PRODUCER_FENCED, 12, Code.INVALID_PRODUCER_EPOCH),
         (Code.INVALID_PRODUCER_ID_MAPPING, 12, Code.INVALID_PRODUCER_ID_MAPPING),
-        (Code.CONCURRENT_TRANSACTIONS, 12, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 11, Code.NOT_ENOUGH_REPLICAS),
+        (Code.CONCURRENT_TRANSACTIONS, 12, Code.CONCURRENT_TRANSACTIONS),
         (Code.NETWORK_EXCEPTION, 12, Code.NOT_ENOUGH_REPLICAS),
         (Code.COORDINATOR_LOAD_IN_PROGRESS, 12, Code.NOT_ENOUGH_REPLICAS),
         (Code.COORDINATOR_NOT_AVAILABLE, 12, Code.NOT_ENOUGH_REPLICAS),
@@ -176,6 +177,21 @@ async def test_a_batch_does_not_overtake_the_one_that_could_not_be_verified(cont
     assert [outcomes(asked) for asked in again] == [[(0, 0)], [(0, 1)]]
 
 
+@pytest.mark.parametrize(("version", "told"), [(11, (0, 0)), (12, (Code.OUT_OF_ORDER_SEQUENCE_NUMBER, -1))])
+def test_with_version_2_a_transaction_begins_with_sequence_0(version: int, told: tuple[int, int]) -> None:
+    """Where the log knows nothing of the producer, as after its state expired: what came before is missing then."""
+
+    async def ask() -> None:
+        context = HouseContext()
+        with_coordinators(context)
+        asked = send(context, one(transactional(5)), version=version)
+        await settle(context)
+
+        assert outcomes(asked) == [told]
+
+    asyncio.run(ask())
+
+
 @run()
 async def test_a_batch_whose_leader_changed_meanwhile_is_not_taken_here(context: HouseContext) -> None:
     desk = with_coordinators(context)
@@ -189,6 +205,33 @@ async def test_a_batch_whose_leader_changed_meanwhile_is_not_taken_here(context:
 
     assert outcomes(asked) == [(Code.NOT_LEADER_OR_FOLLOWER, -1)]
     assert replica.log.end_offset == 0
+
+
+@run()
+async def test_a_batch_that_comes_back_is_verified_anew(context: HouseContext) -> None:
+    """It was to go to another leader, and this node leads again: a guard of before says nothing any more."""
+    sent_on: list[tuple[Any, Any]] = []
+
+    class Forwarding:
+        def produce(self, pending: Any, batches: list[Any]) -> None:
+            sent_on.extend((pending, batch) for batch in batches)
+
+    desk = with_coordinators(context)
+    context.context = replace(context.context, forwarding=cast(Any, Forwarding()))
+    desk.gate.clear()
+    asked = send(context, one(transactional()))
+    await settle(context)
+    replica = context.house.replicas.leader("orders", 0)
+    replica.follow(2, 5, 5)
+    desk.gate.set()
+    await settle(context)
+    [(pending, batch)] = sent_on
+    replica.lead(6, 6, (1,), (1,), 0)
+    pending.again(batch)
+    await settle(context)
+
+    assert outcomes(asked) == [(0, 0)]
+    assert len(desk.asked) == 2
 
 
 @pytest.mark.parametrize(

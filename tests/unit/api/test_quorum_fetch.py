@@ -52,7 +52,7 @@ class World:
         self.context: RequestContext = replace(quorum_context(self.quorum), waiting=cast(Any, self.waiting))
         files = cast(Any, MemoryFiles())
         log = Log.open(files, "__cluster_metadata-0", TopicConfig(), 0, was_clean=False)
-        self.quorum.replica = QuorumReplica("m", 0, bytes(16), log, node_id=1, is_synced=True)
+        self.quorum.replica = QuorumReplica("m", 0, bytes(16), log, node_id=1, synced=lambda: None)
         self.quorum.replica.set_office(5, 1)
         self.answers: list[Sequence[Outgoing] | None] = []
         for _ in range(2):

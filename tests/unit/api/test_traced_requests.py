@@ -105,7 +105,7 @@ async def test_batches_that_are_soon_answered_are_one_line(context: HouseContext
     trace_all(context)
     stored: list[Chunk] = []
     context.house.trace.seal()
-    context.house.trace.on_sealed = stored.append
+    context.house.trace.store_with(stored.append)
 
     send(context)
     send(context)
@@ -450,7 +450,8 @@ def test_metadata_of_a_topic_that_is_not_there_is_a_refusal() -> None:
     ]
 
 
-def test_a_commit_tells_what_its_group_has_worked_off_and_whose_fetches_are_the_groups() -> None:
+def test_a_commit_tells_what_its_group_has_worked_off() -> None:
+    """A commit tells what its group has worked off and whose fetches are the groups."""
     context, _ = grouped_context({"orders": 2})
     context, recorder = traced(context)
     part = CommitPartition(partition_index=1, committed_offset=42, committed_leader_epoch=3, committed_metadata="")

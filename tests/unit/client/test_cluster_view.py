@@ -8,7 +8,8 @@ ADDRESSES = {1: ("here", 1), 2: ("here", 2)}
 ORDERS = ("orders", 0)
 
 
-def test_a_cluster_is_whole_when_all_nodes_live_one_controls_and_every_partition_is_led() -> None:
+def test_a_cluster_is_whole_when_all_nodes_live_one_controls() -> None:
+    """A cluster is whole when all nodes live one controls and every partition is led."""
     assert ClusterView("c", 1, ADDRESSES, (), {}).is_whole([1, 2])
     assert not ClusterView("c", 1, ADDRESSES, (), {}).is_whole([1, 2, 3])
     assert not ClusterView("c", None, ADDRESSES, (), {}).is_whole([1, 2])

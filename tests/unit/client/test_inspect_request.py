@@ -168,7 +168,8 @@ class Hanging(Nodes):
         return super().__call__(request)
 
 
-def test_a_node_that_hangs_and_takes_no_part_any_more_is_not_waited_for_as_long_as_others() -> None:
+def test_a_node_that_hangs_and_takes_no_part_any_more_is_not_waited_for_as_long() -> None:
+    """A node that hangs and takes no part any more is not waited for as long as others."""
     with (
         answering(None) as second,
         answering(Hanging({1: free_address(), 2: second}, {1: {"node": 1}}, fenced=(2,))) as first,

@@ -107,10 +107,11 @@ class FakeNode:
         self.machines = [GroupsMachine(0, GroupConfig())]
         self.groups = SimpleNamespace(machines=lambda: self.machines, state_ms=lambda group: 0)
         self.image = MetadataImage(CLUSTER_ID, self.config)
-        self.metadata = SimpleNamespace(is_controller=False, controller_id=None)
+        self.cluster = SimpleNamespace(
+            metadata=SimpleNamespace(is_controller=False, controller_id=None), quorum=SimpleNamespace(epoch=0)
+        )
         self.clock = FakeClock()
         self.trace = Recorder(7, self.clock, ring_events=100)
-        self.quorum = SimpleNamespace(epoch=0)
         self.is_ready = True
 
     @property

@@ -66,7 +66,7 @@ def test_a_node_names_all_nodes_it_knows_where_clients_find_them() -> None:
     node = FakeNode()
     node.image.brokers[9] = Broker(9, 0, bytes(16), "there", 1909, None, is_fenced=True)
     node.image.brokers[7] = Broker(7, 0, bytes(16), "here", 1907, None, is_fenced=False)
-    node.metadata.controller_id = 9
+    node.cluster.metadata.controller_id = 9
 
     seen = look(node, ClusterStateView, "cluster")
 
@@ -122,7 +122,8 @@ def test_every_copy_is_told_also_those_that_are_led_elsewhere_or_cannot_be_read(
     assert (failed.topic, failed.next_offset, failed.offline) == ("bills", -1, "bad magic")
 
 
-def test_partitions_that_nobody_asked_for_yet_and_those_that_nobody_leads_are_told_by_what_the_image_says() -> None:
+def test_unopened_and_leaderless_partitions_are_shown_as_the_image_has_them() -> None:
+    """Partitions that nobody asked for yet and those that nobody leads are told by what the image says."""
     node = FakeNode()
     led_here, led_by_nobody = Partition(7, 3, (7, 9), (7,), 0), Partition(-1, 4, (9,), (9,), 0)
     elsewhere = Partition(9, 1, (9, 7), (9, 7), 0)
@@ -322,7 +323,8 @@ def test_the_last_few_can_be_asked_for(last: int, watermarks: list[int]) -> None
 # --- what stalls
 
 
-def test_the_history_of_a_node_ends_with_how_things_stand_and_leaves_out_what_others_lead_now() -> None:
+def test_the_history_of_a_node_ends_with_how_things_stand() -> None:
+    """The history of a node ends with how things stand and leaves out what others lead now."""
     refused = RefusedEvent(1, 7, "produce", "c", "h", 1, 6, "NOT_LEADER_OR_FOLLOWER", None, "moved", 0)
     left = GroupLeft(1, 7, "billing", "m", "c", "h", "left")
     node = traced(moved("orders", 1), moved("moved", 1), refused, left)

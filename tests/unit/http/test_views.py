@@ -160,7 +160,7 @@ def test_the_rest_of_the_reading_comes_from_where_it_is_kept() -> None:
 
 def test_a_node_knows_its_place_in_the_cluster() -> None:
     node = FakeNode()
-    node.metadata.is_controller, node.quorum.epoch = True, 3
+    node.cluster.metadata.is_controller, node.cluster.quorum.epoch = True, 3
     for broker_id in (7, 8):
         facts, _ = register_broker(
             node.image, BrokerSessions(), ControllerConfig(own_id=7), RegisterBroker(broker_id, bytes(16), "h", 1), 0

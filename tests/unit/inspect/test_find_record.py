@@ -116,7 +116,8 @@ def test_an_end_below_the_one_that_was_told_is_not_the_end() -> None:
     assert left == {0: 5}
 
 
-def test_a_partition_that_gives_nothing_is_given_up_though_others_are_written_to_for_ever() -> None:
+def test_a_partition_that_gives_nothing_is_given_up() -> None:
+    """A partition that gives nothing is given up though others are written to for ever."""
     left = {0: 5, 1: 1}
 
     for _ in until_read(cast(Any, Consuming([Told((1, 7)), Told((1, 8))])), "localhost:1", left, quiet_s=0.05):
@@ -181,7 +182,8 @@ def test_what_is_found_is_given_and_each_reason_why_others_are_not_looked_at() -
     )
 
 
-def test_who_has_a_copy_is_whoever_leads_or_follows_also_where_the_log_is_not_open_yet() -> None:
+def test_a_copy_counts_also_where_the_log_is_not_open_yet() -> None:
+    """Who has a copy is whoever leads or follows also where the log is not open yet."""
     copies = [copy(0, True), copy(1, False), copy(2, False, "its disk is broken"), copy(5, True, name="other")]
     closed = [UnopenedSeen(TOPIC, 3, 1, 0, (1,), (1,)), UnopenedSeen(TOPIC, 4, -1, 0, (2,), (2,))]
 
@@ -226,7 +228,8 @@ def group(name: str, *offsets: int, node: int = 1) -> GroupSeen:
     return GroupSeen(0, node, name, "classic", "Stable", 1, 0, (), told)
 
 
-def test_what_groups_have_committed_is_all_that_is_known_only_where_every_node_answers() -> None:
+def test_commits_are_all_known_only_where_every_node_answers() -> None:
+    """What groups have committed is all that is known only where every node answers."""
     looks = {1: state(1, groups=(group("billing", 5), group("new"))), 2: state(2, groups=(group("audit", 3),))}
 
     assert committed_by(Inspections(looks, {}), (TOPIC, 0), 50) == ({"billing": 5, "audit": 3}, [])

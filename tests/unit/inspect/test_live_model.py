@@ -248,6 +248,30 @@ def test_of_two_that_tell_of_a_group_the_later_generation_is_right() -> None:
     assert seen.lag == 10
 
 
+@pytest.mark.parametrize("cut_off", [1, 2])
+def test_a_group_is_as_the_coordinator_says_that_is_in_touch_with_the_others(cut_off: int) -> None:
+    """Offsets that are committed from outside make no new generation."""
+    stale, true = replace(group("billing", [("orders", 0, 10)]), node=cut_off), group("billing", [("orders", 0, 90)])
+    other = 3 - cut_off
+    told = {cut_off: stale, other: replace(true, node=other)}
+    states = [
+        state(node, [led(watermark=100)] if node == 1 else [], groups=[told[node]], is_current=node != cut_off)
+        for node in (1, 2)
+    ]
+
+    (seen,) = RateHistory().take(snapshot(0.0, *states)).groups
+
+    assert seen.committed == {("orders", 0): 90}
+
+
+def test_a_group_that_only_a_node_tells_of_that_is_cut_off_has_no_lag() -> None:
+    alone = state(2, groups=[replace(group("billing", [("orders", 0, 10)]), node=2)], is_current=False)
+
+    (seen,) = RateHistory().take(snapshot(0.0, state(1, [led(watermark=100)]), alone)).groups
+
+    assert seen.lag is None
+
+
 def test_a_group_that_committed_nothing_has_no_lag() -> None:
     (seen,) = RateHistory().take(snapshot(0.0, state(1, [led()], groups=[group()]))).groups
 

@@ -115,9 +115,8 @@ def test_events_of_all_nodes_come_in_the_order_of_their_times_with_the_state_las
     assert now_us == START_US
 
 
-def test_a_node_that_tells_how_things_stand_and_not_what_happened_has_a_hole_up_to_now_that_the_next_look_fills() -> (
-    None
-):
+def test_a_node_that_tells_how_things_stand() -> None:
+    """A node that tells how things stand and not what happened has a hole up to now that the next look fills."""
     one = FakeNode([event(1, -3)], [sight(1, 0)])
     gathered = gathering(nodes := FakeNodes({1: one, 2: FakeNode(is_silent=True)}))
     one.hides_events = True
@@ -131,7 +130,8 @@ def test_a_node_that_tells_how_things_stand_and_not_what_happened_has_a_hole_up_
     assert (events, gathered.unheard) == ([event(1, -3), sight(1, 0), sight(1, 0)], set())
 
 
-def test_how_things_stand_is_not_believed_of_a_node_that_is_cut_off_while_another_is_not() -> None:
+def test_how_things_stand_is_not_believed_of_a_node_that_is_cut_off() -> None:
+    """How things stand is not believed of a node that is cut off while another is not."""
     one, two = FakeNode(seen=[sight(1, 0)], is_cut_off=True), FakeNode(seen=[sight(2, 0)])
     gathered = gathering(FakeNodes({1: one, 2: two}))
 
@@ -189,7 +189,8 @@ def test_a_window_of_which_nothing_was_let_go_is_known_whole() -> None:
     assert gathered.known_s is None
 
 
-def test_a_node_that_let_go_of_events_before_the_first_look_is_known_from_the_first_that_it_has() -> None:
+def test_a_node_that_let_go_of_events_before_the_first_look_is_known_from_the_first() -> None:
+    """A node that let go of events before the first look is known from the first that it has."""
     node = FakeNode([event(1, -3), event(1, -2), event(1, -1)], let_go=7)
     gathered = gathering(FakeNodes({1: node}, at_once=1))
 

@@ -34,7 +34,8 @@ class Consuming(NamedTuple):
         return self.told
 
 
-def test_a_partition_that_gives_nothing_is_given_up_though_the_others_are_traced_to_for_ever() -> None:
+def test_a_partition_that_gives_nothing_is_given_up() -> None:
+    """A partition that gives nothing is given up though the others are traced to for ever."""
     consumer = cast(Any, Consuming([Told(1, 7)]))
 
     with pytest.raises(ChronikError, match="partition 0 of __chronik_trace cannot be read to its end"):

@@ -57,7 +57,8 @@ def test_what_a_leader_says_that_is_cut_off_while_another_could_lead_is_not_beli
     assert (found.partitions, found.unsure) == ({}, (0,))
 
 
-def test_what_a_leader_says_is_believed_where_all_that_could_lead_instead_say_otherwise() -> None:
+def test_what_a_leader_says_is_held_against_all_that_could_lead_instead() -> None:
+    """What a leader says is believed where all that could lead instead say otherwise."""
     both = {1: state(1, seen(1, 0, 5), is_current=False), 2: state(2, is_current=False)}
     nodes = Nodes({each: free_address() for each in (1, 2)}, both)
     with answering(nodes) as address:

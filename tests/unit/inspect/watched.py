@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chronik.inspect.live_model import ClusterSnapshot
+from chronik.inspect.live_model import ClusterSnapshot, LiveView, RateHistory
 from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
 from chronik.trace.inspections import CopySeen, StateView, Totals, Traces, UnopenedSeen
+from chronik.trace.verdicts import Cause, Verdict
 
 NOW_US = 1_700_000_000_000_000
 NO_TOTALS = Totals(0, 0, 0, 0, 0, 0, 0, 0)
@@ -77,3 +78,14 @@ def state(
 
 def snapshot(at_s: float, *states: StateView, silent: dict[int, str] | None = None, **given: object) -> ClusterSnapshot:
     return ClusterSnapshot(at_s, {each.node: each for each in states}, silent or {}, **given)  # type: ignore[arg-type]
+
+
+STALL = Verdict(Cause.FETCH_HANGS, "orders:0 waits", ("asked at 5",), "restart node 2", NOW_US, "orders", 0)
+
+
+def seen_with(*verdicts: Verdict) -> LiveView:
+    slow = [follower(2), follower(3, lag_records=40, lag_ms=2000, is_in_sync=False)]
+    partitions = [led("orders", 0, watermark=100, next_offset=130, in_sync=(1, 2), followers=slow), led("__internal")]
+    one = state(1, partitions, groups=[group("billing", [("orders", 0, 40)])])
+    two = state(2, copies=[copy("orders", 1, leader=3)])
+    return RateHistory().take(snapshot(0.0, one, two, silent={3: "it hung up"}, verdicts=verdicts))

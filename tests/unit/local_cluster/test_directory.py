@@ -138,7 +138,8 @@ def test_a_running_node_is_found_whatever_has_become_of_its_config_file(tmp_path
     assert again.address == ("127.0.0.1", 1)  # as it will be started
 
 
-def test_a_node_of_an_older_version_is_found_where_its_messages_are_from_the_beginning(tmp_path: Path) -> None:
+def test_a_node_of_an_older_version_is_found(tmp_path: Path) -> None:
+    """A node of an older version is found where its messages are from the beginning."""
     node = made(tmp_path, 1).node(1)
     lock = DataDirLock(node.data_dir)
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat
 from chronik.node.cluster.identity import Identity, settle
-from chronik.node.cluster.liveness import Liveness
+from chronik.node.cluster.liveness import BrokerSetup, Liveness
 from tests.unit.api.fake_context import CLUSTER_ID
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.controlled import Controlled
@@ -23,7 +23,7 @@ class Living:
         self.identity = identity or settle(cast(Any, self.files), 1, FakeChance(), CLUSTER_ID)
         self.liveness = Liveness(
             cluster.link,
-            cluster.config,
+            BrokerSetup.of(cluster.config),
             self.identity,
             cast(Any, self.files),
             FakeChance(),

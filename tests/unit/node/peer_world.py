@@ -119,7 +119,7 @@ class World:
         )
         self.two = OtherNode(self.wires, 2)
         self.refused: list[int] = []
-        self.peers.on_refused.append(self.refused.append)
+        self.peers.listen_for_refusals(self.refused.append)
 
 
 def in_world(test: Callable[[World], Coroutine[Any, Any, None]]) -> Callable[[], None]:

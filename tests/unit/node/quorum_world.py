@@ -18,7 +18,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.node.cluster.metadata import METADATA_CONFIG, SNAPSHOT_RECORDS, Metadata
-from chronik.node.cluster.quorum import Quorum
+from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.net.connection import Connections
 from chronik.node.net.peers import Peers
 from chronik.node.replication.checkpoints import Checkpoints
@@ -84,6 +84,7 @@ class Member:
             self.metrics,
             node_id=self.node_id,
             listeners=subscribers.listeners,
+            metadata_log_synced=lambda: self.quorum.log_grew(),
         )
         time = SteadyTime(clock)
         self.peers = Peers(network, self.deadlines, self.metrics, self.node_id, world.addresses.get)
@@ -98,8 +99,7 @@ class Member:
             time,
             chance,
             self.metrics,
-            config,
-            self.cluster_id,
+            QuorumSetup.of(config, self.cluster_id),
         )
         self.applied = []
         self.subscribers: list[Callable[[list[Any]], None]] = [self.applied.extend]

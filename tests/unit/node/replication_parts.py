@@ -31,10 +31,20 @@ def build_replicas(
     is_synced: bool = True,
     listeners: ReplicaListeners = NO_LISTENERS,
     observation: Observation = NOT_OBSERVED,
+    metadata_log_synced: Callable[[], None] = lambda: None,
 ) -> Replicas:
     """As `Node` puts them together."""
     hosted = HostedPartitions()
-    logs = PartitionLogs(files, checkpoints, clock, hosted, node_id=node_id, is_synced=is_synced, data_dir="/data")
+    logs = PartitionLogs(
+        files,
+        checkpoints,
+        clock,
+        hosted,
+        node_id=node_id,
+        is_synced=is_synced,
+        data_dir="/data",
+        metadata_log_synced=metadata_log_synced,
+    )
     partitions = PartitionRegistry(
         hosted, logs, purgatory, clock, metrics, node_id=node_id, listeners=listeners, observation=observation
     )

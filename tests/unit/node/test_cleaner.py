@@ -93,7 +93,8 @@ async def test_a_compacted_topic_keeps_the_last_value_of_a_key(node: FakeNode) -
 
 
 @run
-async def test_a_default_alone_compacts_nothing_as_long_as_the_metadata_does_not_know_of_gaps(node: FakeNode) -> None:
+async def test_a_default_alone_compacts_nothing_as_long_as_the_metadata_does_not_know(node: FakeNode) -> None:
+    """A default alone compacts nothing as long as the metadata does not know of gaps."""
     replica = await fill_compacted(node)
     replica.log.config = dataclasses.replace(replica.log.config, chronik_gaps=False)
     before = replica.log.size_bytes()

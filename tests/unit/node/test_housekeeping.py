@@ -245,9 +245,10 @@ async def test_a_clock_that_jumps_a_day_forgets_no_producer(node: FakeNode) -> N
 
 
 @run
-async def test_the_indexes_of_logs_in_use_are_put_on_disk_and_one_that_fails_keeps_no_other_from_it(
+async def test_the_indexes_of_logs_in_use_are_put_on_disk(
     node: FakeNode,
 ) -> None:
+    """The indexes of logs in use are put on disk and one that fails keeps no other from it."""
     for topic in ("a", "b"):
         node.fill(topic, batches=1)
     files = node.house.files

@@ -13,9 +13,12 @@ from typing import Any, cast
 import pytest
 
 from chronik.core.errors import Code, Corrupt, Refused
-from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.machine import Decision, LogMarker, LogRecord, Reply
+from chronik.core.records.batch import read_header
+from chronik.core.records.control import Marker
+from chronik.core.records.payload import KeyValue, build
 from chronik.core.replica.replica import Replica
-from chronik.node.machine_host import RETRY_MS, MachineHost, records_of
+from chronik.node.machine_host import RETRY_MS, MachineHost, Transactional, entries_of, records_of
 from chronik.node.runtime.steady_time import SteadyTime
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.fakes import NOW_MS, House
@@ -118,6 +121,9 @@ class Tally:
     def replay(self, record: LogRecord) -> None:
         assert record.key is not None
         self.apply(Counted(record.key.decode()))
+
+    def decided(self, marker: LogMarker) -> list[Counted]:
+        return [Counted(f"{'committed' if marker.is_commit else 'aborted'} {marker.producer_id}", durable=False)]
 
 
 class Hosted:
@@ -318,6 +324,85 @@ async def test_a_machine_is_told_a_time_that_never_jumps_and_what_the_wall_clock
     await hosted.house.settle()
 
 
+# --- transactions
+
+
+ONE = 7  # a producer
+
+
+def guarded(hosted: Hosted, epoch: int = 0) -> Transactional:
+    """As if the coordinator of the transaction had confirmed it."""
+    header = read_header(build([KeyValue(b"", b"")], 0, producer_id=ONE, producer_epoch=epoch, base_sequence=0))
+    return Transactional(ONE, epoch, hosted.replica.log.producers.begin_verification(header))
+
+
+@run
+async def test_what_a_command_writes_in_a_transaction_is_a_batch_of_its_producer(hosted: Hosted) -> None:
+    answers = [
+        hosted.host.ask(Say("hello"), guarded(hosted)),
+        hosted.host.ask(Say("again"), Transactional(ONE, 0, None)),
+    ]
+    hosted.host.ask(Say("plain"))
+    await hosted.house.settle()
+
+    assert [answer.result() for answer in answers] == [1, 1]
+    records = [LogRecord(b"hello", b"+1", ONE), LogRecord(b"again", b"+1", ONE), LogRecord(b"plain", b"+1")]
+    assert list(entries_of(hosted.replica.log)) == records
+    assert hosted.replica.log.first_undecided(3) == 0
+
+
+@run
+async def test_without_a_verified_transaction_nothing_is_written_or_applied(hosted: Hosted) -> None:
+    for within, code in (
+        (Transactional(ONE, 0, None), Code.INVALID_TXN_STATE),
+        (guarded(hosted, epoch=3), Code.NONE),
+        (Transactional(ONE, 2, None), Code.INVALID_PRODUCER_EPOCH),
+    ):
+        if not code:
+            hosted.host.ask(Say("taken"), within)
+            continue
+        with pytest.raises(Refused) as caught:
+            hosted.host.ask(Say("refused"), within)
+        assert caught.value.code == code
+    await hosted.house.settle()
+    assert hosted.tally.counts == {"taken": 1}
+
+
+@run
+async def test_a_marker_is_applied_when_it_is_written_and_once(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"), guarded(hosted))
+    for _ in range(2):  # a marker that comes again, with transaction version 2
+        hosted.host.append_marker(Marker(False, 0), ONE, 1, 2)
+    await hosted.house.settle()
+
+    assert hosted.tally.counts == {"hello": 1, "aborted 7": 1}
+    assert hosted.applied[-1] == [Counted("aborted 7", durable=False)]
+    assert list(entries_of(hosted.replica.log)) == [LogRecord(b"hello", b"+1", ONE), LogMarker(ONE, is_commit=False)]
+
+
+@run
+async def test_a_marker_that_is_refused_is_not_applied(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"), guarded(hosted, epoch=3))
+    with pytest.raises(Refused) as caught:
+        hosted.host.append_marker(Marker(True, 0), ONE, 2, 0)
+    assert caught.value.code == Code.INVALID_PRODUCER_EPOCH
+    await hosted.house.settle()
+    assert hosted.tally.counts == {"hello": 1}
+
+
+@run
+async def test_markers_are_replayed_where_they_are_in_the_log(hosted: Hosted) -> None:
+    hosted.host.ask(Say("hello"), guarded(hosted))
+    hosted.host.append_marker(Marker(True, 0), ONE, 0, 0)
+    hosted.host.ask(Say("plain"))
+    await hosted.house.settle()
+
+    again = Hosted(hosted.house.files)
+
+    assert again.host.replay() == 3
+    assert again.tally.counts == {"hello": 1, "committed 7": 1, "plain": 1}
+
+
 # --- replay
 
 
@@ -396,9 +481,10 @@ async def test_a_log_that_is_lost_while_it_is_asked_refuses_and_takes_the_machin
 
 
 @run
-async def test_while_the_log_takes_nothing_time_is_decided_on_once_a_second_whoever_asks_meanwhile(
+async def test_while_the_log_takes_nothing_time_is_decided_on_once_a_second(
     hosted: Hosted,
 ) -> None:
+    """While the log takes nothing time is decided on once a second whoever asks meanwhile."""
     hosted.tally.alarm_ms = NOW_MS
     hosted.house.files.failures["write"] = ENOSPC
     hosted.host.ask(Ask("time"))

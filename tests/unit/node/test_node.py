@@ -19,6 +19,7 @@ from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.core.machines.metadata.names import METADATA_TOPIC
+from chronik.core.ports import Doors
 from chronik.node.cluster.identity import Identity
 from chronik.node.net.connection import Connection
 from chronik.node.node import Node, group_config
@@ -63,10 +64,7 @@ class Running:
         self.node = Node(
             NodeConfig.from_settings({"listeners": "PLAINTEXT://localhost:0", **(settings or {})}),
             Identity(1, "a-test-cluster"),
-            cast(Any, files),
-            self.clock,
-            cast(Any, self.network),
-            FakeChance(),
+            Doors(cast(Any, files), self.clock, cast(Any, self.network), FakeChance()),
             "/data",
         )
 
@@ -125,7 +123,7 @@ class Running:
         return await self.ask(METADATA, 4, write(kind(topics=wanted, allow_auto_topic_creation=True)))
 
     async def delete(self, topic: str) -> None:
-        await self.node.metadata.ask_here(DeleteTopics((TopicToDelete(name=topic),)))
+        await self.node.cluster.metadata.ask_here(DeleteTopics((TopicToDelete(name=topic),)))
         for _ in range(5):
             await asyncio.sleep(0)
 
@@ -270,7 +268,7 @@ async def test_a_directory_that_cannot_be_removed_is_no_fault_and_goes_with_the_
 async def test_a_deletion_that_is_lost_in_a_power_cut_has_deleted_nothing(files: MemoryFiles) -> None:
     running = await made_with_orders(files)
     assert await running.produce(bytes(batch_of())) == (0, 0)
-    deletion = running.node.metadata.ask_here(DeleteTopics((TopicToDelete(name="orders"),)))
+    deletion = running.node.cluster.metadata.ask_here(DeleteTopics((TopicToDelete(name="orders"),)))
     cuts = [(files.copy(), deletion.done())]
     for _ in range(20):
         await asyncio.sleep(0)

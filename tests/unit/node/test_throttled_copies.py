@@ -173,9 +173,10 @@ def test_several_throttled_partitions_share_the_rate_and_none_starves(role: str)
 
 
 @with_copies()
-async def test_while_its_records_are_held_back_a_follower_is_told_the_watermark_and_where_it_must_cut(
+async def test_while_its_records_are_held_back_a_follower_is_told_the_watermark(
     copies: Copies,
 ) -> None:
+    """While its records are held back a follower is told the watermark and where it must cut."""
     await with_a_new_copy(copies, LEADER, rate=1)
     await copies.stop(NEW)
     leader = copies[LEADS]

@@ -12,7 +12,7 @@ from chronik.api.call import Peer
 from chronik.api.context import RequestContext
 from chronik.core.machines.metadata.commands import CreateInternalTopic, RegisterBroker
 from chronik.core.machines.metadata.image import MetadataImage
-from chronik.core.machines.metadata.names import OFFSETS_TOPIC
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from chronik.core.types import Buffer
 from chronik.node.coordinators.runtime import partition_of
 from chronik.node.net.connection import Slot
@@ -22,6 +22,7 @@ from chronik.sim.loop import SimLoop
 from chronik.wire.codec import decode_request, encode_request, encode_response
 from chronik.wire.framing import RequestHeader, read_header
 from tests.unit.api.fake_context import FakeGroups
+from tests.unit.api.fake_transactions import FakeTransactions
 from tests.unit.api.house_context import HouseContext
 from tests.unit.node.fakes import House
 from tests.unit.wire.messages import read, response_type, write
@@ -142,6 +143,20 @@ class TownGroups(FakeGroups):
         return self._image.brokers.get(topic.partitions[partition_of(group_id, len(topic.partitions))].leader)
 
 
+class TownTransactions(FakeTransactions):
+    """The same for transactional ids."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        super().__init__()
+        self._image = image
+
+    def coordinator_now(self, transactional_id: str) -> Any:
+        topic = self._image.topic(TRANSACTIONS_TOPIC)
+        if topic is None:
+            return None
+        return self._image.brokers.get(topic.partitions[partition_of(transactional_id, len(topic.partitions))].leader)
+
+
 class Answers:
     """A connection that keeps its answers."""
 
@@ -161,10 +176,12 @@ class Town:
         self.peers = FakePeers()
         self.cluster = FakeCluster(self.house)
         self.groups = TownGroups(self.house.image)
+        self.transactions = TownTransactions(self.house.image)
         self.forwarding = Forwarding(
             HERE,
             self.cluster,
             cast(Any, self.groups),
+            cast(Any, self.transactions),
             cast(Any, self.peers),
             self.house.deadlines,
             self.house.metrics,
@@ -173,6 +190,7 @@ class Town:
             self.desk_in_house.context,
             forwarding=self.forwarding,
             groups=cast(Any, self.groups),
+            transactions=cast(Any, self.transactions),
             metadata=self.cluster,
         )
         self.dispatch = Dispatch(self.context, self.house.metrics, self.forwarding)
@@ -200,6 +218,11 @@ class Town:
         if self.image.topic(OFFSETS_TOPIC) is None:
             self.house.tell(CreateInternalTopic(OFFSETS_TOPIC, b"o" * 16))
         self.lead(OFFSETS_TOPIC, partition_of(group_id, 50), node_id)
+
+    def coordinate_transactions(self, transactional_id: str, node_id: int) -> None:
+        if self.image.topic(TRANSACTIONS_TOPIC) is None:
+            self.house.tell(CreateInternalTopic(TRANSACTIONS_TOPIC, b"t" * 16))
+        self.lead(TRANSACTIONS_TOPIC, partition_of(transactional_id, 50), node_id)
 
     def start(self, frame: bytes, peer: Peer | None = None) -> Slot:
         """A frame without its size."""

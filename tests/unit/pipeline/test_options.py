@@ -125,7 +125,8 @@ def test_tuning_of_kafkas_consumer_is_passed_over() -> None:
     read_options({**SOMEWHERE, "kafka.fetch.min.bytes": "1", "groupIdPrefix": "x"}, is_streaming=False)
 
 
-def test_name_and_password_come_by_themselves_or_in_the_words_of_java_and_are_not_shown() -> None:
+def test_name_and_password_come_by_themselves_or_in_the_words_of_java() -> None:
+    """Name and password come by themselves or in the words of java and are not shown."""
     sasl = {**SOMEWHERE, "kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"}
     jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="ann" password="s3cret";'
 

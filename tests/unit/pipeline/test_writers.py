@@ -68,7 +68,8 @@ def test_a_job_does_not_take_in_a_topic_that_another_has_filled(tmp_path: Path) 
     Job(tmp_path, "b").fills(1, "payments")
 
 
-def test_killed_before_it_noted_its_first_batch_of_a_topic_a_job_knows_that_it_is_its_own(tmp_path: Path) -> None:
+def test_a_job_killed_before_it_noted_its_first_batch_knows_that_it_is_its_own(tmp_path: Path) -> None:
+    """Killed before it noted its first batch of a topic a job knows that it is its own."""
     job = Job(tmp_path, "a")
     job.fills(0, "payments")
     job.writer.claim(["orders"], 1)

@@ -99,9 +99,10 @@ def test_a_removal_is_on_disk_with_the_next_sync_in_its_directory(door: Door) ->
     assert door.synced() == ["orders-0"]
 
 
-def test_a_directory_that_was_renamed_is_synced_where_it_stands_and_another_by_its_old_name_begins_anew(
+def test_a_directory_that_was_renamed_is_synced_where_it_stands(
     door: Door,
 ) -> None:
+    """A directory that was renamed is synced where it stands and another by its old name begins anew."""
     door.files.open("orders-0/0.log").append((b"x",))
     door.sync_later("orders-0/0.log")
     door.synced()
@@ -114,7 +115,8 @@ def test_a_directory_that_was_renamed_is_synced_where_it_stands_and_another_by_i
     assert sorted(door.synced()) == [".", "orders-0"]
 
 
-def test_names_that_could_not_be_synced_are_tried_again_and_the_file_does_not_count_before(door: Door) -> None:
+def test_names_that_could_not_be_synced_are_tried_again_and_the_file_does_not_count(door: Door) -> None:
+    """Names that could not be synced are tried again and the file does not count before."""
     door.files.open("orders-0/0.log").append((b"x",))
     door.failing.add(".")
 

@@ -160,7 +160,8 @@ def test_a_recent_part_is_read_at_once_and_an_old_one_when_it_is_in_memory(files
     assert file.read_cached(0, 3) == b"old"
 
 
-def test_what_was_just_written_is_in_memory_and_what_an_earlier_process_wrote_may_not_be(files: RealFiles) -> None:
+def test_what_was_just_written_is_in_memory(files: RealFiles) -> None:
+    """What was just written is in memory and what an earlier process wrote may not be."""
     file = files.open("a")
     file.append((b"0123456789",))
 
@@ -397,7 +398,8 @@ def test_what_is_not_wanted_any_more_when_it_is_written_is_not_put_in_place(file
     assert os.listdir(tmp_path) == ["checkpoint"]
 
 
-def test_nobody_comes_between_the_question_whether_a_file_is_wanted_and_its_being_there(files: RealFiles) -> None:
+def test_nobody_comes_between_the_question_whether_a_file_is_wanted(files: RealFiles) -> None:
+    """Nobody comes between the question whether a file is wanted and its being there."""
     newer = threading.Thread(target=files.replace, args=("checkpoint", b"newer"))
 
     def is_wanted() -> bool:

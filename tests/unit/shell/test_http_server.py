@@ -182,7 +182,8 @@ asyncio.run(run())
 """
 
 
-def test_nothing_is_loaded_before_someone_comes_and_closing_while_it_loads_does_not_wait() -> None:
+def test_nothing_is_loaded_before_a_caller_comes() -> None:
+    """Nothing is loaded before someone comes and closing while it loads does not wait."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", CLOSES_WHILE_LOADING], capture_output=True, text=True)
 
     assert (done.returncode, done.stderr) == (0, "")

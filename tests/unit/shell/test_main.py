@@ -98,9 +98,10 @@ def test_a_value_that_is_not_allowed_is_refused_with_what_is(key: str, value: st
     assert said in caught.value.message
 
 
-def test_a_setting_of_kafka_that_means_nothing_here_is_passed_over_with_a_line_in_the_log(
+def test_a_setting_of_kafka_that_means_nothing_here_is_passed_over(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    """A setting of kafka that means nothing here is passed over with a line in the log."""
     with caplog.at_level(logging.INFO):
         loaded = load_config({"zookeeper.connect": "localhost:2181"}, None)
 
@@ -133,7 +134,7 @@ def test_a_node_whose_number_another_has_taken_ends_with_words(tmp_path: Path) -
         staying = asyncio.ensure_future(stay(node, asyncio.Event()))
         await asyncio.sleep(0)
         assert not staying.done()
-        node.liveness.has_to_end.set()
+        node.cluster.liveness.has_to_end.set()
         with pytest.raises(StartError, match="another node with id 1 is alive"):
             await staying
         await house.close()

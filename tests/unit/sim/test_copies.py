@@ -218,7 +218,8 @@ def test_a_watermark_that_passes_an_eligible_leader_is_found(copies: Copies) -> 
         copies.saw(1, "t-0", KEY, sight(5, watermark=5, counted=(1,)))
 
 
-def test_an_eligible_leader_that_comes_back_with_less_is_found_also_when_nobody_leads(copies: Copies) -> None:
+def test_an_eligible_leader_that_comes_back_with_less_is_found(copies: Copies) -> None:
+    """An eligible leader that comes back with less is found also when nobody leads."""
     copies.saw(1, "t-0", KEY, sight(5, watermark=4, counted=(1,)))
     copies.may_lead("t-0", KEY, (1, 2))
     copies.process_ended(1)

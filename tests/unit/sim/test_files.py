@@ -218,7 +218,7 @@ def test_a_rename_whose_names_could_not_be_synced_is_done_and_may_be_undone() ->
     for seed in range(30):
         made = disk(seed)
         made.replace("a/old", b"x")
-        made.trouble = Trouble(frozenset({"names"}), errno.EIO, 1.0)
+        made.trouble = Trouble(frozenset({"names"}), errno.EIO, 1.0, has_begun=True)
         with pytest.raises(SyncFailed):
             made.rename("a/old", "a/new")
         assert made.paths() == ["a/new"]
@@ -229,7 +229,8 @@ def test_a_rename_whose_names_could_not_be_synced_is_done_and_may_be_undone() ->
     assert left == {("a/old",), ("a/new",)}
 
 
-def test_a_directory_that_was_renamed_is_there_by_its_new_name_with_all_that_was_synced() -> None:
+def test_a_directory_that_was_renamed_is_there_by_its_new_name() -> None:
+    """A directory that was renamed is there by its new name with all that was synced."""
     made = disk()
     made.replace("a-0/0.log", b"x")
     made.open("a-0/1.log").append((b"not synced",))
@@ -262,6 +263,37 @@ def test_any_call_fails_in_a_phase_of_trouble_and_goes_on_after_it(call: str) ->
     assert caught.value.errno == errno.EMFILE
     made.trouble = None
     calls[call]()
+
+
+@pytest.mark.parametrize(("has_begun", "left"), [(True, b"safe"), (False, b"safemore")])
+def test_a_sync_that_finds_no_room_loses_its_bytes_if_it_had_begun(has_begun: bool, left: bytes) -> None:
+    made = disk()
+    written(made, "a/0.log", b"safe", b"more", synced=1)
+    made.trouble = Trouble(frozenset({"sync"}), errno.ENOSPC, 1.0, has_begun=has_begun)
+    with pytest.raises(OSError):
+        made.open("a/0.log").sync()
+    made.trouble = None
+    made.process_died()
+
+    made.open("a/0.log").sync()  # says that all is well, to whichever process asks
+    made.power_cut(keeps=0.0)
+
+    assert made.read_all("a/0.log") == left
+
+
+def test_of_nothing_a_full_disk_takes_nothing() -> None:
+    for seed in range(10):
+        made = disk(seed)
+        written(made, "a/0.log", b"safe", synced=9)
+        made.trouble = Trouble(frozenset({"write"}), errno.ENOSPC, 1.0)
+
+        with pytest.raises(OSError) as caught:
+            made.open("a/0.log").append(())
+
+        assert caught.value.errno == errno.ENOSPC
+        made.process_died()
+        made.trouble = None
+        assert made.read_all("a/0.log") == b"safe"
 
 
 def test_what_a_full_disk_took_of_a_write_is_found_by_the_next_process_only() -> None:

@@ -8,7 +8,8 @@ from chronik.sim.many import cores, run_many
 from chronik.sim.run import run_seed
 
 
-def test_worlds_on_several_processes_come_in_the_order_of_their_seeds_and_are_the_same() -> None:
+def test_worlds_on_several_processes_come_in_the_order_of_their_seeds() -> None:
+    """Worlds on several processes come in the order of their seeds and are the same."""
     seeds = range(3, 7)
 
     there = list(run_many(seeds, 1.0, 1, jobs=2))

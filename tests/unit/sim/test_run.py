@@ -36,8 +36,9 @@ def test_votes_come_and_go_and_nobody_notices() -> None:
     assert any("gave node3 a vote" in line for line in outcome.story)
 
 
-def test_eligible_leaders_and_the_leaders_that_answers_name_are_held_against_the_truth() -> None:
-    """Short worlds in which leaders change: without hints and shrunken sets in them this would say nothing."""
+def test_eligible_leaders_and_the_leaders_that_answers_name() -> None:
+    """Eligible leaders and the leaders that answers name are held against the truth. Short worlds in which leaders
+    change: without hints and shrunken sets in them this would say nothing."""
     checked = 0
     shrunk = 0
     for seed in range(7):

@@ -126,7 +126,8 @@ def test_a_batch_that_becomes_safe_before_its_turn_ends_is_answered() -> None:
     assert [event.base_offset for event in answers(telling.told())] == [0]
 
 
-def test_a_batch_keeps_the_epoch_in_which_it_was_appended_though_another_leads_before_the_turn_ends() -> None:
+def test_a_batch_keeps_the_epoch_in_which_it_was_appended_though_another_leads() -> None:
+    """A batch keeps the epoch in which it was appended though another leads before the turn ends."""
     telling = Telling()
     telling.begin_append(0)
     cast(FakeReplica, telling.replica).leader_epoch = 4
@@ -187,7 +188,8 @@ def test_each_batch_is_answered_by_the_first_release_that_reaches_it() -> None:
     assert [event.watermark for event in answers(telling.told())] == [1, 3, 3]
 
 
-def test_those_that_wait_do_not_count_again_so_that_nobody_looks_through_them_all_the_time() -> None:
+def test_those_that_wait_do_not_count_again() -> None:
+    """Those that wait do not count again so that nobody looks through them all the time."""
     telling = Telling()
     for offset in range(3):
         telling.append(offset)

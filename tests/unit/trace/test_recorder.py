@@ -58,7 +58,7 @@ def test_a_tiny_ring_keeps_the_last() -> None:
 
 def test_who_stores_is_given_every_chunk_once() -> None:
     ring, stored = recorder(), list[Chunk]()
-    ring.on_sealed = stored.append
+    ring.store_with(stored.append)
     for number in range(EVENTS_A_CHUNK + 5):
         ring.add(event(number))
     ring.seal()

@@ -223,7 +223,8 @@ def test_after_a_failover_it_is_the_leader_of_that_epoch_that_wrote_it() -> None
     assert story([look(1)]).written_by == 1  # it leads since
 
 
-def test_a_batch_that_was_cut_off_at_a_failover_is_not_taken_for_the_one_that_is_there() -> None:
+def test_a_batch_that_was_cut_off_at_a_failover_is_not_taken() -> None:
+    """A batch that was cut off at a failover is not taken for the one that is there."""
     old = look(1, is_leader=False, leader=2, leader_epoch=4, batch=batch(leader_epoch=3, producer_id=9))
     new = look(2, is_leader=True, leader=2, leader_epoch=4, batch=batch(leader_epoch=4))
     events: list[AnyEvent] = [
@@ -275,7 +276,8 @@ def test_what_a_follower_has_by_now_is_not_when_it_had_an_older_record() -> None
     assert [copy.replicated_us for copy in told.copies] == [None, None, None]
 
 
-def test_a_follower_that_is_first_heard_of_after_the_record_was_written_has_it_since_then_for_its_leader() -> None:
+def test_a_follower_that_is_first_heard_of_after_the_record_was_written() -> None:
+    """A follower that is first heard of after the record was written has it since then for its leader."""
     cut_off = Replicated(5, 3, TOPIC, PARTITION, 2, 40, 45)  # what another leader had there before
     heard = Replicated(14, 1, TOPIC, PARTITION, 2, -1, 45)
 
@@ -334,7 +336,8 @@ def test_what_a_silent_node_did_last_may_not_be_in_the_trace() -> None:
 # --- retries after a failover
 
 
-def test_where_the_leader_that_took_it_is_gone_the_answer_to_a_retry_is_what_the_producer_was_told() -> None:
+def test_a_retry_whose_leader_is_gone_gets_what_the_producer_was_told() -> None:
+    """Where the leader that took it is gone the answer to a retry is what the producer was told."""
     looks = [look(node, is_leader=node == 2, leader=2, leader_epoch=4) for node in (2, 3)]
     other = appended(40, node=2, leader_epoch=4, connection=6, is_duplicate=True, base_sequence=90)
     retry = appended(50, node=2, leader_epoch=4, connection=6, is_duplicate=True)

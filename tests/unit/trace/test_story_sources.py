@@ -43,7 +43,8 @@ def test_a_reader_without_a_group_is_not_the_groups_after_its_last_member_left()
     assert groups_told(*seen, left, commit, fetched(54, 40, 45, "rdkafka", "billing")) == [None]
 
 
-def test_a_member_of_another_partition_or_host_or_before_it_was_dealt_out_anew_is_not_meant() -> None:
+def test_a_member_of_another_partition_or_host_is_not_meant() -> None:
+    """A member of another partition or host or before it was dealt out anew is not meant."""
     fetch = fetched(30, 40, 45, "app", None)
 
     assert groups_told(group_seen(10, member("app", 0)), group_seen(50, member("app", 0)), fetch) == [None]
@@ -53,7 +54,8 @@ def test_a_member_of_another_partition_or_host_or_before_it_was_dealt_out_anew_i
     assert groups_told(*anew, fetch) == [None]  # what it had in between is not known
 
 
-def test_the_group_of_a_fetch_is_not_known_where_two_groups_had_a_member_of_that_name() -> None:
+def test_the_group_of_a_fetch_is_not_known_where_two_groups_had_a_member() -> None:
+    """The group of a fetch is not known where two groups had a member of that name."""
     seen = [
         group_seen(at_us, member("app", PARTITION), group=group) for at_us in (10, 50) for group in ("billing", "audit")
     ]

@@ -140,7 +140,8 @@ def test_a_hidden_message_with_a_known_offset_takes_its_own_place() -> None:
     assert list(told.values()) == [Fate.NOT_VISIBLE, Fate.NEVER_ACCEPTED]
 
 
-def test_sent_with_acks_0_and_not_in_the_log_is_gone_whatever_offset_the_client_made_up() -> None:
+def test_sent_with_acks_0_and_not_in_the_log_is_gone() -> None:
+    """Sent with acks 0 and not in the log is gone whatever offset the client made up."""
     ledger = Ledger(1, lambda: 0.0, is_answered=False)
     ledger.send(0, 0)
     ledger.acknowledge(0, 0, 4)
@@ -162,7 +163,8 @@ def test_acknowledged_without_an_offset_and_not_in_the_log_is_lost() -> None:
     assert fate(a_ledger(None), MissingSearch(read_to={0: 9}, watermarks={0: 9}, next_offsets={0: 9})) is Fate.LOST
 
 
-def test_acknowledged_without_an_offset_and_not_in_a_log_whose_end_nobody_told_is_lost_or_not_visible() -> None:
+def test_acknowledged_without_an_offset_and_not_in_a_log_whose_end_nobody_told() -> None:
+    """Acknowledged without an offset and not in a log whose end nobody told is lost or not visible."""
     assert fate(a_ledger(None), MissingSearch(read_to={0: 9}, watermarks={0: 9})) is Fate.LOST_OR_NOT_VISIBLE
 
 
@@ -183,7 +185,8 @@ def test_a_trace_that_begins_in_the_middle_of_the_clients_fetches_says_nothing()
     assert served_to("c", "p", "t", []) is None
 
 
-def test_that_somebody_else_did_something_before_does_not_show_where_the_clients_fetches_begin() -> None:
+def test_that_somebody_else_did_something_before_does_not_show() -> None:
+    """That somebody else did something before does not show where the clients fetches begin."""
     led = LeaderChanged(0, 1, "t", 0, -1, -1, 1, 0)
 
     assert served_to("c", "p", "t", [led, answered(4, 6)]) is None

@@ -65,7 +65,8 @@ def test_a_partition_that_nobody_answers_for_may_have_more() -> None:
     assert not any(patience.is_over(quiet_s, ENDS) for quiet_s in (6.0, 8.0, 100.0))
 
 
-def test_what_may_be_in_a_log_and_not_visible_yet_is_given_the_time_that_a_follower_has() -> None:
+def test_what_may_be_in_a_log_and_not_visible_yet_is_given_the_time() -> None:
+    """What may be in a log and not visible yet is given the time that a follower has."""
     patience = Patience(2, Cluster(Ends(ENDS, is_all_visible=False)))
 
     waited = [patience.is_over(quiet_s, ENDS) for quiet_s in (6.0, 8.0, UNSEEN_S - 1, UNSEEN_S, UNSEEN_S + 2)]

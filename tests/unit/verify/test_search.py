@@ -164,8 +164,9 @@ def test_a_node_that_led_once_does_not_say_how_far_a_partition_is() -> None:
     assert led_ends(Inspections({1: state(1, leader(1, 0))}, {3: "no answer"}), "t", {}) == {0: (7, 9)}  # it may not
 
 
-def test_a_log_that_is_not_open_is_empty_only_where_its_leader_was_asked_and_did_not_open_it() -> None:
-    """After a restart a log stays closed until somebody asks for it, whatever it holds."""
+def test_a_log_that_is_not_open_is_empty_only_where_its_leader_was_asked() -> None:
+    """A log that is not open is empty only where its leader was asked and did not open it. After a restart a log stays
+    closed until somebody asks for it, whatever it holds."""
     looks = Inspections({1: state(1, unopened=(closed(1, 0), closed(-1, 1)))}, {})
 
     assert led_ends(looks, "t", {}) == {}

@@ -264,9 +264,10 @@ def test_what_nobody_can_tell_is_said_to_be_so() -> None:
 
 
 @pytest.mark.parametrize("acks", [VerifyAcks.LEADER, VerifyAcks.ALL])
-def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled_and_nobody_claims_to_have_looked(
+def test_what_may_be_lost_or_late_has_no_cause_whatever_stalled(
     acks: VerifyAcks,
 ) -> None:
+    """What may be lost or late has no cause whatever stalled and nobody claims to have looked."""
     stalled = [stalling(cause) for cause in Cause]
 
     judged = judge(

@@ -24,6 +24,9 @@ RANGES = {
     "vote": (0, 2), "describe_quorum": (0, 2), "fetch_snapshot": (0, 1), "add_raft_voter": (0, 1),
     "remove_raft_voter": (0, 0), "describe_acls": (1, 3), "create_acls": (1, 3), "delete_acls": (1, 3),
     "describe_user_scram_credentials": (0, 0), "alter_user_scram_credentials": (0, 0), "list_config_resources": (0, 1),
+    "add_partitions_to_txn": (0, 5), "add_offsets_to_txn": (0, 4), "end_txn": (0, 5), "write_txn_markers": (1, 2),
+    "txn_offset_commit": (0, 5), "sasl_handshake": (0, 1), "sasl_authenticate": (0, 2),
+    "describe_transactions": (0, 0), "list_transactions": (0, 2),
     "begin_quorum_epoch": (1, 1), "end_quorum_epoch": (1, 1),  # Kafka's are 0-1: only nodes ask these
     "alter_partition": (3, 3),  # Kafka's is 2-3: only nodes ask this, and ours know 3
 }  # fmt: skip

@@ -85,6 +85,7 @@ class FetchedOffset(NamedTuple):
     leader_epoch: int = -1
     metadata: str = ""
     topic_id: bytes = NO_TOPIC_ID
+    code: Code = Code.NONE  # UNSTABLE_OFFSET_COMMIT: which offset is committed depends on an open transaction
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,6 +140,15 @@ class ClassicGroup:
         if self.state is ClassicState.COMPLETING_REBALANCE:
             raise Refused(Code.REBALANCE_IN_PROGRESS)
 
+    def check_commit_in_transaction(self, member_id: str, instance_id: str | None, generation: int) -> None:
+        """May a producer commit these offsets for a member (KIP-447)? A rebalance that is not over does not matter:
+        the member is of the newest generation."""
+        if generation < 0 and self.is_empty:
+            return
+        self.check_member(member_id, instance_id)
+        if generation != self.generation:
+            raise Refused(Code.ILLEGAL_GENERATION)
+
     def subscribed_topics(self) -> frozenset[str] | None:
         """What its consumers subscribe to; None when we cannot know (no consumers, or unreadable metadata)."""
         if self.protocol_type != CONSUMER_PROTOCOL_TYPE:

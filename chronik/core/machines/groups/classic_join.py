@@ -51,7 +51,7 @@ def _has_room(group: ClassicGroup, command: Join, max_size: int) -> bool:
     if len(group.members) < max_size:
         return True
     if group.state is ClassicState.PREPARING_REBALANCE:
-        # Those who wait count, not all members: members that do not rejoin will be gone when the rebalance ends.
+        # Those that wait count, not all members: members that do not rejoin will be gone when the rebalance ends.
         waiting = sum(1 for other in group.members.values() if other.join_ticket is not None)
         return (member is not None and member.join_ticket is not None) or waiting < max_size
     return member is not None

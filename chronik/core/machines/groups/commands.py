@@ -146,6 +146,18 @@ class CommitOffsets(GroupCommand[OffsetsCommitted]):
 
 
 @dataclass(frozen=True, slots=True)
+class CommitOffsetsInTransaction(GroupCommand[OffsetsCommitted]):
+    """Offsets to keep if the producer's transaction commits. Its records are to be written as part of that."""
+
+    group_id: str
+    member_id: str  # '' from clients that do not say which consumer they commit for (before KIP-447)
+    instance_id: str | None
+    generation: int  # or member epoch; -1 from such clients
+    offsets: tuple[OffsetToCommit, ...]
+    producer_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class FetchOffsets(GroupCommand[OffsetsFetched]):
     """Committed offsets of these partitions, or of all when None."""
 
@@ -153,6 +165,7 @@ class FetchOffsets(GroupCommand[OffsetsFetched]):
     partitions: tuple[tuple[str, int], ...] | None
     member_id: str | None = None
     member_epoch: int = -1
+    requires_stable: bool = False  # an offset is not told while another is pending in a transaction (KIP-447)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +211,7 @@ AnyGroupCommand: TypeAlias = (
     | Leave
     | ConsumerBeat
     | CommitOffsets
+    | CommitOffsetsInTransaction
     | FetchOffsets
     | DeleteOffsets
     | DeleteGroup

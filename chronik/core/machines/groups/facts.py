@@ -47,6 +47,28 @@ class OffsetSet:
 
 
 @dataclass(frozen=True, slots=True)
+class PendingOffsetSet:
+    """An offset that counts when its producer's transaction commits: the record is part of that transaction."""
+
+    durable: ClassVar[bool] = True
+    producer_id: int
+    group_id: str
+    topic: str
+    partition: int
+    committed: CommittedOffset
+
+
+@dataclass(frozen=True, slots=True)
+class PendingOffsetsDecided:
+    """The producer's transaction has ended, as the marker in the log says: its offsets count from now on, or are gone.
+    The marker is the record."""
+
+    durable: ClassVar[bool] = False
+    producer_id: int
+    is_commit: bool
+
+
+@dataclass(frozen=True, slots=True)
 class GroupEpochSet:
     """A KIP-848 group exists, at this epoch; None when it is gone."""
 
@@ -121,6 +143,8 @@ GroupFact: TypeAlias = (
     | ClassicGroupSaved
     | ClassicGroupForgotten
     | OffsetSet
+    | PendingOffsetSet
+    | PendingOffsetsDecided
     | GroupEpochSet
     | GroupTopicsSet
     | SubscriberSet

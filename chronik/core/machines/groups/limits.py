@@ -7,7 +7,13 @@ The flexible encodings of the wire have no such bound, so a longer one has to be
 from __future__ import annotations
 
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.groups.commands import AnyGroupCommand, CommitOffsets, ConsumerBeat, Join
+from chronik.core.machines.groups.commands import (
+    AnyGroupCommand,
+    CommitOffsets,
+    CommitOffsetsInTransaction,
+    ConsumerBeat,
+    Join,
+)
 
 # At four bytes a character at most, within the 32,767 bytes of a record's string, and room for what we add to it.
 NAME_CHARS_MAX = 8_000
@@ -28,7 +34,7 @@ def check_lengths(command: AnyGroupCommand) -> None:
             names = [command.member_id, command.instance_id or "", command.rack_id or ""]
             names += [command.subscribed_regex or "", command.assignor or ""]
             _check_size(1, sum(map(len, command.subscribed_topics or ())))
-        case CommitOffsets():
+        case CommitOffsets() | CommitOffsetsInTransaction():
             names = [offset.topic for offset in command.offsets]
         case _:
             return

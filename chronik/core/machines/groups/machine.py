@@ -25,6 +25,7 @@ from chronik.core.machines.groups.commands import (
     AnyGroupCommand,
     Beat,
     CommitOffsets,
+    CommitOffsetsInTransaction,
     ConsumerBeat,
     DeleteGroup,
     DeleteOffsets,
@@ -48,6 +49,8 @@ from chronik.core.machines.groups.facts import (
     GroupFact,
     GroupTopicsSet,
     OffsetSet,
+    PendingOffsetsDecided,
+    PendingOffsetSet,
     SubscriberSet,
     TargetEpochSet,
     TargetSet,
@@ -56,8 +59,9 @@ from chronik.core.machines.groups.facts import (
 )
 from chronik.core.machines.groups.limits import check_lengths
 from chronik.core.machines.groups.offsets import CommittedOffsets
+from chronik.core.machines.groups.pending_offsets import OffsetOwner, PendingOffsets
 from chronik.core.machines.groups.timers import TimerKey, TimerKind, Timers
-from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.machine import Decision, LogMarker, LogRecord, Reply
 
 _LOADED = TimerKey(TimerKind.LOADED)
 _RETENTION = TimerKey(TimerKind.RETENTION)
@@ -74,6 +78,7 @@ class GroupsMachine:
         self._config_of = config_of or (lambda group_id: self.config)  # with what is set for one group
         self.groups: dict[str, ClassicGroup | ConsumerGroup] = {}
         self.offsets = CommittedOffsets()
+        self.pending = PendingOffsets()
         self.timers = Timers()
         self.timers.set(_LOADED, 0)
 
@@ -91,8 +96,7 @@ class GroupsMachine:
         self, ticket: int, command: AnyGroupCommand, now_ms: int, wall_ms: int | None = None
     ) -> Decision[GroupFact]:
         check_lengths(command)
-        may_begin = isinstance(command, Join | ConsumerBeat | CommitOffsets) and command.group_id not in self.groups
-        if may_begin and len(self.groups) >= self.config.groups_max:
+        if self._may_begin_group(command) and len(self.groups) >= self.config.groups_max:
             raise Refused(Code.GROUP_MAX_SIZE_REACHED, f"this coordinator has {len(self.groups)} groups")
         match command:
             case Join() | Sync() | Beat() | Leave():
@@ -102,20 +106,28 @@ class GroupsMachine:
                 return consumer_beat.beat(ticket, command, group, self._config_of(command.group_id), now_ms, wall_ms)
             case CommitOffsets():
                 return offset_desk.commit(ticket, command, self.groups, self.config, now_ms, wall_ms)
+            case CommitOffsetsInTransaction():
+                return offset_desk.commit_in_transaction(ticket, command, self.groups, self.config, now_ms, wall_ms)
             case FetchOffsets():
-                return offset_desk.fetch(ticket, command, self.groups, self.offsets)
+                return offset_desk.fetch(ticket, command, self.groups, self.offsets, self.pending)
             case DeleteOffsets():
-                return offset_desk.delete_offsets(ticket, command, self.groups, self.offsets)
+                return offset_desk.delete_offsets(ticket, command, self.groups, self.offsets, self.pending)
             case DeleteGroup():
-                return offset_desk.delete_group(ticket, command, self.groups, self.offsets)
+                return offset_desk.delete_group(ticket, command, self.groups, self.offsets, self.pending)
             case TopicsDeleted():
-                return offset_desk.topics_deleted(ticket, command, self.offsets)
+                return offset_desk.topics_deleted(ticket, command, self.offsets, self.pending)
             case DescribeGroup(group_id):
                 return Decision([], [Reply(ticket, describe_classic(group_id, self.groups.get(group_id)))])
             case DescribeConsumerGroup(group_id):
                 default = self.config.consumer_assignors[0]
                 return Decision([], [Reply(ticket, describe_consumer(group_id, self.groups.get(group_id), default))])
         assert_never(command)
+
+    def _may_begin_group(self, command: AnyGroupCommand) -> bool:
+        match command:
+            case Join() | ConsumerBeat() | CommitOffsets() | CommitOffsetsInTransaction():
+                return command.group_id not in self.groups
+        return False
 
     def _decide_classic(
         self, ticket: int, command: Join | Sync | Beat | Leave, now_ms: int, wall_ms: int | None
@@ -177,7 +189,7 @@ class GroupsMachine:
     def _expire_offsets(self, now_ms: int, wall_ms: int | None) -> Decision[GroupFact]:
         """Each offset by itself: there may be more than a batch holds. The timer comes last, so that it is due until
         all of them are gone."""
-        facts = offset_desk.expire_offsets(self.groups, self.offsets, self.config, now_ms, wall_ms)
+        facts = offset_desk.expire_offsets(self.groups, self.offsets, self.pending, self.config, now_ms, wall_ms)
         facts.append(TimerSet(_RETENTION, now_ms + self.config.offsets_retention_check_interval_ms))
         return Decision(facts, is_atomic=False)
 
@@ -210,9 +222,16 @@ class GroupsMachine:
             case OffsetSet(group_id, topic, partition, committed):
                 if committed is None:
                     self.offsets.forget(group_id, topic, partition)
+                    self.pending.forget(OffsetOwner(group_id, topic, partition))
                 else:
                     self.offsets.put(group_id, topic, partition, committed)
+                    self.pending.overtaken(OffsetOwner(group_id, topic, partition))
                     self.groups.setdefault(group_id, ClassicGroup(group_id))
+            case PendingOffsetSet(producer_id, group_id, topic, partition, committed):
+                self.pending.put(producer_id, OffsetOwner(group_id, topic, partition), committed)
+                self.groups.setdefault(group_id, ClassicGroup(group_id))
+            case PendingOffsetsDecided(producer_id, is_commit):
+                self._end_transaction(producer_id, is_commit)
             case TimerSet(key, deadline_ms):
                 self.timers.set(key, deadline_ms)
             case TimerCleared(key):
@@ -246,10 +265,16 @@ class GroupsMachine:
             case _:
                 assert_never(fact)
 
+    def _end_transaction(self, producer_id: int, is_commit: bool) -> None:
+        for owner, (place, committed, is_void) in self.pending.end(producer_id):
+            if is_commit and not is_void:
+                self.offsets.put(*owner, committed)
+                self.pending.overtaken(owner, place)
+
     def _forget_group(self, group_id: str) -> None:
         del self.groups[group_id]
         self.timers.clear_group(group_id)
-        if self.offsets.of(group_id):
+        if self.offsets.of(group_id) or self.pending.has_group(group_id):
             # Offsets outlive a group that turns into one of the other kind: they always have a group to belong to.
             self.groups[group_id] = ClassicGroup(group_id)
 
@@ -277,3 +302,6 @@ class GroupsMachine:
         fact = records.decode(record)
         if fact is not None:
             self.apply(fact)
+
+    def decided(self, marker: LogMarker) -> list[GroupFact]:
+        return [PendingOffsetsDecided(marker.producer_id, marker.is_commit)]

@@ -17,6 +17,7 @@ from chronik.core.machines.groups.answers import (
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicState
 from chronik.core.machines.groups.commands import (
     CommitOffsets,
+    CommitOffsetsInTransaction,
     DeleteGroup,
     DeleteOffsets,
     FetchOffsets,
@@ -33,12 +34,14 @@ from chronik.core.machines.groups.facts import (
     GroupFact,
     GroupTopicsSet,
     OffsetSet,
+    PendingOffsetSet,
     SubscriberSet,
     TargetEpochSet,
     TargetSet,
     TimerSet,
 )
 from chronik.core.machines.groups.offsets import NO_EXPIRY, CommittedOffset, CommittedOffsets, measuring_ms, stamp_ms
+from chronik.core.machines.groups.pending_offsets import OffsetOwner, PendingOffsets
 from chronik.core.machines.groups.timers import TimerKey, TimerKind
 from chronik.core.machines.machine import Decision, Reply
 
@@ -84,19 +87,75 @@ def _check_commit(command: CommitOffsets, group: Group | None) -> None:
             group.check_epoch(command.member_id, command.generation)
 
 
+def commit_in_transaction(
+    ticket: int,
+    command: CommitOffsetsInTransaction,
+    groups: Groups,
+    config: GroupConfig,
+    now_ms: int,
+    wall_ms: int | None = None,
+) -> Decision[GroupFact]:
+    """As `commit`, but what it says counts when the transaction commits; and it does not show that a member is alive,
+    since it comes from a producer."""
+    _check_commit_in_transaction(command, groups.get(command.group_id))
+    facts: list[GroupFact] = []
+    codes: list[Code] = []
+    for offset in command.offsets:
+        metadata = offset.metadata or ""
+        if len(metadata.encode()) > config.offset_metadata_max_bytes:
+            codes.append(Code.OFFSET_METADATA_TOO_LARGE)
+            continue
+        committed = _committed(offset, metadata, NO_EXPIRY, stamp_ms(now_ms, wall_ms))
+        about = command.group_id, offset.topic, offset.partition
+        facts.append(PendingOffsetSet(command.producer_id, *about, committed))
+        codes.append(Code.NONE)
+    return Decision(facts, [Reply(ticket, OffsetsCommitted(tuple(codes)))])
+
+
+def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Group | None) -> None:
+    """KIP-447: the consumer that the offsets come from must be a member still, in this generation or epoch. Clients
+    before say nothing of it, and are fenced by their transactional id alone."""
+    is_silent = command.generation < 0 and not command.member_id and command.instance_id is None
+    match group:
+        case None:
+            if command.generation >= 0:
+                raise Refused(Code.ILLEGAL_GENERATION)
+        case ClassicGroup():
+            if not is_silent:
+                group.check_commit_in_transaction(command.member_id, command.instance_id, command.generation)
+        case ConsumerGroup():
+            if is_silent or (command.generation < 0 and group.is_empty):
+                return
+            try:
+                group.check_epoch(command.member_id, command.generation)
+            except Refused as refused:
+                if refused.code is not Code.STALE_MEMBER_EPOCH:
+                    raise
+                # Producers do not know it, but what they do about this one is right.
+                raise Refused(Code.ILLEGAL_GENERATION, refused.message) from refused
+
+
 def _committed(offset: OffsetToCommit, metadata: str, retention_ms: int, commit_ms: int) -> CommittedOffset:
     expire_ms = NO_EXPIRY if retention_ms < 0 else commit_ms + retention_ms
     return CommittedOffset(offset.offset, offset.leader_epoch, metadata, commit_ms, expire_ms, offset.topic_id)
 
 
-def fetch(ticket: int, command: FetchOffsets, groups: Groups, offsets: CommittedOffsets) -> Decision[GroupFact]:
+def fetch(
+    ticket: int, command: FetchOffsets, groups: Groups, offsets: CommittedOffsets, pending: PendingOffsets
+) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     if isinstance(group, ConsumerGroup) and (command.member_id is not None or command.member_epoch >= 0):
         group.check_epoch(command.member_id or "", command.member_epoch)
     partitions = command.partitions
     if partitions is None:
         partitions = tuple((topic, p) for topic, of_topic in offsets.of(command.group_id).items() for p in of_topic)
-    found = tuple(_fetched(offsets, command.group_id, topic, partition) for topic, partition in partitions)
+    owners = [OffsetOwner(command.group_id, topic, partition) for topic, partition in partitions]
+    found = tuple(
+        FetchedOffset(owner.topic, owner.partition, code=Code.UNSTABLE_OFFSET_COMMIT)
+        if command.requires_stable and pending.is_pending(owner)
+        else _fetched(offsets, *owner)
+        for owner in owners
+    )
     return Decision([], [Reply(ticket, OffsetsFetched(found))])
 
 
@@ -109,8 +168,9 @@ def _fetched(offsets: CommittedOffsets, group_id: str, topic: str, partition: in
 
 
 def delete_offsets(
-    ticket: int, command: DeleteOffsets, groups: Groups, offsets: CommittedOffsets
+    ticket: int, command: DeleteOffsets, groups: Groups, offsets: CommittedOffsets, pending: PendingOffsets
 ) -> Decision[GroupFact]:
+    """Those that are pending go as well, and no marker brings them back: as in Kafka."""
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
@@ -123,25 +183,31 @@ def delete_offsets(
             codes.append(Code.GROUP_SUBSCRIBED_TO_TOPIC)
             continue
         codes.append(Code.NONE)
-        if offsets.get(command.group_id, topic, partition) is not None:
+        owner = OffsetOwner(command.group_id, topic, partition)
+        if offsets.get(*owner) is not None or pending.is_pending(owner):
             facts.append(OffsetSet(command.group_id, topic, partition, None))
     return Decision(facts, [Reply(ticket, OffsetsDeleted(tuple(codes)))])
 
 
-def delete_group(ticket: int, command: DeleteGroup, groups: Groups, offsets: CommittedOffsets) -> Decision[GroupFact]:
+def delete_group(
+    ticket: int, command: DeleteGroup, groups: Groups, offsets: CommittedOffsets, pending: PendingOffsets
+) -> Decision[GroupFact]:
     group = groups.get(command.group_id)
     if group is None:
         raise Refused(Code.GROUP_ID_NOT_FOUND)
     if not group.is_empty:
         raise Refused(Code.NON_EMPTY_GROUP)
-    facts = [*_forget_offsets(command.group_id, offsets), *forget_group(group)]
+    facts = [*_forget_offsets(command.group_id, offsets, pending), *forget_group(group)]
     return Decision(facts, [Reply(ticket, GroupDeleted())], is_atomic=False)  # there may be more than a batch holds
 
 
-def _forget_offsets(group_id: str, offsets: CommittedOffsets) -> Iterator[GroupFact]:
+def _forget_offsets(group_id: str, offsets: CommittedOffsets, pending: PendingOffsets) -> Iterator[GroupFact]:
     for topic, of_topic in offsets.of(group_id).items():
         for partition in of_topic:
             yield OffsetSet(group_id, topic, partition, None)
+    for owner in sorted(pending.of_group(group_id)):
+        if offsets.get(*owner) is None:
+            yield OffsetSet(*owner, None)
 
 
 def forget_group(group: Group) -> list[GroupFact]:
@@ -163,15 +229,24 @@ def forget_group(group: Group) -> list[GroupFact]:
     ]
 
 
-def topics_deleted(ticket: int, command: TopicsDeleted, offsets: CommittedOffsets) -> Decision[GroupFact]:
-    facts = [OffsetSet(group_id, topic, p, None) for group_id, topic, p in offsets.of_topics(command.topics)]
+def topics_deleted(
+    ticket: int, command: TopicsDeleted, offsets: CommittedOffsets, pending: PendingOffsets
+) -> Decision[GroupFact]:
+    owners = dict.fromkeys([*offsets.of_topics(command.topics), *pending.of_topics(command.topics)])
+    facts = [OffsetSet(*owner, None) for owner in owners]
     return Decision(list(facts), [Reply(ticket, GroupsCleaned(len(facts)))], is_atomic=False)
 
 
 def expire_offsets(
-    groups: Groups, offsets: CommittedOffsets, config: GroupConfig, now_ms: int, wall_ms: int | None = None
+    groups: Groups,
+    offsets: CommittedOffsets,
+    pending: PendingOffsets,
+    config: GroupConfig,
+    now_ms: int,
+    wall_ms: int | None = None,
 ) -> list[GroupFact]:
-    """Forget offsets that outlived their retention, and then empty groups without any."""
+    """Forget offsets that outlived their retention, and then empty groups without any. Not those that a transaction is
+    about to commit anew: it would go with them."""
     at_ms = measuring_ms(now_ms, wall_ms)
     facts: list[GroupFact] = []
     for group_id, group in groups.items():
@@ -179,11 +254,13 @@ def expire_offsets(
         for topic, of_topic in offsets.of(group_id).items():
             for partition, committed in of_topic.items():
                 since_ms = _needed_until_ms(group, topic, committed, at_ms)
-                if committed.is_expired(at_ms, since_ms, config.offsets_retention_ms) and since_ms < at_ms:
+                is_over = committed.is_expired(at_ms, since_ms, config.offsets_retention_ms) and since_ms < at_ms
+                if is_over and not pending.is_pending(OffsetOwner(group_id, topic, partition)):
                     facts.append(OffsetSet(group_id, topic, partition, None))
                 else:
                     left += 1
-        if not left and group.is_empty and not (isinstance(group, ClassicGroup) and group.pending_joins):
+        is_joined = isinstance(group, ClassicGroup) and bool(group.pending_joins)
+        if not left and group.is_empty and not is_joined and not pending.has_group(group_id):
             facts += forget_group(group)
     return facts
 

@@ -31,6 +31,7 @@ from chronik.core.machines.groups.facts import (
     GroupFact,
     GroupTopicsSet,
     OffsetSet,
+    PendingOffsetSet,
     SubscriberSet,
     TargetEpochSet,
     TargetSet,
@@ -70,6 +71,7 @@ from chronik.core.machines.groups.layouts import (
 from chronik.core.machines.groups.offsets import NO_EXPIRY, NO_TOPIC_ID, CommittedOffset
 from chronik.core.machines.machine import LogRecord
 from chronik.core.records.schema import Schema
+from chronik.core.types import NO_PRODUCER_ID
 
 RecordT = TypeVar("RecordT")
 
@@ -90,6 +92,9 @@ def encode(fact: GroupFact) -> LogRecord:
         case OffsetSet(group_id, topic, partition, committed):
             key = _pack(1, OFFSET_KEY, OffsetKey(group_id, topic, partition))
             return LogRecord(key, None if committed is None else _encode_commit(committed))
+        case PendingOffsetSet(producer_id, group_id, topic, partition, pending):
+            key = _pack(1, OFFSET_KEY, OffsetKey(group_id, topic, partition))
+            return LogRecord(key, _encode_commit(pending), producer_id)
         case ClassicGroupSaved(group):
             key = _pack(CLASSIC_GROUP_TYPE, GROUP_KEY, GroupKey(group.group_id))
             return LogRecord(key, _pack(3, METADATA_V3, _metadata_of(group)))
@@ -126,9 +131,11 @@ def decode(record: LogRecord) -> GroupFact | None:
     kind = _number(record.key, "key")
     if kind in OFFSET_COMMIT_TYPES:
         offset_key = OFFSET_KEY.decode(record.key, 2)
-        return OffsetSet(
-            offset_key.group_id, offset_key.topic, offset_key.partition, _read(record.value, _decode_commit)
-        )
+        about = offset_key.group_id, offset_key.topic, offset_key.partition
+        committed = _read(record.value, _decode_commit)
+        if committed is not None and record.producer_id != NO_PRODUCER_ID:
+            return PendingOffsetSet(record.producer_id, *about, committed)
+        return OffsetSet(*about, committed)
     if kind in (CLASSIC_GROUP_TYPE, EPOCH_TYPE, TOPICS_TYPE, TARGET_EPOCH_TYPE):
         return _decode_group(kind, GROUP_KEY.decode(record.key, 2).group_id, record.value)
     if kind in (SUBSCRIBER_TYPE, TARGET_TYPE, CURRENT_TYPE):

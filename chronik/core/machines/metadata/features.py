@@ -6,6 +6,8 @@ A finalized level is a FeatureLevelRecord of the metadata log. A log that an ear
 * `metadata.version`: the records of the metadata log are readable at every level from 7, so the level only says what
   tools may expect. Levels go up and down as in Kafka.
 * `group.version`: at 0, groups of the new protocol (KIP-848) are switched off.
+* `transaction.version`: at 1 the records of `__transaction_state` are flexible, at 2 each end of a transaction raises
+  its producer's epoch (KIP-890). A cluster that began without transactions stays at 0 until it is told otherwise.
 * `eligible.leader.replicas.version` (KIP-966) and `kraft.version` (KIP-853): always on here, so 1 is their only level.
 """
 
@@ -25,6 +27,7 @@ from chronik.core.machines.metadata.records import (
     METADATA_VERSION,
     METADATA_VERSION_MAX,
     METADATA_VERSION_MIN,
+    TRANSACTION_VERSION,
     BrokerFeature,
     FeatureLevelRecord,
 )
@@ -50,9 +53,16 @@ SUPPORTED: Mapping[str, Levels] = {
     GROUP_VERSION: Levels(0, 1),
     KRAFT_VERSION: Levels(1, 1),
     METADATA_VERSION: Levels(METADATA_VERSION_MIN, METADATA_VERSION_MAX),
+    TRANSACTION_VERSION: Levels(0, 2),
 }
-_UNLESS_RECORDED = {ELIGIBLE_LEADERS: 1, GROUP_VERSION: 1, KRAFT_VERSION: 1, METADATA_VERSION: METADATA_VERSION_MIN}
-_NEW_CLUSTER = {METADATA_VERSION: METADATA_VERSION_MAX, ELIGIBLE_LEADERS: 1, GROUP_VERSION: 1}
+_UNLESS_RECORDED = {
+    ELIGIBLE_LEADERS: 1,
+    GROUP_VERSION: 1,
+    KRAFT_VERSION: 1,
+    METADATA_VERSION: METADATA_VERSION_MIN,
+    TRANSACTION_VERSION: 0,
+}
+_NEW_CLUSTER = {METADATA_VERSION: METADATA_VERSION_MAX, ELIGIBLE_LEADERS: 1, GROUP_VERSION: 1, TRANSACTION_VERSION: 2}
 
 
 @dataclass(frozen=True, slots=True)

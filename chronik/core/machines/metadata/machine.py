@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeAlias, assert_never
 
-from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.machine import Decision, LogMarker, LogRecord, Reply
 from chronik.core.machines.metadata.access_changes import (
     AlterUserScramCredentials,
     CreateAcls,
@@ -176,3 +176,6 @@ class MetadataMachine:
         fact = decode(record.value)
         if fact is not None:
             self.image.apply(fact)
+
+    def decided(self, marker: LogMarker) -> list[MetadataFact]:
+        return []  # nothing is written to this log in a transaction

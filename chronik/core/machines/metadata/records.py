@@ -37,6 +37,7 @@ FRAME_VERSION = 1
 # Features, and the levels of metadata.version that can be finalized: from Kafka 3.3-IV3 to 4.3-IV0.
 ELIGIBLE_LEADERS, GROUP_VERSION = "eligible.leader.replicas.version", "group.version"
 KRAFT_VERSION, METADATA_VERSION = "kraft.version", "metadata.version"
+TRANSACTION_VERSION = "transaction.version"
 METADATA_VERSION_MIN, METADATA_VERSION_MAX = 7, 30
 NO_LEADER = -1
 LEADER_UNCHANGED = -2

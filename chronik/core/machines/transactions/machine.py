@@ -14,7 +14,7 @@ from typing import assert_never
 
 from chronik.core.config.sections.transactions import TransactionsConfig
 from chronik.core.errors import Code, Refused
-from chronik.core.machines.machine import Decision, LogRecord, Reply
+from chronik.core.machines.machine import Decision, LogMarker, LogRecord, Reply
 from chronik.core.machines.transactions import records, transitions
 from chronik.core.machines.transactions.commands import (
     AddPartitions,
@@ -220,6 +220,9 @@ class TransactionsMachine:
         fact = records.decode(record)
         if fact is not None:
             self.apply(fact)
+
+    def decided(self, marker: LogMarker) -> list[TransactionFact]:
+        return []  # nothing is written to this log in a transaction
 
 
 def _may_fence(known: Transaction, command: InitProducer) -> bool:

@@ -235,7 +235,9 @@ def _ended_with_new_epoch(transaction: Transaction, command: EndTransaction, at_
     is_current = producer.producer_epoch == transaction.producer_epoch
     if not is_repeated and (not is_current or (transaction.is_prepared and was_bumped)):
         raise Refused(Code.PRODUCER_FENCED)
-    if is_repeated or transaction.is_prepared:
+    if transaction.is_prepared:  # whichever way it ends: with this epoch it is known to be a retry, and waits
+        raise Refused(Code.CONCURRENT_TRANSACTIONS)
+    if is_repeated:
         _check_repeated(transaction, command)
         return Ended(None, ProducerIdentity(transaction.producer_id, transaction.producer_epoch))
     is_ongoing = transaction.status is TransactionStatus.ONGOING

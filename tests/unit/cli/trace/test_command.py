@@ -9,9 +9,9 @@ import pytest
 from typer.testing import CliRunner
 
 from chronik.cli.trace.command import EventFollower, app
-from chronik.cli.trace.lines import KINDS
 from chronik.client.errors import ChronikError
 from chronik.client.request import Address
+from chronik.inspect.event_lines import KINDS
 from chronik.trace.events import AnyEvent, WatermarkMoved
 from tests.unit.client.answering import another_kafka, answering
 from tests.unit.client.looked_at import Nodes, free_address

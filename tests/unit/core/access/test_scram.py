@@ -73,7 +73,8 @@ def test_a_wrong_password_is_refused_and_nothing_is_complete() -> None:
     assert not server.is_complete
 
 
-def test_a_name_that_does_not_exist_is_answered_like_one_that_does_and_always_the_same() -> None:
+def test_a_name_that_does_not_exist_is_answered_like_one_that_does() -> None:
+    """A name that does not exist is answered like one that does and always the same."""
     answers = [exchange(None).step(FIRST) for _ in range(2)]
     assert answers[0] == answers[1]
     assert answers[0].startswith(b"r=rOprNGfwEbeRWgbNEkqO")

@@ -15,7 +15,8 @@ def test_a_topic_that_sets_nothing_has_kafkas_defaults() -> None:
     assert TopicConfig.from_overrides(NodeConfig(), {}) == TopicConfig()
 
 
-def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults_as_the_table() -> None:
+def test_a_node_that_is_started_without_settings_gives_topics_the_same_defaults() -> None:
+    """A node that is started without settings gives topics the same defaults as the table."""
     # Defaults stand in two places, as in Kafka: at the topic's key and at the node's. They must not drift apart.
     node = NodeConfig.from_settings({})
 

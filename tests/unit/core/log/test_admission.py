@@ -78,7 +78,8 @@ def test_each_record_without_a_key_is_named_by_its_place_and_no_other() -> None:
     assert str(refused).startswith("10 of 100 records")
 
 
-def test_records_out_of_the_times_of_a_topic_are_named_and_those_without_a_time_are_not() -> None:
+def test_records_out_of_the_times_of_a_topic_are_named() -> None:
+    """Records out of the times of a topic are named and those without a time are not."""
     config = TopicConfig(message_timestamp_after_max_ms=1000, message_timestamp_before_max_ms=500)
     times = (NOW_MS, NOW_MS + 1001, NOW_MS + 1000, NOW_MS - 501, NOW_MS - 500, -1)
     batch = build([Record(0, time_ms, None, b"v") for time_ms in times], NOW_MS)
@@ -116,7 +117,8 @@ def test_a_batch_that_is_too_large_is_not_looked_through() -> None:
     assert refused_for_records(batch, config).code == Code.MESSAGE_TOO_LARGE
 
 
-def test_only_a_topic_that_wants_keys_or_limits_how_old_a_time_may_be_looks_at_each_record() -> None:
+def test_only_topics_that_need_it_look_at_each_record() -> None:
+    """Only a topic that wants keys or limits how old a time may be looks at each record."""
     assert COMPACTED.checks_each_record
     assert TopicConfig(message_timestamp_before_max_ms=1000).checks_each_record
     by_log = TopicConfig(message_timestamp_before_max_ms=1000, message_timestamp_type="LogAppendTime")

@@ -278,7 +278,8 @@ def test_exactly_the_ratio_that_is_set_is_not_enough() -> None:
     assert cleanable(log._segments, TopicConfig(min_cleanable_dirty_ratio=1.0), 0, 40, NOW_MS + 100) == []
 
 
-def test_a_segment_of_a_compacted_topic_is_closed_when_its_records_may_wait_no_longer() -> None:
+def test_a_segment_of_a_compacted_topic_is_closed() -> None:
+    """A segment of a compacted topic is closed when its records may wait no longer."""
     week, hour = 604_800_000, 3_600_000
     assert TopicConfig(max_compaction_lag_ms=hour).roll_ms == week
     assert TopicConfig(cleanup_policy=("compact",), max_compaction_lag_ms=hour).roll_ms == hour
@@ -364,7 +365,9 @@ def test_a_crash_at_any_moment_leaves_the_old_or_the_new() -> None:
         assert moment.paths(".cleaned") == moment.paths(".swap") == []
 
 
-def test_an_interrupted_swap_is_no_damage_and_is_finished_when_the_log_is_opened_anew() -> None:
+def test_an_interrupted_swap_is_no_damage_and_is_finished() -> None:
+    """An interrupted swap is no damage and is finished when the log is opened anew."""
+
     class Failing(MemoryFiles):
         is_failing = False
 

@@ -73,7 +73,8 @@ def test_tombstones_that_a_follower_needs_stay_however_old() -> None:
     assert log.horizon.offset == 0
 
 
-def test_a_tombstone_whose_key_was_one_too_many_to_know_stays_as_long_as_what_it_deletes() -> None:
+def test_a_tombstone_whose_key_was_one_too_many_to_know_stays_as_long() -> None:
+    """A tombstone whose key was one too many to know stays as long as what it deletes."""
     log = open_log(MemoryFiles(), replace(COMPACT, segment_bytes=6000))
     put_pairs(log, [(b"gone", b"value")])
     for number in range(30):

@@ -70,7 +70,8 @@ def test_a_batch_that_has_the_codec_already_is_kept_byte_for_byte_whatever_its_l
     assert kept_of(batch, TopicConfig(compression_type=target, compression_zstd_level=1)) is batch
 
 
-def test_with_compression_type_producer_and_no_other_wish_a_batch_is_not_even_looked_at() -> None:
+def test_with_compression_type_producer_a_batch_is_not_even_looked_at() -> None:
+    """With compression type producer and no other wish a batch is not even looked at."""
     assert TopicConfig().takes_batches_as_they_come
     assert not TopicConfig(compression_type="zstd").takes_batches_as_they_come
     assert not TopicConfig(compression_type="uncompressed").takes_batches_as_they_come

@@ -48,7 +48,8 @@ def test_so_is_one_whose_batch_was_deleted_since() -> None:
     assert put(again, batch_of(producer_id=7, sequence=7)).base_offset == 7
 
 
-def test_a_producer_is_not_held_to_what_it_had_sent_before_retention_and_a_power_cut_took_the_rest() -> None:
+def test_a_producer_is_not_held_to_what_it_had_sent_before_retention() -> None:
+    """A producer is not held to what it had sent before retention and a power cut took the rest."""
     files = MemoryFiles()
     log = open_log(files, TopicConfig(segment_bytes=200, retention_ms=1000))
     for sequence in range(4):  # each in a segment of its own

@@ -245,7 +245,8 @@ def test_a_missing_segment_in_the_middle_is_not_read_over() -> None:
         contents(open_log(files.copy(), SMALL, synced_offset=24))
 
 
-def test_a_cut_segment_before_the_last_is_damage_unless_its_recovery_point_says_that_nothing_behind_it_counts() -> None:
+def test_a_cut_segment_before_the_last_is_damage_unless_its_recovery_point_says() -> None:
+    """A cut segment before the last is damage unless its recovery point says that nothing behind it counts."""
     files = MemoryFiles()
     filled(files, 12, SMALL)
     first = files.open(SEGMENT + ".log")
@@ -466,7 +467,8 @@ def test_so_does_none_whose_latest_epochs_were_not_written_either() -> None:
 
 
 @pytest.mark.parametrize("synced_offset", [0, 8, 12])
-def test_files_below_the_log_start_that_are_back_in_part_after_a_power_cut_are_no_hole(synced_offset: int) -> None:
+def test_files_below_the_log_start_that_are_back_in_part(synced_offset: int) -> None:
+    """Files below the log start that are back in part after a power cut are no hole."""
     files, config = MemoryFiles(), TopicConfig(segment_bytes=300)
     log, written = filled(files, 6, config)  # each in a segment of its own
     sync(log)

@@ -52,7 +52,8 @@ def test_what_was_known_to_be_synced_is_never_put_aside() -> None:
     assert len(files.paths(".log")) > 2
 
 
-def test_a_synced_batch_of_a_later_segment_counts_only_when_the_recovery_point_is_stored() -> None:
+def test_a_synced_batch_of_a_later_segment_counts_with_the_recovery_point() -> None:
+    """A synced batch of a later segment counts only when the recovery point is stored."""
     log, _ = filled(MemoryFiles(), 3, SMALL)
     assert log.is_on_disk(log.end_offset)  # one segment: there is nothing before it that could be torn
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+
 import pytest
 
 from chronik.core.config.topic import TopicConfig
@@ -92,7 +94,8 @@ def test_the_next_transaction_of_a_producer_begins_where_its_own_first_batch_is(
     assert log.first_undecided(log.end_offset) == 2
 
 
-def test_deleted_records_of_an_open_transaction_hold_back_nothing_below_the_log_start() -> None:
+def test_deleted_records_of_an_open_transaction_hold_back_nothing() -> None:
+    """Deleted records of an open transaction hold back nothing below the log start."""
     log = open_log(MemoryFiles())
     put_in_transaction(log, 1)
     put(log, batch_of())
@@ -239,6 +242,50 @@ def test_a_cut_after_a_restart_takes_from_the_index_on_disk() -> None:
     again.close()
     third = open_log(files, SMALL, was_clean=True, synced_offset=again.end_offset)
     assert aborted(third) == expected[:1]
+
+
+class UnreadableIndex(MemoryFiles):
+    """Its `.txnindex` cannot be read while that is so."""
+
+    is_unreadable = False
+
+    def read_all(self, path: str) -> bytes:
+        if self.is_unreadable and path.endswith(".txnindex"):
+            raise OSError(errno.EMFILE, "too many open files")
+        return super().read_all(path)
+
+
+@pytest.mark.parametrize("is_follower", [False, True])
+def test_an_abort_is_not_lost_when_the_index_cannot_be_read(is_follower: bool) -> None:
+    """The marker is not in the log then either: it comes again, to the leader and so to the follower."""
+    leader = open_log(MemoryFiles())
+    for producer_id in (1, 2):
+        put_in_transaction(leader, producer_id)
+    end_transaction(leader, 1, is_commit=False)
+    before = contents(leader)
+    end_transaction(leader, 2, is_commit=False)
+    marker = contents(leader)[len(before) :]
+    files = UnreadableIndex()
+    log = open_log(files)
+    log.append_as_follower(before, NOW_MS)
+    log.close()
+    log = open_log(files, was_clean=True, synced_offset=log.end_offset)
+
+    def end() -> None:
+        if is_follower:
+            log.append_as_follower(marker, NOW_MS)
+        else:
+            end_transaction(log, 2, is_commit=False)
+
+    files.is_unreadable = True
+    with pytest.raises(OSError, match="too many open files"):
+        end()
+    assert log.end_offset == 3
+    files.is_unreadable = False
+    end()
+
+    assert log.end_offset == 4
+    assert [entry.producer_id for entry in aborted(log)] == [1, 2]
 
 
 def test_a_follower_comes_to_the_same() -> None:

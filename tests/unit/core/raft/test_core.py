@@ -59,7 +59,8 @@ def test_5_1_a_request_with_a_stale_epoch_is_refused_and_changes_nothing(request
 # --- 5.2, elections
 
 
-def test_5_2_a_node_that_hears_from_no_leader_stands_in_the_next_epoch_and_votes_for_itself() -> None:
+def test_5_2_a_node_that_hears_from_no_leader_stands_in_the_next_epoch() -> None:
+    """5 2 a node that hears from no leader stands in the next epoch and votes for itself."""
     cluster = Cluster(1, 2, 3)
 
     cluster.at(1000)
@@ -92,7 +93,8 @@ def test_5_2_a_vote_is_on_disk_before_it_is_sent_and_survives_a_crash() -> None:
     assert cluster.step(1, Vote(3, 7, NOTHING)).send == [Envelope(3, VoteAnswer(1, 7, None, is_granted=False))]
 
 
-def test_5_2_a_candidate_with_a_majority_leads_tells_the_others_and_writes_that_it_does() -> None:
+def test_5_2_a_candidate_with_a_majority_leads_tells_the_others_and_writes() -> None:
+    """5 2 a candidate with a majority leads tells the others and writes that it does."""
     cluster = Cluster(1, 2, 3, 4, 5)
     cluster.at(1000)
     cluster.deliver(8)

@@ -38,7 +38,8 @@ def test_a_new_cluster_elects_a_leader_and_none_of_it_is_new_when_that_is_safe()
     assert [host.saved.is_new for host in cluster.hosts.values()] == [False, False, False]
 
 
-def test_a_voter_that_lost_its_disk_does_not_vote_for_a_log_that_may_lack_what_it_had() -> None:
+def test_a_voter_that_lost_its_disk_does_not_vote_for_a_log_that_may_lack_records() -> None:
+    """A voter that lost its disk does not vote for a log that may lack what it had."""
     # Given what nodes 1 and 3 made safe, and node 2 has not fetched
     cluster = Cluster.led()
     cluster.cut_off = [2]

@@ -53,7 +53,8 @@ def test_a_vote_given_before_a_restart_still_binds() -> None:
     assert raft.step(Vote(2, 5, LogPoint(4, 9)), 0).send[0].message == VoteAnswer(1, 5, None, is_granted=True)
 
 
-def test_a_node_that_lost_its_vote_but_not_its_log_gives_none_in_the_epochs_it_has_seen() -> None:
+def test_a_node_that_lost_its_vote_but_not_its_log_gives_none() -> None:
+    """A node that lost its vote but not its log gives none in the epochs it has seen."""
     raft = start(ElectionState(), epochs=(1, 4))
 
     ready = raft.step(Vote(2, 4, LogPoint(3, 9)), 0)

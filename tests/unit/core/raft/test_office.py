@@ -211,7 +211,8 @@ def test_kip_595_a_resigned_leader_says_so_until_it_is_answered() -> None:
     assert [to for to, _ in ready.send] == [2]
 
 
-def test_kip_595_a_resigned_leader_answers_no_fetch_and_does_not_lead_its_epoch_again() -> None:
+def test_kip_595_a_resigned_leader_answers_no_fetch() -> None:
+    """Kip 595 a resigned leader answers no fetch and does not lead its epoch again."""
     cluster = Cluster.led()
     cluster.resign(1)
     cluster.wire.clear()

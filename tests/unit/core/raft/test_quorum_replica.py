@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -14,11 +15,9 @@ from chronik.core.records.payload import KeyValue, build
 from tests.unit.core.fakes import MemoryFiles
 
 
-def replica(high_watermark: int = 0) -> QuorumReplica:
+def replica(synced: Callable[[], None] = lambda: None) -> QuorumReplica:
     log = Log.open(cast(Any, MemoryFiles()), "__cluster_metadata-0", TopicConfig(), 0, was_clean=False)
-    return QuorumReplica(
-        "__cluster_metadata", 0, bytes(16), log, node_id=1, is_synced=False, high_watermark=high_watermark
-    )
+    return QuorumReplica("__cluster_metadata", 0, bytes(16), log, node_id=1, synced=synced)
 
 
 def a_batch() -> bytearray:
@@ -54,9 +53,8 @@ def test_the_metadata_does_not_say_who_leads_it() -> None:
 
 
 def test_a_sync_is_told_and_makes_nothing_safe_by_itself() -> None:
-    one = replica()
     told: list[int] = []
-    one.on_synced = lambda: told.append(one.durable_end_offset)
+    one: QuorumReplica = replica(lambda: told.append(one.durable_end_offset))
     one.set_office(1, 1)
     one.append(a_batch(), -1, 0)
     assert one.is_synced  # whatever durability says

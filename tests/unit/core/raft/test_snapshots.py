@@ -158,7 +158,8 @@ def test_a_new_leader_means_a_new_start_of_the_transfer() -> None:
     assert cluster[3].log.records == cluster[2].log.records, "this one has all its log"
 
 
-def test_a_snapshot_of_all_there_is_makes_a_follower_caught_up_though_no_record_follows() -> None:
+def test_a_snapshot_of_all_there_is_makes_a_follower_caught_up() -> None:
+    """A snapshot of all there is makes a follower caught up though no record follows."""
     cluster = Cluster(1, 2, 3)
     cluster.led_by(1)
     cluster.write(1, "a", "b")

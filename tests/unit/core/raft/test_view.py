@@ -34,8 +34,9 @@ def test_the_leader_knows_how_far_everyone_is() -> None:
     )
 
 
-def test_a_majority_was_in_touch_when_its_voters_had_their_last_answers_not_when_their_fetches_were_read() -> None:
-    """A leader that was stopped reads fetches that were sent before the others elected another."""
+def test_a_majority_was_in_touch_when_its_voters_had_their_last_answers() -> None:
+    """A majority was in touch when its voters had their last answers not when their fetches were read. A leader that
+    was stopped reads fetches that were sent before the others elected another."""
     cluster = Cluster(1, 2, 3)
     cluster.led_by(1)
     leader = cluster[1].raft

@@ -14,7 +14,8 @@ def led(*ids: int) -> Cluster:
     return Cluster.led(*(ids or (1, 2, 3, 4)), voters=(1, 2, 3))
 
 
-def test_kip_853_an_observer_that_has_caught_up_becomes_a_voter_when_that_is_appended() -> None:
+def test_kip_853_an_observer_that_has_caught_up_becomes_a_voter() -> None:
+    """Kip 853 an observer that has caught up becomes a voter when that is appended."""
     cluster = led()
 
     assert cluster.add(1, 4) is Code.NONE
@@ -121,7 +122,8 @@ def test_kip_853_a_removed_voter_is_told_by_the_log_and_stands_no_more() -> None
     assert all(sender != 3 for sender, _, _ in cluster.wire)
 
 
-def test_4_2_2_a_leader_that_removes_itself_leads_until_that_is_safe_and_does_not_count_itself() -> None:
+def test_4_2_2_a_leader_that_removes_itself_leads_until_that_is_safe() -> None:
+    """4 2 2 a leader that removes itself leads until that is safe and does not count itself."""
     cluster = led(1, 2, 3)
     cluster.remove(1, 1)
     cluster.fetch(2, 2)

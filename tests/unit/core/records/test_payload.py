@@ -200,7 +200,8 @@ def test_whatever_stands_where_records_should_be_is_skimmed_or_corrupt(body: byt
         assert len(list(skim(body, header))) == count
 
 
-def test_a_count_that_cannot_be_true_for_the_bytes_is_corrupt_before_any_record_is_read() -> None:
+def test_a_count_that_cannot_be_true_for_the_bytes_is_corrupt() -> None:
+    """A count that cannot be true for the bytes is corrupt before any record is read."""
     claimed = read_header(build([KeyValue(None, None)] * 1000, NOW_MS))
     body = bytes(build([KeyValue(None, None)] * 900, NOW_MS)[HEADER_BYTES:])
     with pytest.raises(Corrupt, match="cannot be in"):

@@ -272,9 +272,10 @@ def test_what_the_controller_decides_counts_and_older_news_does_not() -> None:
         max_size=40,
     )
 )
-def test_whatever_happens_safe_never_passes_a_member_of_the_set_the_controller_may_know(
+def test_whatever_happens_safe_never_passes_a_member(
     events: list[tuple[int, int, str]],
 ) -> None:
+    """Whatever happens safe never passes a member of the set the controller may know."""
     kept = in_sync_of(HERE, SECOND)
     epoch = 7
     for now_ms, (node, offset, what) in enumerate(events):

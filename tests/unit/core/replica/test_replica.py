@@ -59,7 +59,8 @@ def test_with_durability_os_a_write_is_safe_here_when_it_is_written() -> None:
     assert (alone.durable_end_offset, alone.high_watermark) == (3, 0)
 
 
-def test_a_topic_that_flushes_every_message_waits_for_the_disk_whatever_the_node_does() -> None:
+def test_a_topic_that_flushes_every_message_waits_for_the_disk() -> None:
+    """A topic that flushes every message waits for the disk whatever the node does."""
     replica = replica_of(2, is_synced=False, config=TopicConfig(flush_messages=1))
 
     assert (replica.is_synced, replica.high_watermark) == (True, 0)
@@ -149,7 +150,8 @@ def test_acks_all_is_refused_when_too_few_are_in_sync_and_nothing_is_written(
     assert replica.append(batch_of(), 1, NOW_MS).base_offset == 0
 
 
-def test_a_new_producers_batches_do_not_overtake_the_one_that_too_few_were_in_sync_for() -> None:
+def test_a_new_producers_batches_do_not_overtake_one_that_lacked_replicas() -> None:
+    """A new producers batches do not overtake the one that too few were in sync for."""
     replica = replica_of(in_sync=(HERE,), replicas=(HERE, 2), config=TopicConfig(min_insync_replicas=2))
     with pytest.raises(Refused):
         replica.append(batch_of(producer_id=7, sequence=0), ACKS_ALL, NOW_MS)
@@ -163,7 +165,8 @@ def test_a_new_producers_batches_do_not_overtake_the_one_that_too_few_were_in_sy
     assert replica.append(batch_of(producer_id=7, sequence=1), ACKS_ALL, NOW_MS).base_offset == 1
 
 
-def test_a_new_producers_batches_do_not_overtake_the_one_that_the_disk_had_no_room_for() -> None:
+def test_a_new_producers_batches_do_not_overtake_one_that_had_no_room_on_disk() -> None:
+    """A new producers batches do not overtake the one that the disk had no room for."""
     files = MemoryFiles()
     replica = replica_of(files=files)
     files.failures["write"] = OSError(errno.ENOSPC, "No space left on device")
@@ -293,7 +296,8 @@ def begin_transaction(replica: Replica) -> None:
     replica.append(batch, 1, NOW_MS, replica.log.producers.begin_verification(read_header(batch)))
 
 
-def test_read_committed_stops_at_an_open_transaction_and_goes_on_when_its_marker_is_replicated() -> None:
+def test_read_committed_stops_at_an_open_transaction() -> None:
+    """Read committed stops at an open transaction and goes on when its marker is replicated."""
     replica = replica_of(1, in_sync=(HERE, 2))
     begin_transaction(replica)
     replica.append(batch_of(), 1, NOW_MS)
@@ -309,6 +313,24 @@ def test_read_committed_stops_at_an_open_transaction_and_goes_on_when_its_marker
     replica.follower_fetched(2, 4, NOW_MS)
 
     assert (replica.high_watermark, replica.last_stable_offset) == (4, 4)
+
+
+def test_a_follower_that_nothing_reads_from_keeps_no_ended_transactions() -> None:
+    leader, follower = replica_of(0, in_sync=(HERE,)), replica_of(0, in_sync=(HERE, 2))
+    follower.follow(2, 9, 9)
+    for _ in range(20):
+        batch = batch_of(producer_id=7, sequence=leader.log.end_offset // 2, attributes=TRANSACTIONAL_BIT)
+        leader.append(batch, 1, NOW_MS, leader.log.producers.begin_verification(read_header(batch)))
+        leader.append_marker(Marker(True, 0), 7, 0, NOW_MS)
+    plan = leader.log.read(0, leader.log.end_offset, EVERYTHING, at_least_one=True)
+    assert plan is not None
+    follower.append_as_follower(plan.file.read(plan.position, plan.length), NOW_MS)
+    assert follower.log.producers.undecided.ended_count == 20
+
+    follower.own_safe(40)
+    follower.apply_leader_watermark(40, 0)
+
+    assert follower.log.producers.undecided.ended_count == 0
 
 
 def test_the_last_stable_offset_is_never_above_the_watermark() -> None:
@@ -450,7 +472,8 @@ def test_what_the_controller_answered_is_not_taken_back_by_metadata_that_comes_l
     assert replica.in_sync.wanted == (HERE, 2)
 
 
-def test_what_the_leader_said_is_safe_is_remembered_while_only_the_in_sync_set_changes() -> None:
+def test_what_the_leader_said_is_safe_is_remembered() -> None:
+    """What the leader said is safe is remembered while only the in sync set changes."""
     replica = follower_of(5)
     replica.apply_leader_watermark(5, 0)  # it says so once, and the own sync is still under way
 

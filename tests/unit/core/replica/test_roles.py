@@ -68,7 +68,8 @@ def test_a_replica_that_is_opened_begins_with_the_watermark_of_its_checkpoint() 
     assert replica_on(log_with(1, 1, 1), high_watermark=9).high_watermark == 3
 
 
-def test_a_new_leader_begins_with_the_watermark_it_had_and_waits_for_the_others_with_the_rest() -> None:
+def test_a_new_leader_begins_with_the_watermark_it_had_and_waits_for_the_others() -> None:
+    """A new leader begins with the watermark it had and waits for the others with the rest."""
     replica = replica_on(log_with(1, 1, 1, 1), high_watermark=3)
     replica.follow(leader_id=2, leader_epoch=1, partition_epoch=1)
 
@@ -152,7 +153,8 @@ def test_a_new_leader_notes_where_its_epoch_begins_before_it_writes_anything() -
     assert replica.log.epochs.end_offset_for(4, replica.log.end_offset) == (4, 2)
 
 
-def test_a_follower_with_an_epoch_that_its_leader_never_saw_diverges_though_it_has_less() -> None:
+def test_a_follower_with_an_epoch_that_its_leader_never_saw_diverges() -> None:
+    """A follower with an epoch that its leader never saw diverges though it has less."""
     leader_log = log_with(1, 1, 1, 1, 3)
 
     # It ends with a batch of epoch 2 at offset 2; the leader has epoch 1 there.

@@ -50,7 +50,8 @@ async def test_a_question_waits_for_the_next_controller(world: World) -> None:
 
 
 @in_world
-async def test_a_node_that_is_not_the_controller_any_longer_is_asked_until_the_next_is_known(world: World) -> None:
+async def test_a_node_that_is_not_the_controller_any_longer_is_asked(world: World) -> None:
+    """A node that is not the controller any longer is asked until the next is known."""
     cluster = Controlled(world)
     cluster.controller_id = 3  # and this node believes it; nothing is there
     asked = asyncio.create_task(cluster.link.ask(REGISTER))
@@ -107,7 +108,8 @@ async def test_a_topic_that_was_there_already_is_waited_for_as_well(world: World
 
 
 @in_world
-async def test_a_topic_that_is_made_here_is_known_to_the_live_brokers_too_when_it_is_answered(world: World) -> None:
+async def test_a_topic_that_is_made_here_is_known_to_the_live_brokers_too(world: World) -> None:
+    """A topic that is made here is known to the live brokers too when it is answered."""
     cluster = await ready(world)
     cluster.controller_id = 1
 
@@ -219,7 +221,8 @@ async def test_news_of_something_else_does_not_end_the_wait_for_a_topic(world: W
 
 
 @in_world
-async def test_a_controller_that_hangs_does_not_use_up_the_time_in_which_the_next_could_answer(world: World) -> None:
+async def test_a_controller_that_hangs_does_not_use_up_the_time(world: World) -> None:
+    """A controller that hangs does not use up the time in which the next could answer."""
     cluster = await ready(world)
     world.two.hear = lambda other, header, frame: None
     asked = asyncio.create_task(cluster.link.ask(CreateTopics((NewTopic("a", bytes(16), 1, 1),))))

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from chronik.core.config.node import NodeConfig
+from chronik.core.ports import Doors
 from chronik.node.cluster.identity import CannotStart, Identity
 from chronik.node.node import Node
 from chronik.sim.chance import SimChance
@@ -29,10 +30,7 @@ def test_a_node_that_is_to_join_others_is_never_a_quorum_of_its_own() -> None:
         Node(
             NodeConfig.from_settings(settings),
             Identity(4, "a-cluster"),
-            files,
-            clock,
-            cast(Any, None),
-            chance,
+            Doors(files, clock, cast(Any, None), chance),
             "/d",
         )
 

@@ -113,10 +113,9 @@ async def processes(world: World, *lives: tuple[str, bool]) -> list[bool]:
         ([("sync", False), ("os", True)], [False, True]),
     ],
 )
-def test_who_did_not_wait_for_syncs_and_was_killed_says_that_its_last_records_may_be_missing(
-    lives: list[tuple[str, bool]], expected: list[bool]
-) -> None:
-    """By what the process before it did, not by its own settings; in doubt it says so."""
+def test_who_did_not_wait_for_syncs_and_was_killed_says(lives: list[tuple[str, bool]], expected: list[bool]) -> None:
+    """Who did not wait for syncs and was killed says that its last records may be missing. By what the process before
+    it did, not by its own settings; in doubt it says so."""
     found: list[bool] = []
 
     @in_world
@@ -456,8 +455,9 @@ async def test_a_node_that_is_alone_serves_from_the_start_and_reports_to_nobody(
 
 
 @in_world
-async def test_a_node_that_began_alone_and_has_followers_now_leads_in_a_new_epoch_after_a_restart(world: World) -> None:
-    """It may have lost what was not synced, and what a follower has of that: it must not write others in its place."""
+async def test_a_node_that_began_alone_and_has_followers_now_leads_in_a_new_epoch(world: World) -> None:
+    """A node that began alone and has followers now leads in a new epoch after a restart. It may have lost what was not
+    synced, and what a follower has of that: it must not write others in its place."""
     cluster = Controlled(world, is_alone=True)
     first = Living(cluster)
     await first.start()

@@ -17,7 +17,7 @@ from chronik.core.machines.metadata.commands import (
 )
 from chronik.core.machines.metadata.records import PartitionRecord, RemoveTopicRecord, TopicRecord
 from tests.unit.node.peer_world import pass_time
-from tests.unit.node.quorum_world import QuorumWorld, in_quorum
+from tests.unit.node.quorum_world import Member, QuorumWorld, in_quorum
 
 
 @in_quorum()
@@ -136,6 +136,29 @@ async def test_a_follower_waits_until_it_has_what_the_controller_has(world: Quor
 
 
 @in_quorum()
+async def test_a_leader_that_was_just_elected_is_not_caught_up_before_its_first_record_is_committed(
+    world: QuorumWorld,
+) -> None:
+    """What the leader before committed may be beyond the watermark that it has heard of."""
+    controller = await world.start()
+    await controller.create("orders")
+    controller.kill()
+    elected: list[Member] = []
+    while not elected:
+        await pass_time(0.0002)
+        elected = [member for member in world.up if member.quorum.raft.is_leader]
+    assert not elected[0].metadata.is_controller, "its first record is on the way"
+
+    world.cut(elected[0])
+
+    assert not await elected[0].metadata.wait_until_caught_up(300)
+    world.wires.heal()
+    successor = await world.controller()
+    assert await successor.metadata.wait_until_caught_up(1000)
+    assert successor.topics() == ["orders"]
+
+
+@in_quorum()
 async def test_a_node_is_current_where_its_leader_has_a_majority(world: QuorumWorld) -> None:
     controller = await world.start()
     follower = world.others(controller)[0]
@@ -148,9 +171,10 @@ async def test_a_node_is_current_where_its_leader_has_a_majority(world: QuorumWo
 
 
 @in_quorum()
-async def test_a_leader_that_is_cut_off_is_not_current_though_it_still_believes_that_it_leads(
+async def test_a_leader_that_is_cut_off_is_not_current(
     world: QuorumWorld,
 ) -> None:
+    """A leader that is cut off is not current though it still believes that it leads."""
     controller = await world.start()
     await controller.create("orders")
     world.cut(controller)

@@ -161,9 +161,10 @@ async def test_a_snapshot_damaged_on_disk_is_fetched_again_from_the_log_or_refus
 
 
 @in_quorum()
-async def test_a_follower_whose_disk_becomes_full_between_two_batches_goes_on_when_there_is_room(
+async def test_a_follower_whose_disk_is_full_between_two_batches_goes_on_later(
     world: QuorumWorld,
 ) -> None:
+    """A follower whose disk becomes full between two batches goes on when there is room."""
     # Given a follower that could not write for a while, so that the next answer has several batches for it
     controller = await world.start()
     follower = world.others(controller)[0]

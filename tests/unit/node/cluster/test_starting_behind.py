@@ -59,8 +59,8 @@ class Three:
     async def ask(self, command: Any) -> None:
         """The controller, once there is one."""
         up = [host for host in self.hosts.values() if host.is_up]
-        await self.until(lambda: any(host.node is not None and host.node.metadata.is_controller for host in up))
-        [host] = [host for host in up if host.node is not None and host.node.metadata.is_controller]
+        await self.until(lambda: any(host.node is not None and host.node.cluster.metadata.is_controller for host in up))
+        [host] = [host for host in up if host.node is not None and host.node.cluster.metadata.is_controller]
         assert host.node is not None
         assert host.process is not None
         await self.loop.create_task(_asked(host.node, command), context=host.process.context)
@@ -85,7 +85,7 @@ class Three:
 
 
 async def _asked(node: Node, command: Any) -> None:
-    await node.metadata.ask_here(command)
+    await node.cluster.metadata.ask_here(command)
 
 
 def _end_offset(node: Node) -> int:
@@ -112,7 +112,8 @@ def among_three(test: Callable[[Three], Coroutine[Any, Any, None]]) -> Callable[
 
 
 @among_three
-async def test_what_its_metadata_does_not_know_yet_is_kept_until_it_has_caught_up_and_then_too(three: Three) -> None:
+async def test_what_its_metadata_does_not_know_yet_is_kept_until_it_has_caught_up(three: Three) -> None:
+    """What its metadata does not know yet is kept until it has caught up and then too."""
     await three.start(*IDS)
     behind = three.hosts[3]
     behind.is_wanted = False

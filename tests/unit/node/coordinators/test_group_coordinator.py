@@ -245,9 +245,10 @@ async def test_offsets_of_a_topic_that_was_made_anew_go_though_nobody_looked_in_
 
 
 @run
-async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place_and_knows_all_when_it_is_back(
+async def test_a_coordinator_that_loses_its_partition_is_the_wrong_place(
     place: Place,
 ) -> None:
+    """A coordinator that loses its partition is the wrong place and knows all when it is back."""
     await place.commit("g", 1)
     replica = place.log_of("g")
     waiting = asyncio.ensure_future(place.commit("g", 2))

@@ -165,7 +165,7 @@ async def test_questions_that_come_while_one_is_under_way_go_together(place: Pla
 @run
 async def test_a_transaction_that_still_ends_is_asked_about_again(place: Place) -> None:
     place.here.codes["near"] = [Code.CONCURRENT_TRANSACTIONS, Code.CONCURRENT_TRANSACTIONS]
-    answer = place.confirm("near", ORDERS_0)
+    answer = place.confirm("near", ORDERS_0, adds=True)
     await place.settle()
     for _ in range(2):
         assert not answer.done()
@@ -179,12 +179,21 @@ async def test_a_transaction_that_still_ends_is_asked_about_again(place: Place) 
 @run
 async def test_one_that_does_not_end_is_left_to_the_producer(place: Place) -> None:
     place.here.codes["near"] = [Code.CONCURRENT_TRANSACTIONS] * 100
-    answer = place.confirm("near", ORDERS_0)
+    answer = place.confirm("near", ORDERS_0, adds=True)
     await place.settle()
     for _ in range(5):
         assert not answer.done()
         place.house.loop.advance(place.config.add_partitions_to_txn_retry_backoff_ms)
         await place.settle()
+
+    assert answer.result() == {ORDERS_0: Code.CONCURRENT_TRANSACTIONS}
+
+
+@run
+async def test_with_the_older_protocol_it_is_left_to_the_producer_at_once(place: Place) -> None:
+    place.here.codes["near"] = [Code.CONCURRENT_TRANSACTIONS]
+    answer = place.confirm("near", ORDERS_0)
+    await place.settle()
 
     assert answer.result() == {ORDERS_0: Code.CONCURRENT_TRANSACTIONS}
 

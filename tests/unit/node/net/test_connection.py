@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chronik.core.ports import FileSlice
-from chronik.node.net.connection import FLUSH_BYTES, UNFINISHED_BYTES
+from chronik.node.net.connection import FLUSH_BYTES
+from chronik.node.net.request_memory import UNFINISHED_BYTES
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.connected import OVERLAPPING, Client, with_client
 from tests.unit.node.fakes import FakeTransport
@@ -181,7 +182,8 @@ def test_an_impossible_size_closes_the_connection(size: int) -> None:
 
 
 @with_client()
-async def test_a_request_malformed_behind_a_barrier_closes_the_connection_when_its_turn_comes(client: Client) -> None:
+async def test_a_request_malformed_behind_a_barrier_closes_the_connection(client: Client) -> None:
+    """A request malformed behind a barrier closes the connection when its turn comes."""
     client.send(b"b1", b"x2")
     assert not client.transport.is_closing()
 

@@ -43,8 +43,9 @@ async def test_a_request_is_answered_in_the_newest_types(world: World) -> None:
 
 
 @in_world
-async def test_requests_arrive_in_the_order_in_which_they_were_asked_and_each_gets_its_own_answer(world: World) -> None:
-    """Also those asked before there was a connection, and while the versions were still being asked for."""
+async def test_requests_arrive_in_the_order_in_which_they_were_asked(world: World) -> None:
+    """Requests arrive in the order in which they were asked and each gets its own answer. Also those asked before there
+    was a connection, and while the versions were still being asked for."""
 
     def answer_by_name(other: Other, header: RequestHeader, frame: bytes) -> None:
         response = response_type(LIST_GROUPS, 5)(
@@ -70,7 +71,8 @@ async def test_requests_arrive_in_the_order_in_which_they_were_asked_and_each_ge
 
 
 @in_world
-async def test_a_whole_frame_is_sent_as_it_is_and_comes_back_with_the_askers_correlation_id(world: World) -> None:
+async def test_a_whole_frame_is_sent_as_it_is_and_comes_back(world: World) -> None:
+    """A whole frame is sent as it is and comes back with the askers correlation id."""
     world.two.hear = echo
     link = world.peers.new_link(2)
     frame = encode_request(HEARTBEAT, 3, 4711, "a client", a_request())[4:]

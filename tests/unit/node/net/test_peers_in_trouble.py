@@ -31,7 +31,8 @@ from tests.unit.wire.messages import response_type
 
 
 @in_world
-async def test_a_request_that_is_not_answered_in_time_ends_the_connection_and_all_under_way_on_it(world: World) -> None:
+async def test_a_request_that_is_not_answered_in_time_ends_the_connection(world: World) -> None:
+    """A request that is not answered in time ends the connection and all under way on it."""
     link = world.peers.link(2, "quorum")
     patient = link.ask(HEARTBEAT, a_request(), timeout_ms=60_000)
     impatient = link.ask(LIST_GROUPS, a_request(LIST_GROUPS), timeout_ms=300)
@@ -173,9 +174,13 @@ async def test_a_node_that_refuses_connections_is_told_of_at_once(world: World) 
 @pytest.mark.usefixtures("quiet")
 @in_world
 async def test_a_fault_of_one_that_is_told_is_counted_and_the_others_are_told_as_well(world: World) -> None:
+    def faulty(node_id: int) -> None:
+        raise ZeroDivisionError
+
     await world.two.stop()
     told: list[int] = []
-    world.peers.on_refused[:] = [lambda node_id: 1 // 0, told.append]  # type: ignore[list-item]
+    world.peers.listen_for_refusals(faulty)
+    world.peers.listen_for_refusals(told.append)
 
     await problem_of(world.peers.link(2, "quorum").ask(HEARTBEAT, a_request(), timeout_ms=5000))
 
@@ -328,10 +333,11 @@ RESPONSES = tuple(response_type(key, APIS[key].highest) for key in (HEARTBEAT, L
 
 @settings(max_examples=60, deadline=None)
 @given(content=st.binary(min_size=1, max_size=60), greets=st.booleans(), is_sized=st.booleans())
-def test_whatever_another_node_says_a_request_fails_or_is_answered_and_nothing_is_left(
+def test_whatever_another_node_says_a_request_fails_or_is_answered(
     content: bytes, greets: bool, is_sized: bool
 ) -> None:
-    """Also instead of its versions. The end of the world looks for faults and for what is left."""
+    """Whatever another node says a request fails or is answered and nothing is left. Also instead of its versions. The
+    end of the world looks for faults and for what is left."""
 
     def babble(other: Other, header: RequestHeader, frame: bytes) -> None:
         answer = struct.pack(">ii", 4 + len(content), header.correlation_id) + content

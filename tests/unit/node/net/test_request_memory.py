@@ -135,7 +135,8 @@ async def test_a_promised_size_takes_nothing(world: World) -> None:
 
 
 @in_loop
-async def test_over_the_budget_clients_are_read_no_further_and_go_on_in_the_order_they_came(world: World) -> None:
+async def test_over_the_budget_clients_are_read_no_further(world: World) -> None:
+    """Over the budget clients are read no further and go on in the order they came."""
     first, second, third = (world.client() for _ in range(3))
     first.send(*5 * (3_000_000,))
     second.send(200_000)

@@ -63,10 +63,11 @@ async def test_what_waits_in_files_is_not_held(client: Client) -> None:
 
 
 @pytest.mark.parametrize(("loss", "level"), [("retired", logging.INFO), ("broken", logging.ERROR)])
-def test_a_connection_ends_when_what_it_was_promised_is_gone_and_only_a_broken_disk_is_a_fault(
+def test_a_connection_ends_when_what_it_was_promised_is_gone(
     loss: str, level: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """A topic may be deleted while a slow client takes its time."""
+    """A connection ends when what it was promised is gone and only a broken disk is a fault. A topic may be deleted
+    while a slow client takes its time."""
     caplog.set_level(logging.INFO)
 
     @with_client()

@@ -195,9 +195,10 @@ async def test_a_full_disk_only_puts_it_off(storing: Storing) -> None:
 
 
 @run
-async def test_what_there_is_when_it_stops_is_stored_and_what_comes_until_it_goes_on_leaves_a_hole(
+async def test_what_there_is_when_it_stops_is_stored(
     storing: Storing,
 ) -> None:
+    """What there is when it stops is stored and what comes until it goes on leaves a hole."""
     storing.create_topic()
     storing.tell(1)
     storing.store.stop()

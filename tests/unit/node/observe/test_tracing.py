@@ -51,7 +51,7 @@ def run(test: Callable[[MemoryFiles], Coroutine[Any, Any, None]]) -> Callable[[]
 
 async def alter(running: Running, kind: ResourceType, name: str, key: str, value: str | None) -> None:
     change = ConfigChange(kind, name, ((key, DELETE if value is None else SET, value),))
-    (outcome,) = await running.node.metadata.ask_here(AlterConfigs((change,)))
+    (outcome,) = await running.node.cluster.metadata.ask_here(AlterConfigs((change,)))
     assert not outcome.code, outcome
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from chronik.core.errors import Code, Refused
 from chronik.core.replica.replica import ACKS_ALL
+from chronik.core.types import TopicPartition
+from chronik.node.replication.checkpoints import Checkpoints
 from chronik.wire.fetch import FetchPartition
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.node.copies import (
@@ -240,6 +242,28 @@ async def test_damage_found_while_reading_is_repaired_too(copies: Copies) -> Non
 
     assert copies[3].replica() is not replica
     assert copies[3].values() == copies[1].values()
+
+
+@with_copies()
+async def test_what_was_known_of_a_damaged_copy_is_forgotten_on_disk_before_the_new_one_begins(copies: Copies) -> None:
+    """A node that is killed then would take the offsets of the old copy for those of the new one."""
+    copies[1].produce(b"one", b"two")
+    await pass_time(20)
+    copies.change(isr=(1, 2))
+    files, node = copies[3].files, copies[3]
+    node.checkpoints.write(node.replicas.held())
+    assert Checkpoints(cast(Any, files.copy())).synced == {(TOPIC, 0): 2}
+    node.replicas.partitions.found_damaged(node.replica(), "read failed: damaged")
+
+    node.replicas.partitions.repair_damaged()
+
+    killed = Checkpoints(cast(Any, files.copy()))
+    assert (killed.synced.get(TopicPartition(TOPIC, 0), 0), killed.watermarks.get(TopicPartition(TOPIC, 0), 0)) == (
+        0,
+        0,
+    )
+    await pass_time(100)
+    assert node.values() == copies[1].values()
 
 
 @with_copies()

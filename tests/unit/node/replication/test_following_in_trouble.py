@@ -96,9 +96,10 @@ async def test_a_set_that_is_too_small_by_new_settings_makes_nothing_safe(copies
 
 
 @with_copies()
-async def test_an_answer_of_yesterdays_leader_is_not_taken_for_one_of_the_same_nodes_next_office(
+async def test_an_answer_of_yesterdays_leader_is_not_taken(
     copies: Copies,
 ) -> None:
+    """An answer of yesterdays leader is not taken for one of the same nodes next office."""
     await pass_time(300)
     copies[1].produce(b"stale")  # the answer that holds it is on its way
 
@@ -185,7 +186,8 @@ async def counts_when_it_is_synced(copies: Copies, files: SlowFiles) -> None:
 
 
 @with_copies()
-async def test_what_a_full_disk_took_is_not_named_to_a_leader_that_was_away_until_it_is_synced(copies: Copies) -> None:
+async def test_what_a_full_disk_took_is_not_named_to_a_leader_that_was_away(copies: Copies) -> None:
+    """What a full disk took is not named to a leader that was away until it is synced."""
     files = await with_the_first_of_two_batches(copies)
 
     copies.network.cut |= {(3, 1), (1, 3)}
@@ -197,7 +199,8 @@ async def test_what_a_full_disk_took_is_not_named_to_a_leader_that_was_away_unti
 
 
 @with_copies()
-async def test_what_a_full_disk_took_is_not_named_under_a_new_registration_until_it_is_synced(copies: Copies) -> None:
+async def test_what_a_full_disk_took_is_not_named_under_a_new_registration(copies: Copies) -> None:
+    """What a full disk took is not named under a new registration until it is synced."""
     files = await with_the_first_of_two_batches(copies)
     copies.network.asked.clear()
 

@@ -78,7 +78,9 @@ def test_with_durability_os_a_batch_is_safe_when_it_is_written() -> None:
     asyncio.run(write())
 
 
-def test_with_durability_os_a_topic_can_ask_for_a_sync_after_so_many_messages_or_each() -> None:
+def test_with_durability_os_a_topic_can_ask_for_a_sync() -> None:
+    """With durability os a topic can ask for a sync after so many messages or each."""
+
     async def write() -> None:
         house = House(is_synced=False)
         house.create("each", flush_messages="1")
@@ -366,7 +368,8 @@ async def test_the_directory_of_an_earlier_topic_of_that_name_is_moved_aside(hou
 
 
 @run
-async def test_a_crash_after_that_does_not_make_the_new_topic_seem_to_have_lost_what_the_old_had(house: House) -> None:
+async def test_a_crash_after_that_does_not_make_the_new_topic_look_damaged(house: House) -> None:
+    """A crash after that does not make the new topic seem to have lost what the old had."""
     house.replicas.append(house.replicas.leader("orders", 0), batch_of(3), 1)
     await house.settle()
     house.checkpoints.write(house.replicas.held())

@@ -136,8 +136,9 @@ async def test_what_cannot_be_read_now_is_neither_damaged_nor_offline(house: Hou
     assert house.replicas.check_read(replica, plan, content) == Code.NONE
 
 
-def test_a_read_that_the_disk_fails_takes_it_offline_and_says_nothing_about_its_bytes() -> None:
-    """A copy that is taken for damaged is moved aside, and what may be its only sound record with it."""
+def test_a_read_that_the_disk_fails_takes_it_offline() -> None:
+    """A read that the disk fails takes it offline and says nothing about its bytes. A copy that is taken for damaged is
+    moved aside, and what may be its only sound record with it."""
 
     async def run() -> None:
         house = House(topics=ORDERS)

@@ -280,7 +280,8 @@ async def test_what_is_in_a_new_segment_is_safe_when_the_recovery_point_is_store
 
 
 @run
-async def test_a_recovery_point_that_cannot_be_stored_is_stored_later_and_takes_nothing_offline(disk: Disk) -> None:
+async def test_a_recovery_point_that_cannot_be_stored_is_stored_later(disk: Disk) -> None:
+    """A recovery point that cannot be stored is stored later and takes nothing offline."""
     replica = rolled(disk)
     disk.full = OSError(errno.ENOSPC, "No space left on device")
     await asyncio.sleep(0)

@@ -35,7 +35,9 @@ from tests.unit.node.town import CORRELATION_ID, SECOND, THIRD, Town, in_time, i
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-def test_each_partition_goes_to_its_leader_and_the_answers_come_back_in_the_order_of_the_request(version: int) -> None:
+def test_each_partition_goes_to_its_leader_and_the_answers_come_back_in_the_order(version: int) -> None:
+    """Each partition goes to its leader and the answers come back in the order of the request."""
+
     @in_town()
     async def test(town: Town) -> None:
         topics = orders(3, 0, 1, 2)
@@ -78,7 +80,8 @@ async def test_batches_arrive_as_they_were_sent_with_all_that_stood_around_them(
 
 
 @in_town()
-async def test_requests_of_a_connection_stay_in_order_on_one_link_and_others_have_their_own(town: Town) -> None:
+async def test_requests_of_a_connection_stay_in_order_on_one_link(town: Town) -> None:
+    """Requests of a connection stay in order on one link and others have their own."""
     mine, others = Peer(1, "a"), Peer(2, "b")
     for version in (3, 9, 12):
         send(town, orders(1), version=version, peer=mine)
@@ -285,8 +288,9 @@ async def test_a_node_that_is_fenced_is_not_waited_for(town: Town) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_whatever_is_asked_and_in_whatever_order_answered_each_partition_gets_its_own(data: st.DataObject) -> None:
-    """Also when one partition is named twice, and topics take turns."""
+def test_in_whatever_order_it_is_answered_each_partition_gets_its_own(data: st.DataObject) -> None:
+    """Whatever is asked and in whatever order answered each partition gets its own. Also when one partition is named
+    twice, and topics take turns."""
 
     @in_town()
     async def test(town: Town) -> None:
@@ -324,9 +328,10 @@ def test_whatever_is_asked_and_in_whatever_order_answered_each_partition_gets_it
 
 
 @in_town()
-async def test_a_batch_that_overtook_others_is_told_to_look_for_the_leader_not_that_there_is_a_gap(town: Town) -> None:
-    """A leader that steps down refuses what it has and sends on what comes next. librdkafka begins a new epoch when it
-    is told of a gap, and sends all again under that: what had arrived would be there twice."""
+async def test_a_batch_that_overtook_others_is_told_to_look_for_the_leader(town: Town) -> None:
+    """A batch that overtook others is told to look for the leader not that there is a gap. A leader that steps down
+    refuses what it has and sends on what comes next. librdkafka begins a new epoch when it is told of a gap, and sends
+    all again under that: what had arrived would be there twice."""
     slot = send(town, orders(1))
 
     take(town.peers.sent[0], code=Code.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -364,8 +369,9 @@ def codes(*slots: Slot) -> list[Code]:
 
 
 @in_town()
-async def test_what_follows_on_a_batch_that_one_leader_refused_does_not_go_to_the_next_leader(town: Town) -> None:
-    """The next leader knows nothing of the producer: it would take the second, and refuse the first for ever."""
+async def test_what_follows_on_a_batch_that_one_leader_refused_goes_to_no_other(town: Town) -> None:
+    """What follows on a batch that one leader refused does not go to the next leader. The next leader knows nothing of
+    the producer: it would take the second, and refuse the first for ever."""
     peer, (first, second) = Peer(1, "a"), of_producer(0, 1)
     refused = send(town, [("orders", [(1, first)])], peer=peer)
     take(town.peers.to(SECOND)[0], code=Code.NOT_ENOUGH_REPLICAS)

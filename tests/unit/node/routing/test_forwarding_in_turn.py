@@ -102,8 +102,9 @@ async def test_all_that_a_leader_refuses_when_it_steps_down_go_to_the_next_in_or
 
 
 @in_town()
-async def test_a_batch_that_was_overtaken_does_not_come_behind_and_its_client_is_hung_up_on(town: Town) -> None:
-    """Its leader was deposed for a moment, and led again when the next one came."""
+async def test_a_batch_that_was_overtaken_does_not_come_behind(town: Town) -> None:
+    """A batch that was overtaken does not come behind and its client is hung up on. Its leader was deposed for a
+    moment, and led again when the next one came."""
     send(town, orders(1), acks=0)
     await accept(town, 0)
     first, second = send(town, orders(1), acks=0, version=A), send(town, orders(1), acks=0, version=B)

@@ -50,7 +50,8 @@ def created(sent: Sent, code: Code = Code.NONE) -> None:
 
 
 @in_town()
-async def test_the_frame_goes_to_the_controller_as_it_is_and_the_answer_waits_for_this_nodes_image(town: Town) -> None:
+async def test_the_frame_goes_to_the_controller_as_it_is_and_the_answer_waits(town: Town) -> None:
+    """The frame goes to the controller as it is and the answer waits for this nodes image."""
     slot = town.ask(CREATE_TOPICS, 7, create())
     await town.settle()
     (sent,) = town.peers.sent

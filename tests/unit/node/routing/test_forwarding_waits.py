@@ -97,7 +97,8 @@ async def test_a_batch_that_may_have_arrived_is_not_sent_twice(town: Town) -> No
 
 
 @in_town()
-async def test_a_leader_named_while_the_batch_was_on_its_way_to_the_one_before_gets_it_at_once(town: Town) -> None:
+async def test_a_leader_named_while_the_batch_was_on_its_way_gets_it_at_once(town: Town) -> None:
+    """A leader named while the batch was on its way to the one before gets it at once."""
     slot = send(town, orders(1))
     town.lead("orders", 1, THIRD)
     town.peers.sent[0].fail(NotSent("connection refused"))

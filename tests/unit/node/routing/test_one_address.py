@@ -101,7 +101,9 @@ def offsets(slot: Slot, version: int | None = None) -> list[tuple[int, int, int]
 
 
 @pytest.mark.parametrize("version", [1, 5, 11])
-def test_partitions_of_several_leaders_are_asked_for_in_parts_and_put_together_in_order(version: int) -> None:
+def test_partitions_of_several_leaders_are_asked_for_in_parts(version: int) -> None:
+    """Partitions of several leaders are asked for in parts and put together in order."""
+
     @in_town(one_address=True)
     async def test(town: Town) -> None:
         slot = ask(town, "list_offsets", list_offsets(3, 0, 1, 2), version)
@@ -401,3 +403,99 @@ async def test_a_node_that_asks_is_answered_here_or_refused(town: Town) -> None:
     assert town.peers.sent == []
     assert answered(slots[0], "heartbeat").error_code == Code.NOT_COORDINATOR
     assert offsets(slots[1])[0][1] == Code.NOT_LEADER_OR_FOLLOWER
+
+
+# --- transactions
+
+
+@in_town(one_address=True)
+async def test_a_transactional_producers_request_goes_to_its_coordinator(town: Town) -> None:
+    town.coordinate_transactions("tx", SECOND)
+    types, answers = kio("end_txn"), kio("end_txn", "response")
+    request = types.EndTxnRequest(transactional_id="tx", producer_id=7, producer_epoch=1, committed=True)
+    slot = ask(town, "end_txn", request)
+    await town.settle()
+    [sent] = town.peers.sent
+    assert (sent.node_id, heard(sent).transactional_id) == (SECOND, "tx")
+
+    response = answers.EndTxnResponse(throttle_time=NO_TIME, error_code=Code.NONE, producer_id=7, producer_epoch=2)
+    sent.respond(response)
+    await town.settle()
+
+    assert answered(slot, "end_txn") == response
+
+
+@in_town(one_address=True)
+async def test_partitions_are_added_where_the_transaction_is_coordinated(town: Town) -> None:
+    town.coordinate_transactions("tx", THIRD)
+    types = __import__("kio.schema.add_partitions_to_txn.v3.request", fromlist=["*"])
+    topic = types.AddPartitionsToTxnTopic(name="orders", partitions=(0, 1))
+    request = types.AddPartitionsToTxnRequest(
+        v3_and_below_transactional_id="tx",
+        v3_and_below_producer_id=7,
+        v3_and_below_producer_epoch=1,
+        v3_and_below_topics=(topic,),
+    )
+    ask(town, "add_partitions_to_txn", request, 3)
+    await town.settle()
+
+    [sent] = town.peers.sent
+    assert (sent.node_id, heard(sent).v3_and_below_transactional_id) == (THIRD, "tx")
+
+
+@in_town(one_address=True)
+async def test_a_producer_without_transactions_gets_its_id_here(town: Town) -> None:
+    town.coordinate_transactions("tx", SECOND)
+    types = kio("init_producer_id")
+
+    def request(transactional_id: str | None) -> Any:
+        return types.InitProducerIdRequest(
+            transactional_id=transactional_id,
+            transaction_timeout=datetime.timedelta(seconds=60),
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+
+    slot = ask(town, "init_producer_id", request(None))
+    ask(town, "init_producer_id", request("tx"))
+    await town.settle()
+
+    assert [sent.node_id for sent in town.peers.sent] == [SECOND]
+    assert slot.is_filled
+
+
+@in_town(one_address=True)
+async def test_transactions_of_several_coordinators_are_described_in_parts_and_listed_as_one(town: Town) -> None:
+    town.coordinate_transactions("a", SECOND)
+    town.coordinate_transactions("b", THIRD)
+    ask(
+        town,
+        "describe_transactions",
+        kio("describe_transactions").DescribeTransactionsRequest(transactional_ids=("a", "b")),
+    )
+    await town.settle()
+    assert [(sent.node_id, heard(sent).transactional_ids) for sent in town.peers.sent] == [
+        (SECOND, ("a",)),
+        (THIRD, ("b",)),
+    ]
+    town.peers.sent.clear()
+
+    types, answers = kio("list_transactions"), kio("list_transactions", "response")
+    request = types.ListTransactionsRequest(
+        state_filters=(), producer_id_filters=(), duration_filter=-1, transactional_id_pattern=None
+    )
+    slot = ask(town, "list_transactions", request)
+    await town.settle()
+    for sent in town.peers.sent:
+        state = answers.TransactionState(
+            transactional_id=f"of-{sent.node_id}", producer_id=sent.node_id, transaction_state="Ongoing"
+        )
+        sent.respond(
+            answers.ListTransactionsResponse(
+                throttle_time=NO_TIME, error_code=Code.NONE, unknown_state_filters=(), transaction_states=(state,)
+            )
+        )
+    await town.settle()
+
+    listed = answered(slot, "list_transactions").transaction_states
+    assert sorted(one.transactional_id for one in listed) == [f"of-{SECOND}", f"of-{THIRD}"]

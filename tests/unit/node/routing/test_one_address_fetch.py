@@ -73,7 +73,9 @@ def test_a_fetch_of_one_leader_goes_there_without_a_session(version: int) -> Non
 
 
 @pytest.mark.parametrize("version", [4, 7, 11, 12, 13, 18])
-def test_a_fetch_of_several_leaders_is_put_together_and_nobody_waits_long_for_another(version: int) -> None:
+def test_a_fetch_of_several_leaders_is_put_together(version: int) -> None:
+    """A fetch of several leaders is put together and nobody waits long for another."""
+
     @in_town(one_address=True)
     async def test(town: Town) -> None:
         send(town, orders(0))

@@ -253,7 +253,8 @@ def test_a_slow_consumer_that_falls_ever_further_behind_is_no_stall() -> None:
     assert watched(world(rate=50, speed=1, buffer=500)) == []
 
 
-def test_a_slow_consumer_that_works_through_one_partition_after_the_other_is_no_stall() -> None:
+def test_a_slow_consumer_that_works_through_one_partition() -> None:
+    """A slow consumer that works through one partition after the other is no stall."""
     assert watched(world(rate=5, speed=1, asks_when_empty=True)) == []
     assert watched(world(rate=30, speed=10, asks_when_empty=True, commit_every=50)) == []
 

@@ -120,7 +120,8 @@ def test_two_leaders_in_a_row_do_not_hide_that_it_stands() -> None:
 # --- nothing is taken, so that there is nothing to hide
 
 
-def test_producers_that_are_refused_for_want_of_replicas_are_told_with_no_gap_to_be_seen() -> None:
+def test_producers_that_are_refused_for_want_of_replicas_are_told() -> None:
+    """Producers that are refused for want of replicas are told with no gap to be seen."""
     events = [seen(second, 100, in_sync=(1,), in_sync_min=2) for second in SECONDS]
     refusals = [refused(second, 19) for second in range(3, 11)]
 

@@ -83,7 +83,8 @@ def test_that_a_client_was_served_between_two_refusals_is_not_forgotten() -> Non
     assert thin(events) == [refused(1, 6), appended(2, 0), refused(3, 6), appended(5, 2)]
 
 
-def test_where_all_of_it_matters_the_oldest_go_and_leave_a_hole_and_how_things_stood_stays() -> None:
+def test_where_all_of_it_matters_the_oldest_go_and_leave_a_hole() -> None:
+    """Where all of it matters the oldest go and leave a hole and how things stood stays."""
     fetches: list[AnyEvent] = [answered(number / 100, number, number + 1) for number in range(1_000)]
     states: list[AnyEvent] = [seen(second, 10, 20, partition=1) for second in range(11)]
 

@@ -28,7 +28,8 @@ def test_the_memory_of_requests_holds_the_largest_request() -> None:
     assert NodeConfig.from_settings(settings).connections.queued_max_request_bytes == 1000
 
 
-def test_without_a_setting_the_memory_of_the_machine_counts_but_the_largest_request_fits() -> None:
+def test_without_a_setting_the_memory_of_the_machine_counts() -> None:
+    """Without a setting the memory of the machine counts but the largest request fits."""
     config = NodeConfig.from_settings({"socket.request.max.bytes": "1000"}).connections
 
     assert config.request_bytes_max(5000) == 5000

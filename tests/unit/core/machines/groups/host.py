@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from chronik.core.errors import Code, Refused
@@ -11,6 +11,7 @@ from chronik.core.machines.groups.classic_group import ClassicGroup
 from chronik.core.machines.groups.commands import (
     Beat,
     CommitOffsets,
+    CommitOffsetsInTransaction,
     ConsumerBeat,
     FetchOffsets,
     Join,
@@ -24,7 +25,7 @@ from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import ConsumerGroup
 from chronik.core.machines.groups.consumer_protocol import NamedPartition, write_assignment
 from chronik.core.machines.groups.machine import GroupsMachine
-from chronik.core.machines.machine import Decision, LogRecord
+from chronik.core.machines.machine import Decision, LogMarker, LogRecord
 from chronik.core.records.schema import INT16, INT32, NULLABLE_BYTES, NULLABLE_STRING, STRING, array_of
 
 GROUP = "g"
@@ -36,20 +37,31 @@ class Host:
     """One machine, its log, its clock, and the answers that have gone out."""
 
     def __init__(
-        self, config: GroupConfig | None = None, log: list[LogRecord] | None = None, now_ms: int = NOW_MS
+        self,
+        config: GroupConfig | None = None,
+        log: Sequence[LogRecord | LogMarker] | None = None,
+        now_ms: int = NOW_MS,
     ) -> None:
         self.config = config or GroupConfig(initial_rebalance_delay_ms=0)
         self.machine = GroupsMachine(0, self.config)
-        self.log: list[LogRecord] = []
+        self.entries: list[LogRecord | LogMarker] = []  # the log
         self.now_ms = now_ms
         self.wall_ahead_ms = 0  # how far the wall clock was set forward (or back) since this host began
         self.answers: dict[int, Any] = {}
         self.facts: list[Any] = []  # of the last command
         self._last_ticket = 0
-        for record in log or []:
-            self.machine.replay(record)
-            self.log.append(record)
+        for entry in log or []:
+            if isinstance(entry, LogMarker):
+                self.mark(entry.producer_id, entry.is_commit)
+            else:
+                self.machine.replay(entry)
+                self.entries.append(entry)
         self._take(self.machine.expire(self.now_ms, self.wall_ms))
+
+    @property
+    def log(self) -> list[LogRecord]:
+        """Its records, without markers."""
+        return [entry for entry in self.entries if isinstance(entry, LogRecord)]
 
     @property
     def wall_ms(self) -> int:
@@ -74,6 +86,13 @@ class Host:
         answer = self.answers.get(ticket)
         return answer.code if isinstance(answer, Refused) else answer
 
+    def mark(self, producer_id: int, is_commit: bool = True) -> None:
+        """The marker of a producer's transaction is in the log."""
+        marker = LogMarker(producer_id, is_commit)
+        self.entries.append(marker)
+        for fact in self.machine.decided(marker):
+            self.machine.apply(fact)
+
     def wait(self, milliseconds: int) -> None:
         """Let time pass, waking the machine whenever it asked to be woken."""
         end_ms = self.now_ms + milliseconds
@@ -84,11 +103,11 @@ class Host:
 
     def restarted(self) -> Host:
         """Another host that knows only what this one's log says, and begins when the wall clock says so."""
-        return Host(self.config, self.log, self.wall_ms)
+        return Host(self.config, self.entries, self.wall_ms)
 
     def _take(self, decision: Decision) -> None:
         self.facts = decision.facts
-        self.log += [self.machine.encode(fact) for fact in decision.facts if fact.durable]
+        self.entries += [self.machine.encode(fact) for fact in decision.facts if fact.durable]
         for fact in decision.facts:
             self.machine.apply(fact)
         for reply in decision.replies:
@@ -162,6 +181,17 @@ def commit(
     *offsets: OffsetToCommit, member_id: str = "", generation: int = -1, group_id: str = GROUP, **changes: Any
 ) -> CommitOffsets:
     return CommitOffsets(group_id, member_id, changes.pop("instance_id", None), generation, offsets, **changes)
+
+
+def commit_in_transaction(
+    *offsets: OffsetToCommit,
+    producer_id: int = 7,
+    member_id: str = "",
+    generation: int = -1,
+    group_id: str = GROUP,
+    instance_id: str | None = None,
+) -> CommitOffsetsInTransaction:
+    return CommitOffsetsInTransaction(group_id, member_id, instance_id, generation, offsets, producer_id)
 
 
 def fetch(*partitions: tuple[str, int], group_id: str = GROUP, **changes: Any) -> FetchOffsets:

@@ -40,7 +40,7 @@ class MovingHost(CarefulHost):
 
     def move(self) -> None:
         other = self.restarted()
-        self.machine, self.log = other.machine, other.log
+        self.machine, self.entries = other.machine, other.entries
         self.lives += 1
 
 

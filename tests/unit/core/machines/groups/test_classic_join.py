@@ -84,7 +84,8 @@ def test_members_that_do_not_rejoin_in_time_are_out() -> None:
     assert host.ask(beat("a", generation)) is Code.UNKNOWN_MEMBER_ID
 
 
-def test_a_follower_that_rejoins_unchanged_gets_the_same_generation_and_the_leader_a_new_one() -> None:
+def test_a_follower_that_rejoins_unchanged_gets_the_same_generation() -> None:
+    """A follower that rejoins unchanged gets the same generation and the leader a new one."""
     host = Host()
     generation = host.stable_group("a", "b")
     assert host.ask(join("b")).generation == generation

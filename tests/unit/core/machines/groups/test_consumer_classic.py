@@ -57,7 +57,8 @@ def mixed_group() -> Host:
     return host
 
 
-def test_a_new_member_is_given_its_id_first_and_then_joins_at_once_under_nobody_s_lead() -> None:
+def test_a_new_member_is_given_its_id_first() -> None:
+    """A new member is given its id first and then joins at once under nobody s lead."""
     host = Host()
     host.send(consumer_beat("c", 0))
     assert host.ask(classic_join("")) == MemberIdRequired("new")
@@ -72,7 +73,8 @@ def test_a_member_of_an_old_version_joins_without_an_id() -> None:
     assert host.ask(classic_join("", needs_known_member_id=False)).member_id == "new"
 
 
-def test_a_member_that_waits_for_partitions_is_told_to_rejoin_when_all_of_them_are_free() -> None:
+def test_a_member_that_waits_for_partitions_is_told_to_rejoin_when_all_are_free() -> None:
+    """A member that waits for partitions is told to rejoin when all of them are free."""
     host = Host()
     host.send(consumer_beat("c", 0))
     host.send(classic_join("a"))
@@ -96,7 +98,8 @@ def test_an_eager_member_gives_up_all_and_gets_what_it_is_to_have_at_once() -> N
     assert host.ask(consumer_beat("d", 3)).assignment == owned(3)
 
 
-def test_a_cooperative_member_keeps_its_generation_until_it_has_given_up_what_it_must() -> None:
+def test_a_cooperative_member_keeps_its_generation() -> None:
+    """A cooperative member keeps its generation until it has given up what it must."""
     host = mixed_group()
     host.send(consumer_beat("d", 0))
     assert host.ask(classic_join("a", (2, 3))).generation == 2
@@ -156,7 +159,8 @@ def test_a_full_group_lets_its_members_rejoin_and_no_other_join() -> None:
     assert host.ask(classic_join("a")).generation == 2
 
 
-def test_a_classic_member_has_the_session_timeout_that_it_asked_for_also_after_a_move() -> None:
+def test_a_classic_member_has_the_session_timeout_that_it_asked_for() -> None:
+    """A classic member has the session timeout that it asked for also after a move."""
     for host in (mixed_group(), mixed_group().restarted()):
         host.wait(9_999)
         assert "a" in host.consumer().subscribers

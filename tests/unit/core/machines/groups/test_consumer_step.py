@@ -61,7 +61,8 @@ def test_a_member_that_wants_other_topics_raises_the_epoch() -> None:
     assert [fact.topics for fact in step.facts if isinstance(fact, GroupTopicsSet)] == [{"bills": TOPICS["bills"]}]
 
 
-def test_a_member_that_takes_over_gets_all_that_was_the_old_one_s_and_raises_no_epoch() -> None:
+def test_a_member_that_takes_over_gets_all_that_was_the_old_one_s() -> None:
+    """A member that takes over gets all that was the old one s and raises no epoch."""
     host = group_of_one()
     step = step_of(host, "a2")
     before, current = step.take_over("a")

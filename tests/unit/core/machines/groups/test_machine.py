@@ -43,7 +43,8 @@ def test_what_is_no_command_is_a_bug() -> None:
         GroupsMachine(0, GroupConfig()).decide(1, cast("AnyGroupCommand", object()), 0)
 
 
-def test_a_machine_just_read_back_wants_to_be_woken_at_once_and_then_only_for_old_offsets() -> None:
+def test_a_machine_just_read_back_wants_to_be_woken_at_once() -> None:
+    """A machine just read back wants to be woken at once and then only for old offsets."""
     machine = GroupsMachine(0, GroupConfig())
     assert machine.next_deadline_ms() == 0
     for fact in machine.expire(NOW_MS).facts:

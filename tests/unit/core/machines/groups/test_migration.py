@@ -69,7 +69,8 @@ def rejoin(host: Host, member_id: str, owned: tuple[int, ...] = ()) -> tuple[int
 # Upgrade
 
 
-def test_the_first_member_of_the_consumer_protocol_makes_a_consumer_group_of_a_classic_one() -> None:
+def test_the_first_member_of_the_consumer_protocol_makes_a_consumer_group() -> None:
+    """The first member of the consumer protocol makes a consumer group of a classic one."""
     host = classic_group()
     seen = host.ask(consumer_beat("c", 0))
     assert seen == ConsumerBeatSeen("c", 3, 5_000, ())
@@ -94,7 +95,8 @@ def test_the_records_of_the_old_group_and_of_the_new_one_are_one_batch() -> None
         assert vars(replayed) == vars(host.consumer())
 
 
-def test_whoever_waits_for_the_rebalance_of_a_classic_group_that_is_upgraded_joins_again() -> None:
+def test_what_waits_for_the_rebalance_of_a_classic_group() -> None:
+    """Whoever waits for the rebalance of a classic group that is upgraded joins again."""
     host = classic_group()
     waiting = host.send(classic_join("b", protocols=(*ORDERS, ("sticky", ORDERS[0][1]))))
     assert host.answer(waiting) is None
@@ -103,7 +105,8 @@ def test_whoever_waits_for_the_rebalance_of_a_classic_group_that_is_upgraded_joi
     assert rejoin(host, "b") == (3, [2])
 
 
-def test_a_cooperative_member_keeps_what_it_holds_when_a_rebalance_was_given_up_before_the_upgrade() -> None:
+def test_a_cooperative_member_keeps_what_it_holds_when_a_rebalance_was_given_up() -> None:
+    """A cooperative member keeps what it holds when a rebalance was given up before the upgrade."""
     host = classic_group()
     host.send(classic_join("a", (0, 1)))  # the leader asks for a rebalance
     host.send(classic_join("b", (2, 3)))
@@ -147,9 +150,8 @@ def test_a_group_that_cannot_be_upgraded_says_why_and_stays(
 
 
 @pytest.mark.parametrize(("assignor", "is_upgraded"), [("cooperative-sticky", True), ("ours", False)])
-def test_user_data_in_an_assignment_matters_only_to_assignors_that_are_not_every_client_s(
-    assignor: str, is_upgraded: bool
-) -> None:
+def test_user_data_in_an_assignment_matters_only_to_assignors(assignor: str, is_upgraded: bool) -> None:
+    """User data in an assignment matters only to assignors that are not every client s."""
     host = Host()
     host.joins("a", protocols=((assignor, ORDERS[0][1]),))
     with_data = orders(0, 1)[:-4] + b"\x00\x00\x00\x01x"
@@ -181,7 +183,8 @@ def test_offsets_outlive_the_upgrade_and_the_downgrade() -> None:
 # Downgrade
 
 
-def test_the_last_member_of_the_consumer_protocol_leaves_and_the_rest_are_a_classic_group_again() -> None:
+def test_the_last_member_of_the_consumer_protocol_leaves() -> None:
+    """The last member of the consumer protocol leaves and the rest are a classic group again."""
     host = classic_group()
     host.send(consumer_beat("c", 0))
     host.send(consumer_beat("c", -1))
@@ -201,7 +204,8 @@ def test_a_member_at_the_epoch_of_the_group_is_told_to_rejoin_when_it_is_downgra
     assert host.ask(beat("a", 3)) is Code.REBALANCE_IN_PROGRESS
 
 
-def test_a_silent_member_of_the_consumer_protocol_is_given_up_and_the_group_downgraded() -> None:
+def test_a_silent_member_of_the_consumer_protocol_is_given_up() -> None:
+    """A silent member of the consumer protocol is given up and the group downgraded."""
     host = classic_group()
     host.send(consumer_beat("c", 0))
     for member_id in ("a", "b"):
@@ -217,7 +221,8 @@ def test_a_silent_member_of_the_consumer_protocol_is_given_up_and_the_group_down
     assert host.ask(consumer_beat("c", 0)).member_epoch == 4
 
 
-def test_a_coordinator_that_takes_over_after_the_downgrade_makes_the_rebalance_that_was_to_come() -> None:
+def test_a_coordinator_that_takes_over_after_the_downgrade_makes_the_rebalance() -> None:
+    """A coordinator that takes over after the downgrade makes the rebalance that was to come."""
     host = classic_group()
     host.send(consumer_beat("c", 0))
     rejoin(host, "a")
@@ -229,8 +234,9 @@ def test_a_coordinator_that_takes_over_after_the_downgrade_makes_the_rebalance_t
     assert {other.answer(first).generation, other.answer(second).generation} == {4}
 
 
-def test_what_members_may_still_use_stays_theirs_through_a_downgrade_and_another_upgrade() -> None:
-    """b is to give up partition 3, and has not. Its group is downgraded and upgraded before it hears of that."""
+def test_what_members_may_still_use_stays_theirs_through_a_downgrade() -> None:
+    """What members may still use stays theirs through a downgrade and another upgrade. b is to give up partition 3, and
+    has not. Its group is downgraded and upgraded before it hears of that."""
     host = classic_group()
     host.send(consumer_beat("c", 0))
     host.send(classic_join("b", (2, 3)))
@@ -266,7 +272,8 @@ def test_the_last_of_all_members_leaves_an_empty_consumer_group() -> None:
 # Static members
 
 
-def test_a_static_member_of_the_classic_protocol_comes_back_with_the_consumer_protocol() -> None:
+def test_a_static_member_of_the_classic_protocol_comes_back() -> None:
+    """A static member of the classic protocol comes back with the consumer protocol."""
     host = classic_group(instances={"a": "ia", "b": "ib"})
     seen = host.ask(consumer_beat("a2", 0, instance_id="ia"))
     assert seen.assignment == ((TOPICS["orders"].topic_id, (0, 1)),)
@@ -286,7 +293,8 @@ def test_a_static_member_of_the_consumer_protocol_comes_back_with_the_classic_on
     assert {number for _, number in read_assignment(synced.assignment).partitions} == {0, 1}
 
 
-def test_the_last_static_member_of_the_consumer_protocol_makes_a_classic_group_when_it_comes_back() -> None:
+def test_the_last_static_member_of_the_consumer_protocol_makes_a_classic_group() -> None:
+    """The last static member of the consumer protocol makes a classic group when it comes back."""
     host = classic_group(instances={"a": "ia", "b": "ib"})
     host.send(consumer_beat("a2", 0, instance_id="ia"))
     host.send(consumer_beat("a2", -2, instance_id="ia"))

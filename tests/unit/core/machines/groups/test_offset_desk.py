@@ -228,7 +228,10 @@ def test_nothing_expires_before_both_clocks_say_so(kind: str, retention_ms: int)
     host.ask(commit(ORDERS_0, retention_ms=retention_ms))
 
     def expired(now_ms: int, wall_ms: int) -> Sequence[object]:
-        return offset_desk.expire_offsets(host.machine.groups, host.machine.offsets, host.config, now_ms, wall_ms)
+        machine = host.machine
+        return offset_desk.expire_offsets(
+            machine.groups, machine.offsets, machine.pending, host.config, now_ms, wall_ms
+        )
 
     later_ms = NOW_MS + 10 * DAY_MS
     assert expired(NOW_MS + 1, later_ms) == []  # the wall clock was set forward, or the machine was asleep
@@ -237,7 +240,8 @@ def test_nothing_expires_before_both_clocks_say_so(kind: str, retention_ms: int)
 
 
 @pytest.mark.parametrize("kind", ["committed alone", "empty group", "session over"])
-def test_what_a_node_kept_that_started_before_its_clock_was_set_is_not_old_for_the_next(kind: str) -> None:
+def test_what_a_node_kept_that_started_before_its_clock_was_set_is_not_old(kind: str) -> None:
+    """What a node kept that started before its clock was set is not old for the next."""
     host = Host()
     host.wall_ahead_ms = 10 * DAY_MS
     if kind == "committed alone":
@@ -267,7 +271,8 @@ def test_a_clock_that_is_set_forward_takes_neither_offsets_nor_members() -> None
     assert host.ask(fetch(group_id="other")).offsets != ()
 
 
-def test_a_clock_that_was_fast_when_its_node_started_takes_no_offsets_once_it_is_set_right() -> None:
+def test_a_clock_that_was_fast_when_its_node_started_takes_no_offsets() -> None:
+    """A clock that was fast when its node started takes no offsets once it is set right."""
     host = Host()
     host.ask(commit(ORDERS_0))
     successor = Host(host.config, host.log, NOW_MS + 10 * DAY_MS)

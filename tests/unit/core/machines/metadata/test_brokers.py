@@ -77,7 +77,8 @@ def test_the_controllers_own_broker_is_never_silent_and_others_are() -> None:
     assert cluster.machine.next_deadline_ms() is None
 
 
-def test_the_controllers_own_broker_may_register_anew_when_its_node_became_controller_after_a_restart() -> None:
+def test_the_controllers_own_broker_may_register_anew() -> None:
+    """The controllers own broker may register anew when its node became controller after a restart."""
     before = Cluster(controller=replace(QUIET, own_id=1))
     after = Cluster((), controller=replace(QUIET, own_id=1))
     for record in before.log:
@@ -106,8 +107,9 @@ def test_a_broker_that_refuses_connections_is_fenced_once_it_has_missed_a_heartb
     assert cluster.ask(BrokerGone(1)) == cluster.ask(BrokerGone(9)) == 0
 
 
-def test_a_broker_that_this_controller_never_heard_of_is_fenced_at_once_when_it_refuses_connections() -> None:
-    """It was the controller before, most likely: the election has taken long enough."""
+def test_a_broker_that_this_controller_never_heard_of_is_fenced_at_once() -> None:
+    """A broker that this controller never heard of is fenced at once when it refuses connections. It was the controller
+    before, most likely: the election has taken long enough."""
     before = Cluster()
     after = Cluster(())
     for record in before.log:
@@ -206,8 +208,9 @@ def test_the_same_incarnation_again_keeps_its_epoch_and_its_partitions() -> None
     assert led(cluster.partition()) == (1, (1, 2), ())
 
 
-def test_the_same_incarnation_again_loses_nothing_though_it_says_again_what_it_lost_before() -> None:
-    """As after an answer that was lost: meanwhile it may have caught up."""
+def test_the_same_incarnation_again_loses_nothing_though_it_says_again_what_it_lost() -> None:
+    """The same incarnation again loses nothing though it says again what it lost before. As after an answer that was
+    lost: meanwhile it may have caught up."""
     cluster = Cluster()
     cluster.topic((1, 2), min_insync_replicas="2")
     epoch = cluster.image.brokers[2].epoch

@@ -287,7 +287,8 @@ def test_a_default_of_one_broker_marks_the_topics_as_well() -> None:
     assert asked.image.topic_overrides("t") == {"chronik.gaps": "true"}
 
 
-def test_a_topic_is_made_with_the_mark_that_the_default_asks_for_unless_it_says_otherwise() -> None:
+def test_a_topic_is_made_with_the_mark_that_the_default_asks_for() -> None:
+    """A topic is made with the mark that the default asks for unless it says otherwise."""
     asked = Asked(COMPACTED, brokers=(1, 2))
     own = (("cleanup.policy", "delete"),)
     asked.ask(CreateTopics((NewTopic("t", topic_id(1)), NewTopic("kept", topic_id(2), configs=own))))
@@ -298,8 +299,9 @@ def test_a_topic_is_made_with_the_mark_that_the_default_asks_for_unless_it_says_
     assert asked.image.topic_config("kept").may_be_compacted
 
 
-def test_the_default_in_the_file_of_whoever_controls_now_marks_topics_that_another_made() -> None:
-    """At a registration, and with the first word of its own."""
+def test_the_default_in_the_file_of_whoever_controls_now_marks_topics() -> None:
+    """The default in the file of whoever controls now marks topics that another made. At a registration, and with the
+    first word of its own."""
     of_now = Cluster(settings=COMPACTED)
     of_now.topic((1, 2))
     of_now.image.apply(ConfigRecord(TOPIC, "t", "chronik.gaps", None))
@@ -315,7 +317,8 @@ def test_the_default_in_the_file_of_whoever_controls_now_marks_topics_that_anoth
     assert of_now.image.topic_config("t").may_be_compacted
 
 
-def test_a_node_whose_file_differs_compacts_nothing_by_itself_and_takes_what_others_have_compacted() -> None:
+def test_a_node_whose_file_differs_compacts_nothing_by_itself() -> None:
+    """A node whose file differs compacts nothing by itself and takes what others have compacted."""
     of_deleting = Cluster()
     of_deleting.topic((1, 2))
     compacting = MetadataImage("cluster", NodeConfig.from_settings({"node.id": "2", **COMPACTED}))
@@ -406,7 +409,8 @@ def test_a_setting_of_kafkas_brokers_without_effect_is_taken_kept_and_shown() ->
 
 
 @pytest.mark.parametrize("key", ["authorizer.class.name", "ssl.keystore.location", "num.io.thread"])
-def test_what_asks_for_something_that_is_missing_is_not_taken_for_a_setting_without_effect(key: str) -> None:
+def test_what_asks_for_something_that_is_missing_is_not_taken(key: str) -> None:
+    """What asks for something that is missing is not taken for a setting without effect."""
     assert alter(Cluster(), (key, SET, "x"), of=(BROKER, "")).code is Code.INVALID_REQUEST
 
 
@@ -460,7 +464,8 @@ def test_a_topic_that_takes_back_its_own_refusal_has_them_as_well() -> None:
     assert cluster.partition().leader == 2
 
 
-def test_no_election_is_held_when_they_are_only_tried_or_forbidden_or_nobody_is_alive() -> None:
+def test_no_election_is_held_when_they_are_only_tried_or_forbidden() -> None:
+    """No election is held when they are only tried or forbidden or nobody is alive."""
     cluster = leaderless()
     alter(cluster, (UNCLEAN, SET, "true"), validate_only=True)
     alter(cluster, (UNCLEAN, SET, "false"))

@@ -24,7 +24,13 @@ from chronik.core.machines.metadata.records import FeatureLevelRecord, RegisterB
 from chronik.core.machines.metadata.snapshots import records_of
 from tests.unit.core.machines.metadata.machine_asked import Asked
 
-NEW = {"eligible.leader.replicas.version": 1, "group.version": 1, "kraft.version": 1, "metadata.version": 30}
+NEW = {
+    "eligible.leader.replicas.version": 1,
+    "group.version": 1,
+    "kraft.version": 1,
+    "metadata.version": 30,
+    "transaction.version": 2,
+}
 
 
 def update(*updates: tuple[Any, ...], validate_only: bool = False) -> UpdateFeatures:
@@ -53,8 +59,8 @@ def test_a_log_of_an_earlier_version_keeps_its_level_and_can_be_upgraded() -> No
     asked = Asked(brokers=())
     asked.take([FeatureLevelRecord("metadata.version", 7)])
 
-    assert finalized(asked.image.features) == {**NEW, "metadata.version": 7}
-    asked.ask(update(("metadata.version", 30)))
+    assert finalized(asked.image.features) == {**NEW, "metadata.version": 7, "transaction.version": 0}
+    asked.ask(update(("metadata.version", 30), ("transaction.version", 2)))
     assert finalized(asked.image.features) == NEW
 
 
@@ -95,7 +101,7 @@ def test_a_level_that_is_there_already_is_no_record() -> None:
     ("name", "level", "kind", "message"),
     [
         ("foo", 1, UPGRADE, "Local controller 1 does not support this feature."),
-        ("transaction.version", 2, UPGRADE, "Local controller 1 does not support this feature."),
+        ("transaction.version", 3, UPGRADE, "Local controller 1 only supports versions 0-2"),
         ("foo", 0, SAFE_DOWNGRADE, "Feature foo not found."),
         ("metadata.version", 31, UPGRADE, "Local controller 1 only supports versions 7-30"),
         ("metadata.version", 0, SAFE_DOWNGRADE, "Local controller 1 only supports versions 7-30"),

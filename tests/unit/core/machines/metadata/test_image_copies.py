@@ -34,7 +34,8 @@ def decide_on_copy(image: MetadataImage, command: AnyMetadataCommand) -> Metadat
     return machine.image
 
 
-def test_what_a_controller_has_decided_is_not_in_the_committed_image_before_it_is_safe() -> None:
+def test_what_a_controller_has_decided_is_not_in_the_committed_image() -> None:
+    """What a controller has decided is not in the committed image before it is safe."""
     committed = asked_with("a").image
     before = content(committed)
 

@@ -90,7 +90,8 @@ def test_a_stale_broker_epoch_refuses_the_whole_command() -> None:
     assert cluster.refusal(AlterPartitions(9, 0, ())) == Code.STALE_BROKER_EPOCH
 
 
-def test_each_partition_has_its_own_outcome_and_one_named_twice_sees_its_first_change() -> None:
+def test_each_partition_has_its_own_outcome() -> None:
+    """Each partition has its own outcome and one named twice sees its first change."""
     cluster = Cluster()
     cluster.topic((1, 2), (1, 3))
     wanted = [InSyncChange(TOPIC, number, 0, 0, ((1, -1),)) for number in (0, 7, 1, 1)]
@@ -131,8 +132,9 @@ def test_a_set_that_completes_a_move_away_from_its_leader_elects_another() -> No
     assert not cluster.partition().is_moving
 
 
-def test_a_leader_that_leaves_the_set_itself_is_followed_by_one_of_the_others_and_not_counted_on() -> None:
-    """Though the set is smaller than min.insync.replicas now: its disk has failed."""
+def test_a_leader_that_leaves_the_set_itself_is_followed_by_one_of_the_others() -> None:
+    """A leader that leaves the set itself is followed by one of the others and not counted on. Though the set is
+    smaller than min.insync.replicas now: its disk has failed."""
     cluster = Cluster((1, 2, 3))
     cluster.topic((1, 2, 3), min_insync_replicas="3")
 

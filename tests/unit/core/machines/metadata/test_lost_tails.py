@@ -33,7 +33,8 @@ def test_a_replica_that_lost_its_tail_is_not_eligible_any_longer() -> None:
     assert led(cluster.partition()) == (1, (1,), ())
 
 
-def test_a_replica_that_lost_its_tail_before_anybody_noticed_that_it_was_gone_is_not_eligible_either() -> None:
+def test_a_replica_that_lost_its_tail_before_anybody_noticed() -> None:
+    """A replica that lost its tail before anybody noticed that it was gone is not eligible either."""
     cluster = Cluster()
     cluster.topic((1, 2), min_insync_replicas="2")
     epoch = cluster.image.brokers[2].epoch
@@ -104,7 +105,8 @@ def test_when_the_last_in_sync_lost_its_tail_those_that_are_eligible_are_waited_
     assert cluster.partition().lost == ()
 
 
-def test_when_all_that_were_waited_for_lost_their_tails_too_the_last_known_leader_leads() -> None:
+def test_when_all_that_were_waited_for_lost_their_tails_too_the_last_known_leader() -> None:
+    """When all that were waited for lost their tails too the last known leader leads."""
     cluster = below_the_minimum()
     cluster.fence(1)
     cluster.start(1, incarnation=1, has_lost_its_tail=True)
@@ -154,7 +156,8 @@ def test_a_last_known_leader_that_lost_its_tail_and_then_its_disk_is_not_waited_
     assert led(cluster.partition()) == (2, (2,), ())
 
 
-def test_an_empty_disk_is_not_taken_for_a_lost_tail_when_its_process_is_killed_afterwards() -> None:
+def test_an_empty_disk_is_not_taken_for_a_lost_tail() -> None:
+    """An empty disk is not taken for a lost tail when its process is killed afterwards."""
     cluster = Cluster()
     cluster.topic((1, 2, 3))
     cluster.alter(1)
@@ -168,7 +171,8 @@ def test_an_empty_disk_is_not_taken_for_a_lost_tail_when_its_process_is_killed_a
     assert cluster.partition().lost == (1,)
 
 
-def test_an_unclean_election_takes_the_last_known_leader_without_its_tail_before_those_that_were_out() -> None:
+def test_an_unclean_election_takes_the_last_known_leader_without_its_tail() -> None:
+    """An unclean election takes the last known leader without its tail before those that were out."""
     cluster = below_the_minimum()
     cluster.fence(1)
     cluster.start(1, incarnation=1, has_lost_its_tail=True)

@@ -118,7 +118,7 @@ def test_the_first_registration_says_the_version_of_the_log() -> None:
     decision = asked.machine.decide(1, RegisterBroker(1, topic_id(9), "node.example", 9092, "rack-a"), now_ms=0)
 
     assert decision.facts[0] == FeatureLevelRecord("metadata.version", 30)
-    assert isinstance(decision.facts[3], RegisterBrokerRecord)
+    assert isinstance(decision.facts[4], RegisterBrokerRecord)
     for fact in decision.facts:
         asked.machine.apply(fact)
     broker = asked.image.brokers[1]

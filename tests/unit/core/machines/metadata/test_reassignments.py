@@ -205,7 +205,8 @@ def led_elsewhere(*in_sync: int, leader: int) -> Cluster:
     return cluster
 
 
-def test_who_is_in_sync_stays_until_the_new_target_is_and_goes_with_a_move_taken_back() -> None:
+def test_what_is_in_sync_stays_until_the_new_target_is() -> None:
+    """Who is in sync stays until the new target is and goes with a move taken back."""
     cluster = led_elsewhere(1, 2, leader=1)
     assert cluster.partition().replicas == (3, 1, 2)
     assert led(cluster.partition()) == (1, (1, 2), ())

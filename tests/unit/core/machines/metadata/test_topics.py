@@ -231,7 +231,8 @@ def test_a_node_that_is_down_has_its_replica_of_the_offsets_topic_when_it_is_bac
     assert all(set(placed.in_sync) == {1, 2} and placed.leader != 3 for placed in partitions)
 
 
-def test_a_node_that_shut_down_counts_as_one_that_is_down_and_until_then_the_offsets_topic_waits() -> None:
+def test_a_node_that_shut_down_counts_as_one_that_is_down() -> None:
+    """A node that shut down counts as one that is down and until then the offsets topic waits."""
     cluster = Cluster()
     cluster.topic((1, 2), name="led-by-1")
     cluster.beat(1, wants_shut_down=True)
@@ -281,7 +282,8 @@ def test_a_node_that_comes_after_the_trace_topic_gets_a_partition_of_its_own_onc
     assert (added.leader, added.replicas) == (3, (3, 1, 2))
 
 
-def test_a_node_that_lost_its_partition_of_the_trace_topic_leads_it_again_when_it_can() -> None:
+def test_a_node_that_lost_its_partition_of_the_trace_topic_leads_it_again() -> None:
+    """A node that lost its partition of the trace topic leads it again when it can."""
     asked = Asked(brokers=(1, 2, 3))
     asked.ask(CreateInternalTopic(TRACE_TOPIC, topic_id(1)))
     topic = asked.image.topics[TRACE_TOPIC]

@@ -8,7 +8,7 @@ import random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chronik.cli.delivery import POSITIONS_SHOWN_MAX, OffsetRanges, Tally
+from chronik.client.delivery import POSITIONS_SHOWN_MAX, OffsetRanges, Tally
 
 
 def ranges_of(offsets: list[int]) -> OffsetRanges:

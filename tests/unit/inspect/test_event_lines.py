@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from chronik.cli.trace.lines import KINDS, STATE_KINDS, TROUBLE, clock_time, kind_of, line_of
+from chronik.inspect.event_lines import KINDS, STATE_KINDS, TROUBLE, clock_time, kind_of, line_of
 from chronik.trace import events
 from chronik.trace.events import AnyEvent, FollowerSeen, MemberSeen
 

@@ -1,0 +1,1 @@
+"""`chronik console`: the web console."""

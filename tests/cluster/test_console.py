@@ -1,0 +1,142 @@
+"""The console over a real cluster of three nodes: every page, every action, a node that dies while it is looked at."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from chronik.testing import RunningCluster
+from tests.cluster.console_process import ConsoleProcess, console
+
+WAIT_S = 40.0
+HOSTILE = b"<script>alert(1)</script>\xe2\x80\xae"
+
+
+@pytest.fixture(scope="module")
+def shown(cluster: RunningCluster) -> Iterator[ConsoleProcess]:
+    with console(cluster.bootstrap) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def orders(cluster: RunningCluster, shown: ConsoleProcess) -> str:
+    """A topic made in the console, with 600 records and a needle."""
+    made = shown.post("/topics", "/topics", name="orders", partitions="3", configs="retention.ms=86400000")
+    assert "orders" in made
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "shop"})
+    for number in range(600):
+        producer.produce(
+            "orders", f'{{"order": {{"id": {number}}}}}'.encode(), key=f"k{number % 7}", partition=number % 3
+        )
+    producer.produce("orders", b"needle", key=HOSTILE, partition=1, headers=[("<b>", HOSTILE)])
+    assert producer.flush(30) == 0
+    return "orders"
+
+
+def test_the_overview_says_that_all_is_whole(shown: ConsoleProcess, orders: str) -> None:
+    page = shown.model("/")
+
+    assert [node["answers"] for node in page["nodes"]] == [True, True, True]
+    assert (page["under_replicated"], page["leaderless"]) == (0, 0)
+    assert page["frame"]["is_chronik"] is True
+
+
+def test_a_topic_has_its_partitions_offsets_and_configs(shown: ConsoleProcess, orders: str) -> None:
+    page = shown.model("/topics/orders")
+
+    assert len(page["partitions"]) == 3
+    assert {config["name"]: config["value"] for config in page["configs"]}["retention.ms"] == "86400000"
+
+
+def test_a_search_finds_what_was_planted_and_says_what_it_read(shown: ConsoleProcess, orders: str) -> None:
+    found = shown.model("/topics/orders/messages?from=oldest&text=needle")
+    nothing = shown.model("/topics/orders/messages?from=oldest&text=haystack")
+    by_path = shown.model("/topics/orders/messages?from=oldest&path=order.id+%3E%3D+598")
+
+    assert [(row["partition"], row["offset"]) for row in found["rows"]] == [(1, 200)]
+    assert found["coverage"] == "partitions 0-2, offsets 0 to 200 read: 601 records, 1 found"
+    assert (nothing["status"], nothing["is_whole"], nothing["found"]) == ("finished", True, 0)
+    assert by_path["found"] == 2
+
+
+def test_a_record_has_its_story_and_is_harmless(shown: ConsoleProcess, orders: str) -> None:
+    page = shown.page("/topics/orders/1/200")
+    model = shown.model("/topics/orders/1/200")
+
+    assert "<script>alert" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;\\u202e" in page
+    assert len(model["copies"]) == 3
+    assert model["unknown"] != []  # the topic is not traced, and that is said
+
+
+def test_a_topic_is_changed_and_deleted(shown: ConsoleProcess, orders: str) -> None:
+    shown.post("/topics", "/topics", name="short-lived", partitions="1")
+    shown.post("/topics/short-lived/partitions", "/topics/short-lived", partitions="4")
+    shown.post("/topics/short-lived/configs", "/topics/short-lived", key="retention.ms", value="1000")
+    page = shown.model("/topics/short-lived")
+    assert len(page["partitions"]) == 4
+    assert {config["name"]: config["value"] for config in page["configs"]}["retention.ms"] == "1000"
+
+    refused = shown.post("/topics/short-lived/delete", "/topics/short-lived", confirm="short")
+    assert refused.startswith("400 ")
+    shown.post("/topics/short-lived/delete", "/topics/short-lived", confirm="short-lived")
+
+    assert "short-lived" not in [topic["name"] for topic in shown.model("/topics")["rows"]]
+
+
+def test_a_group_is_shown_reset_after_a_preview_and_deleted(
+    cluster: RunningCluster, shown: ConsoleProcess, orders: str
+) -> None:
+    member = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": "billing", "enable.auto.commit": False})
+    member.commit(offsets=[TopicPartition("orders", 0, 150)], asynchronous=False)
+    member.close()
+
+    before = shown.model("/group?name=billing")
+    preview = shown.model("/group/reset?name=billing&way=shift&at=-50")
+    assert (before["lag"], preview["moves"][0]["after"]) == (50, 100)
+
+    stale = shown.post(
+        "/group/reset", "/group?name=billing", name="billing", way="shift", at="-50", topic="", shown="99"
+    )
+    assert "since the preview" in stale
+    shown.post(
+        "/group/reset", "/group?name=billing", name="billing", way="shift", at="-50", topic="", shown=preview["shown"]
+    )
+    assert shown.model("/group?name=billing")["lag"] == 100
+
+    shown.post("/group/delete", "/group?name=billing", name="billing", confirm="billing")
+    assert "billing" not in [group["name"] for group in shown.model("/groups")["rows"]]
+
+
+def test_settings_have_the_quorum_features_and_configs(shown: ConsoleProcess, orders: str) -> None:
+    page = shown.model("/settings?node=2")
+
+    assert page["problems"] == []
+    assert sorted(voter["node"] for voter in page["quorum"]["voters"]) == [1, 2, 3]
+    assert "metadata.version" in [feature["name"] for feature in page["features"]]
+    assert page["configs"] != []
+
+
+def test_a_node_that_dies_is_told_of_and_its_return_too(
+    cluster: RunningCluster, shown: ConsoleProcess, orders: str
+) -> None:
+    cluster.kill(3)
+    try:
+        _wait_for(shown, lambda page: [node["id"] for node in page["nodes"] if not node["answers"]] == [3])
+        assert "node 3:" in shown.page("/notices")
+    finally:
+        cluster.restart(3)
+
+    _wait_for(shown, lambda page: all(node["answers"] for node in page["nodes"]) and not page["under_replicated"])
+    assert "node 3:" not in shown.page("/notices")
+
+
+def _wait_for(shown: ConsoleProcess, is_so: object) -> None:
+    assert callable(is_so)
+    deadline = time.monotonic() + WAIT_S
+    while not is_so(page := shown.model("/")):
+        assert time.monotonic() < deadline, page
+        time.sleep(0.2)
