@@ -257,7 +257,8 @@ def test_a_topic_that_is_not_to_be_seen_is_answered_as_one_that_is_not_there() -
 
     def answered(name: str) -> Any:
         (topic,) = replace(request_of("metadata")).topics
-        request = replace(request_of("metadata"), topics=(replace(topic, name=name),))
+        named = (replace(topic, name=name),)
+        request = replace(request_of("metadata"), topics=named, allow_auto_topic_creation=False)
         (told,) = asyncio.run(metadata.handle(request, caller(), context)).topics
         return replace(told, name="")
 
