@@ -22,6 +22,7 @@ class Peer:
         "caller",
         "connection_id",
         "host",
+        "is_forwarded",
         "is_node",
         "is_refused",
         "listener",
@@ -42,12 +43,18 @@ class Peer:
         self.may_be_node = True  # nothing that is known of it says that it is none
         self.is_node = False  # it has identified itself as another node of this cluster
         self.node_id = -1  # which one
+        self.is_forwarded = False  # it is a node's that asks for a client, whose principal and host it has
         self.order = BatchOrder()  # of the idempotent batches that it sends
         self.caller: Caller | None = None  # of its last request; None again when anything of the above changes
 
     def identify_as_node(self, node_id: int) -> None:
         """Another node of this cluster; -1: it did not say which."""
         self.is_node, self.node_id, self.caller = True, node_id, None
+
+    def act_for(self, principal: KafkaPrincipal, host: str) -> None:
+        """What this node asks by this connection it asks for a client, and not in its own name."""
+        self.principal, self.host, self.node_id = principal, host, -1
+        self.is_forwarded, self.caller = True, None
 
     def authenticate_as(self, principal: KafkaPrincipal) -> None:
         self.principal, self.caller = principal, None
@@ -67,6 +74,7 @@ class Peer:
                 self.principal,
                 self.listener,
                 self.login,
+                self.is_forwarded,
             )
         return caller
 
@@ -96,7 +104,9 @@ class Call:
         """It has been read: a response that waits for weeks does not keep the memory of its request."""
         self.frame = _RELEASED
 
-    def identify_as_node(self, node_id: int) -> None:
-        """Its connection is another node's, from this request on."""
+    def identify_as_node(self, node_id: int, client: tuple[KafkaPrincipal, str] | None = None) -> None:
+        """Its connection is another node's, from this request on; perhaps one by which it asks for a client."""
         self.peer.identify_as_node(node_id)
+        if client is not None:
+            self.peer.act_for(*client)
         self.caller = self.peer.caller_for(self.header)

@@ -17,8 +17,10 @@ from kio.schema.consumer_group_describe.v1.response import (
 )
 
 from chronik.api import topic_ids
+from chronik.api.authorization import operations_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
+from chronik.core.access.operations import AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedConsumer, DescribedConsumerMember, TopicIdPartitions
 from chronik.core.machines.groups.commands import DescribeConsumerGroup
@@ -36,8 +38,13 @@ async def handle(
 ) -> ConsumerGroupDescribeResponse:
     if not has_consumer_groups(context.metadata.image):
         raise Refused(Code.UNSUPPORTED_VERSION, "The consumer group protocol is switched off (group.version).")
-    operations = ALL_ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = tuple([await _describe(group_id, operations, context) for group_id in request.group_ids])
+
+    def operations(group_id: str) -> int:
+        if not request.include_authorized_operations:
+            return NOT_ASKED
+        return operations_of(context, caller, "consumer_group_describe", AclResourceType.GROUP, group_id, ALL_ON_GROUP)
+
+    groups = tuple([await _describe(group_id, operations(group_id), context) for group_id in request.group_ids])
     return ConsumerGroupDescribeResponse(throttle_time=datetime.timedelta(0), groups=groups)
 
 

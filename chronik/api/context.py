@@ -72,6 +72,7 @@ class Caller(NamedTuple):
     principal: KafkaPrincipal = ANONYMOUS
     listener: str = ""  # the name of the one that took its connection
     login: SaslLogin | None = None  # of its connection, where clients log in
+    is_forwarded: bool = False  # a node asks for a client: `principal` and `client_host` are that client's
 
 
 class MetadataDesk(Protocol):

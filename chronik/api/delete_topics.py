@@ -15,7 +15,9 @@ from kio.schema.delete_topics.v6.response import DeletableTopicResult, DeleteTop
 
 from chronik.api import topic_ids
 from chronik.api.applied import wait_until_applied
+from chronik.api.authorization import gate_of
 from chronik.api.context import Caller, RequestContext
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import DeleteTopics, TopicToDelete
 from chronik.wire.unions.delete_topics import AnyDeleteTopicsRequest
@@ -30,19 +32,43 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     began_ms = context.clock.monotonic_ms()
     by_name = tuple(TopicToDelete(name=name) for name in request.topic_names)
     by_either = tuple(TopicToDelete(topic.name, topic_ids.from_wire(topic.topic_id)) for topic in request.topics)
-    deleted = await context.metadata.ask(DeleteTopics(by_name + by_either))
+    gate = gate_of(context, caller, "delete_topics")
+    allowed, refused = [], []
+    for wanted in by_name + by_either:
+        name = _name_of(wanted, context)
+        if gate is None or name is None or gate.may(AclOperation.DELETE, AclResourceType.TOPIC, name):
+            allowed.append(wanted)
+            continue
+        # An id is not to tell the name to whom may not see it.
+        shown = wanted.name or (name if gate.sees(AclOperation.DESCRIBE, AclResourceType.TOPIC, name) else None)
+        topic_id = None if wanted.topic_id is None else topic_ids.to_wire(wanted.topic_id)
+        refused.append(_result(shown, topic_id, Code.TOPIC_AUTHORIZATION_FAILED, None))
+    if not allowed and refused:
+        return _response(tuple(refused))
+    deleted = await context.metadata.ask(DeleteTopics(tuple(allowed)))
     await wait_until_applied(context, request.timeout, began_ms)
     return _response(
-        tuple(
-            _result(
-                one.name,
-                topic_ids.to_wire(one.topic_id) if one.topic_id is not None else None,
-                one.outcome.code,
-                one.outcome.message,
-            )
-            for one in deleted
+        (
+            *refused,
+            *(
+                _result(
+                    one.name,
+                    topic_ids.to_wire(one.topic_id) if one.topic_id is not None else None,
+                    one.outcome.code,
+                    one.outcome.message,
+                )
+                for one in deleted
+            ),
         )
     )
+
+
+def _name_of(wanted: TopicToDelete, context: RequestContext) -> str | None:
+    """None: there is no topic of that id, which is said further on."""
+    if wanted.topic_id is None:
+        return wanted.name
+    known = context.metadata.image.topic_by_id(wanted.topic_id)
+    return None if known is None else known.name
 
 
 def _result(name: str | None, topic_id: uuid.UUID | None, code: Code, message: str | None) -> Any:

@@ -12,9 +12,12 @@ from typing import Any
 from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.describe_cluster.v2.response import DescribeClusterBroker, DescribeClusterResponse
 
+from chronik.api.authorization import operations_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.metadata import controller_of
 from chronik.api.permissions import ALL_ON_CLUSTER, NOT_ASKED
+from chronik.core.access.acls import CLUSTER_NAME
+from chronik.core.access.operations import AclResourceType
 from chronik.core.errors import Code, Refused
 
 REQUEST = DescribeClusterRequest
@@ -41,7 +44,11 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
             if (address := broker.reached_by(caller.listener)) is not None
             and (request.include_fenced_brokers or not broker.is_fenced)
         ),
-        cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=operations_of(
+            context, caller, "describe_cluster", AclResourceType.CLUSTER, CLUSTER_NAME, ALL_ON_CLUSTER
+        )
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 

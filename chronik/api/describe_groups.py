@@ -11,8 +11,10 @@ import datetime
 from kio.schema.describe_groups.v6.request import DescribeGroupsRequest
 from kio.schema.describe_groups.v6.response import DescribedGroup, DescribedGroupMember, DescribeGroupsResponse
 
+from chronik.api.authorization import operations_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_GROUP, NOT_ASKED
+from chronik.core.access.operations import AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import DescribedClassic
 from chronik.core.machines.groups.commands import DescribeGroup
@@ -25,8 +27,12 @@ DEAD = "Dead"
 
 
 async def handle(request: DescribeGroupsRequest, caller: Caller, context: RequestContext) -> DescribeGroupsResponse:
-    operations = ALL_ON_GROUP if request.include_authorized_operations else NOT_ASKED
-    groups = tuple([await _describe(group_id, operations, caller, context) for group_id in request.groups])
+    def operations(group_id: str) -> int:
+        if not request.include_authorized_operations:
+            return NOT_ASKED
+        return operations_of(context, caller, "describe_groups", AclResourceType.GROUP, group_id, ALL_ON_GROUP)
+
+    groups = tuple([await _describe(group_id, operations(group_id), caller, context) for group_id in request.groups])
     return DescribeGroupsResponse(throttle_time=datetime.timedelta(0), groups=groups)
 
 

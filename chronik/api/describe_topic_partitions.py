@@ -15,8 +15,10 @@ from kio.schema.describe_topic_partitions.v0.response import (
 )
 
 from chronik.api import topic_ids
+from chronik.api.authorization import gate_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_TOPIC
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
 from chronik.core.machines.metadata.names import is_internal, problem_with
@@ -29,7 +31,14 @@ PARTITIONS_PER_ANSWER_MAX = 2000
 
 def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     image = context.metadata.image
+    gate = gate_of(context, caller, "describe_topic_partitions")
     names = _names(request, image)
+    denied: set[str] = set()
+    if gate is not None:
+        ask = gate.may if request.topics else gate.sees
+        denied = {name for name in names if not ask(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)}
+        if not request.topics:  # nobody asked for them by name
+            names = [name for name in names if name not in denied]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     live = {broker.id: None for broker in image.live_brokers()}
     topics: list[Any] = []
@@ -39,12 +48,16 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
             next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = image.topic(name)
+        if name in denied:
+            topics.append(_missing(name, Code.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if topic is None:
             topics.append(_missing(name))
             continue
         start = request.cursor.partition_index if request.cursor and request.cursor.topic_name == name else 0
         shown = topic.partitions[start : start + left]
-        topics.append(_topic(topic, start, shown, live))
+        operations = ALL_ON_TOPIC if gate is None else gate.operations(AclResourceType.TOPIC, name, ALL_ON_TOPIC)
+        topics.append(_topic(topic, start, shown, live, operations))
         left -= len(shown)
         if start + len(shown) < len(topic.partitions):
             next_cursor = Cursor(topic_name=name, partition_index=start + len(shown))
@@ -68,14 +81,14 @@ def _names(request: Any, image: MetadataImage) -> list[str]:
     return sorted(name for name in asked if cursor is None or name >= cursor.topic_name)
 
 
-def _topic(topic: Topic, start: int, shown: list[Partition], live: dict[int, None]) -> Any:
+def _topic(topic: Topic, start: int, shown: list[Partition], live: dict[int, None], operations: int) -> Any:
     return DescribeTopicPartitionsResponseTopic(
         error_code=Code.NONE,
         name=topic.name,
         topic_id=topic_ids.to_wire(topic.id),
         is_internal=topic.is_internal,
         partitions=tuple(_partition(number, partition, live) for number, partition in enumerate(shown, start)),
-        topic_authorized_operations=ALL_ON_TOPIC,
+        topic_authorized_operations=operations,
     )
 
 

@@ -12,13 +12,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from chronik.api import follower_fetch, quorum_fetch
+from chronik.api import authorization, follower_fetch, quorum_fetch
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchSession, SessionPartition
 from chronik.core.log.segment import Slice
@@ -117,6 +118,7 @@ class _Fetch:
         "_call",
         "_context",
         "_deadline",
+        "_gate",
         "_is_done",
         "_is_late",
         "_max_bytes",
@@ -140,6 +142,7 @@ class _Fetch:
         self._session = session
         self._partitions = partitions
         self._context = context
+        self._gate = authorization.gate_of(context, call.caller, "fetch")
         self._max_bytes = min(request.max_bytes, context.fetch_config.fetch_max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
@@ -210,6 +213,8 @@ class _Fetch:
     def _replica(self, asked: SessionPartition) -> Replica:
         topic, partition = asked.key
         topic = topic_name(self._context.metadata.image, topic)
+        if self._gate is not None:
+            self._gate.need(AclOperation.READ, AclResourceType.TOPIC, topic)
         replicas = self._context.replicas
         is_patient = self._call.header.version >= FOLLOWERS_FROM
         replica = replicas.readable(topic, partition) if is_patient else replicas.leader(topic, partition)

@@ -6,8 +6,10 @@ not supported: INVALID_REQUEST.
 
 from __future__ import annotations
 
+from chronik.api.authorization import gate_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.transactional import transactions
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.wire.unions.find_coordinator import AnyCoordinator, AnyFindCoordinatorRequest, AnyFindCoordinatorResponse
 
@@ -30,6 +32,10 @@ async def _find(key: str, key_type: int, caller: Caller, context: RequestContext
     try:
         if key_type not in (GROUP, TRANSACTION):
             raise Refused(Code.INVALID_REQUEST, f"there are no coordinators of type {key_type}")
+        gate = gate_of(context, caller, "find_coordinator")
+        if gate is not None:
+            kind = AclResourceType.GROUP if key_type == GROUP else AclResourceType.TRANSACTIONAL_ID
+            gate.need(AclOperation.DESCRIBE, kind, key)
         desk = context.groups if key_type == GROUP else transactions(context)
         node_id, host, port = await desk.coordinator(key)
         broker = context.metadata.image.brokers.get(node_id)

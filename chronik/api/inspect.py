@@ -13,8 +13,10 @@ import struct
 from collections.abc import Awaitable, Sequence
 from typing import Any
 
+from chronik.api.authorization import gate_of
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.ports import Outgoing
 from chronik.wire.framing import RequestHeader
@@ -26,6 +28,9 @@ _HEAD = struct.Struct(">iii")  # size of the frame, correlation id, length of th
 
 def start(call: Call, context: RequestContext) -> None:
     try:
+        gate = gate_of(context, call.caller, "inspect")
+        if gate is not None:  # it tells of everything, records included
+            gate.need(AclOperation.ALTER, AclResourceType.CLUSTER)
         arguments = _parse(call.frame[call.header.body :])
         node_id = arguments.pop("node", context.node_id)
         looking: Awaitable[bytes | memoryview]

@@ -8,15 +8,18 @@ An unknown leader is LEADER_NOT_AVAILABLE, never a guess.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kio.schema.metadata.v13.response import MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic
 
 from chronik.api import topic_ids
+from chronik.api.authorization import Gate, gate_of, operations_of
 from chronik.api.context import Caller, RequestContext
 from chronik.api.permissions import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
 from chronik.api.refusals import trace_refusal
+from chronik.core.access.acls import CLUSTER_NAME
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import CreateInternalTopic, CreateTopics, NewTopic
 from chronik.core.machines.metadata.image import MetadataImage, Partition, Topic
@@ -27,6 +30,7 @@ REQUEST = AnyMetadataRequest
 RESPONSE = AnyMetadataResponse
 
 TOPIC_IDS_FROM = 12
+_DESCRIBE = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 LISTENER_NOT_FOUND_FROM = 6  # before, clients are told that there is no leader
 
 
@@ -37,18 +41,30 @@ class MetadataView(NamedTuple):
     reached: frozenset[int]  # those of them that have the listener by which the client came
     operations: int
     version: int
+    gate: Gate | None = None
+
+    def operations_on(self, topic: str) -> int:
+        if self.gate is None or self.operations == NOT_ASKED:
+            return self.operations
+        return self.gate.operations(AclResourceType.TOPIC, topic, self.operations)
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     image = context.metadata.image
+    gate = gate_of(context, caller, "metadata")
     if request.topics is None or (caller.version == 0 and not request.topics):
-        view = _view(image, request, caller)
-        topics = tuple(_known(topic, view) for _, topic in sorted(image.topics.items()))
+        view = _view(image, request, caller, gate)
+        known = (topic for _, topic in sorted(image.topics.items()))
+        topics = tuple(_known(topic, view) for topic in known if gate is None or gate.sees(*_DESCRIBE, topic.name))
     else:
         _check(request.topics, caller)
-        problems = await _create_missing(request, context)
-        view = _view(image, request, caller)
-        topics = tuple(_asked_for(one, image, problems, view) for one in _without_repeats(request.topics))
+        hidden = {} if gate is None else _hidden(gate, request.topics, image)
+        problems = await _create_missing(request, context, gate, hidden)
+        view = _view(image, request, caller, gate)
+        topics = tuple(
+            hidden.get((one.name, one.topic_id)) or _asked_for(one, image, problems, view)
+            for one in _without_repeats(request.topics)
+        )
     if context.observation.observer.is_observing:
         _report(topics, view, caller, context)
     return AnyMetadataResponse(
@@ -56,8 +72,25 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         cluster_id=context.cluster_id,
         controller_id=controller_of(context),
         topics=topics,
-        cluster_authorized_operations=ALL_ON_CLUSTER if request.include_cluster_authorized_operations else NOT_ASKED,
+        cluster_authorized_operations=operations_of(
+            context, caller, "metadata", AclResourceType.CLUSTER, CLUSTER_NAME, ALL_ON_CLUSTER
+        )
+        if request.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
+
+
+def _hidden(gate: Gate, topics: Iterable[Any], image: MetadataImage) -> dict[tuple[str | None, Any], Any]:
+    """What is answered for those that the client may not see, whether or not they are there."""
+    hidden: dict[tuple[str | None, Any], Any] = {}
+    for one in topics:
+        if one.topic_id is not None:
+            topic = image.topic_by_id(one.topic_id.bytes)
+            if topic is not None and not gate.may(*_DESCRIBE, topic.name):
+                hidden[one.name, one.topic_id] = _missing(Code.UNKNOWN_TOPIC_ID, None, one.topic_id)
+        elif not gate.may(*_DESCRIBE, one.name):
+            hidden[one.name, one.topic_id] = _missing(Code.TOPIC_AUTHORIZATION_FAILED, one.name, None)
+    return hidden
 
 
 def _report(topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
@@ -81,11 +114,11 @@ def controller_of(context: RequestContext) -> int:
     return controller_id if controller_id is not None and is_known else context.node_id
 
 
-def _view(image: MetadataImage, request: Any, caller: Caller) -> MetadataView:
+def _view(image: MetadataImage, request: Any, caller: Caller, gate: Gate | None = None) -> MetadataView:
     operations = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
     live = list(image.live_brokers())
     reached = frozenset(broker.id for broker in live if broker.reached_by(caller.listener) is not None)
-    return MetadataView({broker.id: None for broker in live}, reached, operations, caller.version)
+    return MetadataView({broker.id: None for broker in live}, reached, operations, caller.version, gate)
 
 
 def _check(topics: Iterable[Any], caller: Caller) -> None:
@@ -100,14 +133,20 @@ def _without_repeats(topics: Iterable[Any]) -> list[Any]:
     return list({(topic.name, topic.topic_id): topic for topic in topics}.values())
 
 
-async def _create_missing(request: Any, context: RequestContext) -> dict[str, Code]:
+async def _create_missing(
+    request: Any, context: RequestContext, gate: Gate | None, hidden: Mapping[tuple[str | None, Any], Any]
+) -> dict[str, Code]:
     """Create the topics that are asked for by name and not there. Returns why some could not be."""
     image = context.metadata.image
     if not (request.allow_auto_topic_creation and image.node_config.topics.auto_create_topics_enable):
         return {}
-    by_name = [topic.name for topic in request.topics if topic.topic_id is None]
+    by_name = [topic.name for topic in request.topics if topic.topic_id is None and (topic.name, None) not in hidden]
     missing = [name for name in dict.fromkeys(by_name) if image.topic(name) is None and problem_with(name) is None]
     problems: dict[str, Code] = {}
+    if gate is not None and not gate.sees(AclOperation.CREATE, AclResourceType.CLUSTER, CLUSTER_NAME):
+        not_his = [name for name in missing if not gate.may(AclOperation.CREATE, AclResourceType.TOPIC, name)]
+        problems = dict.fromkeys(not_his, Code.TOPIC_AUTHORIZATION_FAILED)
+        missing = [name for name in missing if name not in problems]
     wanted = tuple(NewTopic(name, context.chance.uuid()) for name in missing if not is_internal(name))
     try:
         if wanted:
@@ -150,7 +189,7 @@ def _known(topic: Topic, view: MetadataView) -> Any:
         topic_id=topic_ids.to_wire(topic.id),
         is_internal=topic.is_internal,
         partitions=tuple(_partition(number, partition, view) for number, partition in enumerate(topic.partitions)),
-        topic_authorized_operations=view.operations,
+        topic_authorized_operations=view.operations_on(topic.name),
     )
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chronik.api import topic_ids
+from chronik.api.authorization import gate_of
 from chronik.api.context import Caller, RequestContext
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.answers import FetchedOffset
 from chronik.core.machines.groups.commands import FetchOffsets
@@ -32,6 +34,7 @@ RESPONSE = AnyOffsetFetchResponse
 GROUP_ERRORS_FROM = 2
 MANY_GROUPS_FROM = 8
 TOPIC_IDS_FROM = 10
+_DESCRIBE = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
 
 
 async def handle(request: AnyOffsetFetchRequest, caller: Caller, context: RequestContext) -> AnyOffsetFetchResponse:
@@ -43,21 +46,29 @@ async def handle(request: AnyOffsetFetchRequest, caller: Caller, context: Reques
 
 async def _group(group: Group, requires_stable: bool, caller: Caller, context: RequestContext) -> GroupResponse:
     by_id = caller.version >= TOPIC_IDS_FROM
+    gate = gate_of(context, caller, "offset_fetch")
     try:
+        if gate is not None:
+            gate.need(AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id)
         if group.topics is None:
             fetched = await _ask(group, None, requires_stable, context)
+            if gate is not None:
+                fetched = tuple(one for one in fetched if gate.sees(*_DESCRIBE, one.topic))
             return GroupResponse(group_id=group.group_id, topics=tuple(_all_topics(fetched, by_id, context)))
         names = [_name(topic, by_id, context.metadata.image) for topic in group.topics]
+        denied = {name for name in names if name is not None and gate is not None and not gate.may(*_DESCRIBE, name)}
         wanted = tuple(
             (name, number)
             for name, topic in zip(names, group.topics, strict=True)
-            if name is not None
+            if name is not None and name not in denied
             for number in topic.partition_indexes
         )
         found = {(one.topic, one.partition): one for one in await _ask(group, wanted, requires_stable, context)}
         topics = tuple(
             _errors(topic, Code.UNKNOWN_TOPIC_ID)
             if name is None
+            else _errors(topic, Code.TOPIC_AUTHORIZATION_FAILED)
+            if name in denied
             else _topic(topic, [found[name, number] for number in topic.partition_indexes])
             for name, topic in zip(names, group.topics, strict=True)
         )

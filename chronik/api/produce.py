@@ -35,12 +35,14 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
+from chronik.api import authorization
 from chronik.api.call import Call
 from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
 from chronik.api.refusals import trace_refusal
 from chronik.api.topic_ids import topic_name
 from chronik.api.transactional import IMPLICIT_FROM, unverified, verification
+from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, InvalidRecords, Refused
 from chronik.core.log.admission import RECORD_ERRORS_MAX
 from chronik.core.log.producers import VerificationGuard
@@ -99,12 +101,18 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
         return None
     request = wire.parse(call.frame, header.body, header.version)
     pending = _Pending(call, request, context)
+    gate = authorization.gate_of(context, call.caller, "produce")
     for topic, partitions in request.topics:
+        refusal_code = Code.NONE if gate is None else _objection(gate, request, topic, context)
         answers = [_UNANSWERED] * len(partitions)
         pending.topics.append((topic, answers))
         for index, (partition, records) in enumerate(partitions):
             pending.outstanding += 1
             own = NULL_RECORDS if records is None else records
+            if refusal_code:
+                refused = PartitionAnswer(partition, refusal_code, -1, -1, -1)
+                pending.refused(PartitionBatch(topic, partition, own, answers, index), refused)
+                continue
             _append(pending, PartitionBatch(topic, partition, own, answers, index))
     if pending.elsewhere:
         pending.send_on()
@@ -113,6 +121,21 @@ def start(call: Call, context: RequestContext) -> Callable[[], None] | HeldUp | 
     pending.one_done()  # the one that `_Pending` starts with: now every partition has been looked at
     on_abandoned = pending.abandoned if pending.outstanding and pending.observer.is_observing else None
     return HeldUp(on_abandoned) if pending.is_held_up else on_abandoned
+
+
+def _objection(gate: authorization.Gate, request: ProduceRequest, topic: str | bytes, context: RequestContext) -> Code:
+    """Why this client may not write there, or NONE."""
+    transactional_id = request.transactional_id
+    if transactional_id is not None and not gate.may(
+        AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID, transactional_id
+    ):
+        return Code.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    known = context.metadata.image.topic_by_name_or_id(topic)
+    if known is None and isinstance(topic, bytes):
+        return Code.NONE  # that there is no topic of this id is said further on
+    name = known.name if known is not None else str(topic)
+    is_allowed = gate.may(AclOperation.WRITE, AclResourceType.TOPIC, name)
+    return Code.NONE if is_allowed else Code.TOPIC_AUTHORIZATION_FAILED
 
 
 def _append(

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from chronik.api import fetch, metadata, produce
+from chronik.api.authorization import Gate
 from chronik.api.context import Caller, PartitionBatch, PendingProduce, RequestContext
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.image import MetadataImage
@@ -137,8 +138,8 @@ def metadata_lists_one_node() -> None:
     def brokers_but_one(image: MetadataImage, listener: str) -> tuple[Any, ...]:
         return tuple(each for each in brokers(image, listener) if _liar.get() in (None, each.node_id))
 
-    def alone(image: MetadataImage, request: Any, caller: Caller) -> metadata.MetadataView:
-        view, node_id = view_of(image, request, caller), _liar.get()
+    def alone(image: MetadataImage, request: Any, caller: Caller, gate: Gate | None = None) -> metadata.MetadataView:
+        view, node_id = view_of(image, request, caller, gate), _liar.get()
         return view if node_id is None else view._replace(live={node_id: None}, reached=frozenset((node_id,)))
 
     def led_here(number: int, placed: Partition, view: metadata.MetadataView) -> Any:

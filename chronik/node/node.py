@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
+from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.node import NodeConfig
@@ -125,6 +126,7 @@ class Node:
             self.cluster.peers,
             self._deadlines,
             self.metrics,
+            carries_principals=bool(config.security.authorizer_class_name),
         )
         self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
@@ -302,6 +304,16 @@ class Node:
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
+    def _authorizer(self) -> Authorizer | None:
+        security = self.config.security
+        if not security.authorizer_class_name:
+            return None
+        return Authorizer(
+            lambda: self.image.access.acls,
+            security.super_principals,
+            allows_everyone_without_acl=security.allow_everyone_if_no_acl_found,
+        )
+
     def _credential(self, user: str, mechanism: ScramMechanism) -> ScramCredential | None:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
@@ -445,6 +457,7 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
+            authorizer=self._authorizer(),
             look=inspect_here,
             is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )

@@ -116,8 +116,20 @@ def node_name(node_id: int) -> str:
     return f"{_NODE_NAME}{node_id}"
 
 
+def node_name_for(node_id: int, principal: str, host: str) -> str:
+    """The client id with which a node begins a connection by which it asks others for a client."""
+    return "\n".join((node_name(node_id), host, principal))
+
+
+def client_behind(client_id: str) -> tuple[str, str] | None:
+    """The principal and host of the client for which a node with this client id asks; None: for itself."""
+    parts = client_id.split("\n", 2)
+    return (parts[2], parts[1]) if len(parts) == 3 else None
+
+
 def node_id_of(client_id: str) -> int:
     """Which node has this client id; -1: none."""
+    client_id = client_id.partition("\n")[0]
     digits = client_id.removeprefix(_NODE_NAME)
     is_number = digits.isascii() and digits.isdigit() and len(digits) <= 10
     return int(digits) if is_number and client_id.startswith(_NODE_NAME) else -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -42,8 +42,8 @@ def login(user: str, password: str, mechanism: str = "PLAIN") -> dict[str, Any]:
 class SaslCluster(RunningCluster):
     """Its nodes show who is there on a listener where nothing has to log in, which the nodes do not use."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(3, str(directory), SETTINGS)
+    def __init__(self, directory: Path, settings: Mapping[str, str] = SETTINGS) -> None:
+        super().__init__(3, str(directory), settings)
         ports = free_ports(6)
         of_nodes, self._open = dict(zip(self.nodes, ports, strict=False)), dict(zip(self.nodes, ports[3:], strict=True))
         voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in of_nodes.items())
@@ -66,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SaslCluster]:
         made.kill_all()
 
 
-def produced(cluster: SaslCluster, settings: dict[str, Any], value: str) -> object:
+def produced(cluster: SaslCluster, settings: dict[str, Any], value: str, topic: str = "t") -> object:
     """None, or why it was not."""
     errors: list[object] = []
     told: list[object] = []
@@ -75,7 +75,7 @@ def produced(cluster: SaslCluster, settings: dict[str, Any], value: str) -> obje
         error_cb=lambda error: told.append(error.name()),
         logger=None,
     )
-    producer.produce("t", value, on_delivery=lambda error, _: errors.append(error))
+    producer.produce(topic, value, on_delivery=lambda error, _: errors.append(error))
     for _ in range(200):
         producer.poll(0.1)
         if errors or "_AUTHENTICATION" in told:

@@ -51,6 +51,10 @@ class Authorizer:
         self._known: dict[tuple[KafkaPrincipal, str, int, int, str], bool] = {}
         self._known_of: tuple[AclSet | None, int] = (None, 0)
 
+    def is_super(self, principal: KafkaPrincipal) -> bool:
+        """Whether it may do everything."""
+        return principal in self._super_users
+
     def is_allowed(
         self,
         principal: KafkaPrincipal,

@@ -41,6 +41,7 @@ class Authentication:
         self._node_listeners = config.listeners.node_listeners
         self._name_of = mapper_of(config.security.ssl_principal_mapping_rules)
         self._super_users = config.security.super_principals
+        self._are_asked = bool(config.security.authorizer_class_name)  # where ACLs count, nothing is believed
         self._clock = clock
         decoy_key = chance.uuid() + chance.uuid()
         known = _with_node_user(config, chance, credentials)
@@ -73,7 +74,7 @@ class Authentication:
             peer.login = SaslLogin(server, self._clock.monotonic_ms, logged_in)
             return
         if peer.listener not in self._identifying:
-            peer.may_be_node = may_be_node
+            peer.may_be_node = may_be_node and (not self._are_asked or peer.principal in self._super_users)
             return
         certificate = transport.get_extra_info("peercert")
         principal = ANONYMOUS  # without one, where certificates are requested only

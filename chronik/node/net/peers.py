@@ -13,9 +13,10 @@ import logging
 import struct
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
 from chronik import __version__
+from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.scram import AuthenticationFailed
 from chronik.core.errors import Code
 from chronik.core.ports import Network
@@ -26,9 +27,11 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_response, encode_request
 from chronik.wire.errors import ImpossibleSize, Malformed
 from chronik.wire.framing import SHARED_BYTES, Inbox
-from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE, node_name
+from chronik.wire.versions import API_VERSIONS, APIS, NODE_SOFTWARE, node_name, node_name_for
 
 log = logging.getLogger(__name__)
+
+Client: TypeAlias = tuple[KafkaPrincipal, str]  # and its host
 
 ANSWER_BYTES_MAX = 256 * 1024 * 1024  # memory is taken as the bytes come in, so this only bounds nonsense
 CONNECT_MS = 1000  # until the versions of the other side are known
@@ -127,8 +130,9 @@ class _Wire(asyncio.BufferedProtocol):
 class Link:
     """One ordered connection to one node, made when it is needed."""
 
-    def __init__(self, peers: Peers, node_id: int) -> None:
+    def __init__(self, peers: Peers, node_id: int, name: str) -> None:
         self.node_id = node_id
+        self._name = name  # the client id of what is asked
         self.scratch = peers.scratch
         self._peers = peers
         self._loop = asyncio.get_running_loop()
@@ -201,7 +205,7 @@ class Link:
         if asked.own_id is None:
             if asked.version == ANY_VERSION:
                 asked.version = self._version_of(asked.api_key)
-            return (encode_request(asked.api_key, asked.version, asked.wire_id, self._peers.name, asked.message),)
+            return (encode_request(asked.api_key, asked.version, asked.wire_id, self._name, asked.message),)
         lowest, highest = self._ranges.get(asked.api_key, UNKNOWN)
         if not lowest <= asked.version <= highest:
             raise self._speaks_another(asked.api_key, f"version {asked.version}")
@@ -368,6 +372,7 @@ class Peers:
         self.network = network
         self.deadlines = deadlines
         self.address_of = address_of
+        self._own_id = node_id
         self.name = node_name(node_id)  # the client id of what we ask
         self._refusal_listeners: list[Callable[[int], None]] = []  # in the order in which they came; none needs another
         self.scratch = bytearray(SHARED_BYTES)  # what all links read into
@@ -383,9 +388,10 @@ class Peers:
             link = self._kept[node_id, purpose] = self.new_link(node_id)
         return link
 
-    def new_link(self, node_id: int) -> Link:
-        """A link of the caller's own, who closes it."""
-        link = Link(self, node_id)
+    def new_link(self, node_id: int, client: Client | None = None) -> Link:
+        """A link of the caller's own, who closes it; one by which this node asks for a client, if there is one."""
+        name = self.name if client is None else node_name_for(self._own_id, str(client[0]), client[1])
+        link = Link(self, node_id, name)
         self._open[link] = None
         return link
 

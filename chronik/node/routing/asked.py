@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any, NamedTuple
 
+from chronik.api import authorization
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
 from chronik.core.ports import Outgoing
@@ -43,5 +44,5 @@ class Asked(NamedTuple):
 
     async def here(self, request: Any) -> Any:
         """This node's response to the request or a part of it. Raises Refused."""
-        response = self.module.handle(request, self.call.caller, self.context)
+        response = authorization.handle(self.module, self.name, request, self.call.caller, self.context)
         return await response if asyncio.iscoroutine(response) else response

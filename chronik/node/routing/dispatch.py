@@ -16,11 +16,12 @@ from collections.abc import Callable, Coroutine
 from types import ModuleType
 from typing import Any
 
-from chronik.api import sasl_authenticate
+from chronik.api import authorization, sasl_authenticate
 from chronik.api.call import AnswerSlot, Call, Peer
 from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, NODES_ONLY, OVERLAPS, module_of
+from chronik.core.access.acls import parse_principal
 from chronik.core.access.sasl import NotReady
 from chronik.core.errors import Code, Refused
 from chronik.node.net.node_identity import node_identity
@@ -30,7 +31,7 @@ from chronik.trace.metrics import Metrics
 from chronik.wire.codec import decode_request, encode_response
 from chronik.wire.errors import Malformed
 from chronik.wire.framing import RequestHeader, read_header
-from chronik.wire.versions import EVERY_API, INSPECT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from chronik.wire.versions import EVERY_API, INSPECT, PRODUCE, SASL_AUTHENTICATE, SASL_HANDSHAKE, client_behind
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +82,7 @@ class Dispatch:
             return True
         self._metrics.requests[api_key] += 1
         call = Call(frame, header, peer, answer)
-        if api_key in NODES_ONLY and not peer.may_be_node:
+        if api_key in NODES_ONLY and (not peer.may_be_node or peer.is_forwarded):
             self._refuse_stranger(call)
             return False
         del frame  # the call has it, and may release it
@@ -128,7 +129,9 @@ class Dispatch:
     def _identify(call: Call, client_software_name: str) -> None:
         node_id = node_identity(call.peer, client_software_name, call.header.client_id)
         if node_id is not None:
-            call.identify_as_node(node_id)
+            behind = client_behind(call.header.client_id)
+            client = None if behind is None else (parse_principal(behind[0]), behind[1])
+            call.identify_as_node(node_id, client)
 
     def _refuse_stranger(self, call: Call) -> None:
         """A request between nodes, of a client whose certificate says that it is none."""
@@ -171,6 +174,12 @@ class Dispatch:
             return begun is not None and self._is_held_up(begun, call.answer)
         request = decode_request(header.api_key, header.version, call.frame, header.body, module.REQUEST)
         if not is_node:
+            try:
+                name = EVERY_API[header.api_key].name
+                authorization.check_whole(name, request, call.caller, self._context)
+            except Refused as refused:
+                self._answer_problem(module, request, call, refused)
+                return False
             handling = forwarding.handle(module, request, call, self._context)
             self.watch(self._wait_for_response(module, request, call, handling))
         elif header.api_key in CONTROLLER_BOUND and not forwarding.is_controller:
@@ -186,7 +195,8 @@ class Dispatch:
 
     def _handle(self, module: ModuleType, request: Any, call: Call) -> None:
         try:
-            response = module.handle(request, call.caller, self._context)
+            name = EVERY_API[call.header.api_key].name
+            response = authorization.handle(module, name, request, call.caller, self._context)
         except Exception as problem:
             self._answer_problem(module, request, call, problem)
             return

@@ -51,10 +51,12 @@ class Forwarding:
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
+        *,
+        carries_principals: bool = False,
     ) -> None:
         self._cluster = cluster
         self._peers = peers
-        self._routes = Routes(peers)
+        self._routes = Routes(peers, carries_principals=carries_principals)
         self._produce = ProduceForwarder(node_id, cluster, self._routes, deadlines, metrics)
         self._controller = ControllerForwarder(node_id, cluster)
         self._one_address = OneAddress(node_id, cluster.image, groups, transactions)
@@ -68,7 +70,7 @@ class Forwarding:
 
     def handle(self, module: ModuleType, request: Any, call: Call, context: RequestContext) -> Coroutine[Any, Any, Any]:
         """The response of the module, or a `Relayed` one. Raises Refused."""
-        route = self._routes.of(call.caller.connection_id)  # now: later, the connection may be gone
+        route = self._routes.of(call.caller)  # now: later, the connection may be gone
         asked = Asked(module, call, context, route)
         if call.header.api_key in CONTROLLER_BOUND:
             return self._controller.handle(asked, request)
@@ -76,14 +78,14 @@ class Forwarding:
 
     def fetch(self, call: Call, context: RequestContext) -> Callable[[], None] | None:
         """As api.fetch's `start`."""
-        route = self._routes.of(call.caller.connection_id)
+        route = self._routes.of(call.caller)
         return self._one_address.fetch(Asked(module_of(FETCH), call, context, route))
 
     def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
         if self._peers.address_of(node_id) is None:
             raise Refused(Code.BROKER_NOT_AVAILABLE, f"node {node_id} is not known here")
-        return _reached(self._routes.of(call.caller.connection_id).ask(node_id, (call.frame,), ASK_MS))
+        return _reached(self._routes.of(call.caller).ask(node_id, (call.frame,), ASK_MS))
 
     @property
     def is_controller(self) -> bool:

@@ -95,7 +95,7 @@ class ProduceForwarder:
     def _route_of(self, produce: PendingProduce) -> Route:
         """The same whenever a batch of it is tried again: its client may have hung up meanwhile."""
         if not isinstance(produce.route, Route):
-            produce.route = self._routes.of(produce.call.caller.connection_id)
+            produce.route = self._routes.of(produce.call.caller)
         return produce.route
 
     def _send(self, produce: PendingProduce, leader: int, batches: list[ForwardedBatch], route: Route) -> None:

@@ -10,16 +10,18 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from chronik.api.context import Caller
 from chronik.core.types import Buffer
-from chronik.node.net.peers import Link, NotSent, Peers
+from chronik.node.net.peers import Client, Link, NotSent, Peers
 from chronik.node.routing.acks0_sequencer import Acks0Sequencer
 
 
 class Route:
     """One connection's links, made when they are first needed."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, client: Client | None = None) -> None:
         self._peers = peers
+        self._client = client  # for which is asked, where that matters
         self._links: dict[int, Link] = {}
         self._writes: dict[int, int] = {}  # by node: batches sent on whose answer is not there yet
         self._sequencers: dict[tuple[str | bytes, int], Acks0Sequencer] = {}  # by partition
@@ -45,7 +47,7 @@ class Route:
     def _link(self, node_id: int) -> Link:
         link = self._links.get(node_id)
         if link is None:
-            link = self._links[node_id] = self._peers.new_link(node_id)
+            link = self._links[node_id] = self._peers.new_link(node_id, self._client)
         return link
 
     def _written(self, node_id: int, answer: asyncio.Future[memoryview]) -> None:
@@ -79,15 +81,17 @@ def _not_sent() -> asyncio.Future[memoryview]:
 class Routes:
     """Those of all connections, by connection id."""
 
-    def __init__(self, peers: Peers) -> None:
+    def __init__(self, peers: Peers, *, carries_principals: bool = False) -> None:
         self._peers = peers
+        self._carries_principals = carries_principals
         self._open: dict[int, Route] = {}
 
-    def of(self, connection_id: int) -> Route:
+    def of(self, caller: Caller) -> Route:
         """The route of a connection that is open."""
-        route = self._open.get(connection_id)
+        route = self._open.get(caller.connection_id)
         if route is None:
-            route = self._open[connection_id] = Route(self._peers)
+            client = (caller.principal, caller.client_host) if self._carries_principals else None
+            route = self._open[caller.connection_id] = Route(self._peers, client)
         return route
 
     def connection_closed(self, connection_id: int) -> None:

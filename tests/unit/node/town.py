@@ -82,7 +82,7 @@ class FakePeers:
         self.links: list[FakeLink] = []
         self.sent: list[Sent] = []
 
-    def new_link(self, node_id: int) -> FakeLink:
+    def new_link(self, node_id: int, client: object = None) -> FakeLink:
         self.links.append(FakeLink(self, node_id))
         return self.links[-1]
 

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from chronik.core.access.acls import parse_super_users
 from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.ssl_principal import mapper_of
-from chronik.core.config.definitions import LIST, STRING, BadConfig, Section, one_of, setting, some_of
+from chronik.core.config.definitions import BOOLEAN, LIST, STRING, BadConfig, Section, one_of, setting, some_of
 
 PEM = "PEM"
+STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _CONVERT = {
     "ssl.keystore": "openssl pkcs12 -in FILE -nodes -out keystore.pem",
     "ssl.truststore": "keytool -list -rfc -keystore FILE > truststore.pem",
@@ -51,6 +52,16 @@ class SecurityConfig(Section):
     )
     super_users: str = setting(
         STRING, "", "Principals that may do everything, separated by semicolons; the nodes must be among them."
+    )
+
+    authorizer_class_name: str = setting(
+        STRING,
+        "",
+        "Kafka's StandardAuthorizer, for access by ACLs; without it everything is allowed.",
+        one_of("", STANDARD),
+    )
+    allow_everyone_if_no_acl_found: bool = setting(
+        BOOLEAN, False, "Whether everything is allowed to what no ACL is about."
     )
 
     @property

@@ -6,6 +6,8 @@ import asyncio
 from typing import Any, cast
 
 import pytest
+from kio.schema.request_header.v2.header import RequestHeader as FlexibleHeader
+from kio.static.primitive import i16, i32
 
 from chronik.api.call import Peer
 from chronik.core.access.principal import KafkaPrincipal
@@ -13,7 +15,8 @@ from chronik.core.access.sasl import PLAIN, SaslLogin, SaslServer
 from chronik.core.errors import Code
 from chronik.node.net.connection import Slot
 from chronik.wire.errors import Malformed
-from chronik.wire.versions import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE
+from chronik.wire.framing import RequestHeader
+from chronik.wire.versions import API_VERSIONS, APIS, SASL_AUTHENTICATE, SASL_HANDSHAKE, node_name_for
 from tests.unit.node.routing.test_dispatch import METADATA, RequestContext, frame_of, read_answer
 from tests.unit.wire.messages import request_type, write
 
@@ -107,5 +110,27 @@ def test_a_mechanism_that_is_not_offered_is_answered_with_those_that_are() -> No
     async def inside() -> None:
         answer = await Stranger().handshake("GSSAPI")
         assert (answer.error_code, answer.mechanisms) == (Code.UNSUPPORTED_SASL_MECHANISM, (PLAIN,))
+
+    asyncio.run(inside())
+
+
+def test_what_a_node_asks_for_a_client_is_asked_as_that_client() -> None:
+    """F66"""
+
+    async def inside() -> None:
+        house = RequestContext()
+        peer, alice = Peer(1, "10.0.0.2", "NODES"), KafkaPrincipal("User", "alice\nUser:root")
+        version = 3
+        body = write(request_type(API_VERSIONS, version)(client_software_name="chronik", client_software_version="1"))
+        head = FlexibleHeader(
+            request_api_key=i16(API_VERSIONS),
+            request_api_version=i16(version),
+            correlation_id=i32(1),
+            client_id=node_name_for(2, str(alice), "10.9.9.9"),
+        )
+        house.dispatch.start(memoryview(bytearray(write(head) + body)), peer, house.answers.slot())
+        caller = peer.caller_for(RequestHeader(METADATA, 1, 1, "c", 0))
+        assert (caller.is_node, caller.node_id, caller.is_forwarded) == (True, -1, True)
+        assert (caller.principal, caller.client_host) == (alice, "10.9.9.9")
 
     asyncio.run(inside())
