@@ -144,7 +144,7 @@ def _consumer_group_heartbeat(gate: Gate, request: Any) -> None:
     gate.need(_O.READ, _R.GROUP, request.group_id)
     for name in request.subscribed_topic_names or ():
         gate.need(_O.DESCRIBE, _R.TOPIC, name)
-    if request.subscribed_topic_regex:  # which topics that means is found out where nobody asks for whom: all, or none
+    if request.subscribed_topic_regex:  # the coordinator resolves it, for no principal: all topics, or none
         gate.need(_O.DESCRIBE, _R.TOPIC, "*")
 
 
