@@ -16,7 +16,8 @@ from chronik.testing import RunningCluster
 
 
 def with_listeners_for_nodes(directory: Path) -> tuple[RunningCluster, dict[int, int]]:
-    cluster = RunningCluster(3, str(directory), {"inter.broker.listener.name": "NODES"})
+    settings = {"inter.broker.listener.name": "NODES", "listener.security.protocol.map": "NODES:PLAINTEXT"}
+    cluster = RunningCluster(3, str(directory), settings)
     ports = dict(zip(cluster.nodes, free_ports(3), strict=True))
     voters = ",".join(f"{node_id}@127.0.0.1:{port}" for node_id, port in ports.items())
     for node_id, node in cluster.nodes.items():

@@ -20,7 +20,7 @@ USERS = (
     ' user_admin="admin-secret" user_node="node-secret";'
 )
 SETTINGS = {
-    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,NODES:SASL_PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,NODES:SASL_PLAINTEXT,LOOKS:PLAINTEXT",
     "inter.broker.listener.name": "NODES",
     "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",

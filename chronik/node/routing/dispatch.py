@@ -239,7 +239,8 @@ class Dispatch:
             trace_refused_request(self._context, EVERY_API[header.api_key].name, caller, code, message, request)
         else:
             self._fault(call, problem)
-        call.peer.is_refused = header.api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE)
+        if caller.login is not None and header.api_key in (SASL_HANDSHAKE, SASL_AUTHENTICATE):
+            call.peer.is_refused = True  # where there is no SASL, it is a request like others that are refused
         try:
             response = module.refuse(request, code, message)
             call.answer((encode_response(header.api_key, header.version, header.correlation_id, response),))

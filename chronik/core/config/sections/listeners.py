@@ -62,6 +62,9 @@ class ListenersConfig(Section):
         clients = [point for point in points if not self._is_for_controllers(point.name)]
         if not clients:
             raise BadConfig(LISTENERS, f"Invalid value '{self.listeners}' for listeners: there is none for clients")
+        for point in clients:  # a slip of the pen must not open a listener in plain text
+            if point.name not in mapped and point.name not in SECURITY_PROTOCOLS:
+                raise BadConfig(LISTENERS, f"listeners: no security protocol defined for listener {point.name}")
         if len(clients) == len(points):
             return points
         spoken = self._inter_node_of(clients).protocol  # between nodes, where the map says nothing else

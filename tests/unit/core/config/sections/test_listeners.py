@@ -14,11 +14,12 @@ from chronik.core.config.node import NodeConfig
         ("PLAINTEXT://127.0.0.1:9092", ("127.0.0.1", 9092)),
         ("127.0.0.1:9092", ("127.0.0.1", 9092)),
         ("PLAINTEXT://:9092,CONTROLLER://:9093", ("", 9092)),
-        ("EXTERNAL://[::1]:0", ("::1", 0)),
+        ("SSL://[::1]:0", ("::1", 0)),
     ],
 )
 def test_the_listener_for_clients_is_found(listeners: str, address: tuple[str, int]) -> None:
-    assert NodeConfig.from_settings({"listeners": listeners}).address == address
+    config = NodeConfig.from_settings({"listeners": listeners, "listener.security.protocol.map": "SSL:PLAINTEXT"})
+    assert config.address == address
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,7 @@ def test_the_listener_for_clients_is_found(listeners: str, address: tuple[str, i
         "a:1,b:2",
         "A://a:1,B://b:1",
         "CONTROLLER://:9093",
+        "SASLSSL://:9093",
         "",
     ],
 )
@@ -57,7 +59,10 @@ def test_clients_are_told_an_address_they_can_reach(given: dict[str, str], adver
 SEVERAL = {
     "listeners": "CLIENTS://0.0.0.0:1,NODES://10.0.0.1:2,CONTROLLER://10.0.0.1:3",
     "inter.broker.listener.name": "nodes",
+    "listener.security.protocol.map": "CLIENTS:PLAINTEXT,NODES:PLAINTEXT",
 }
+
+OF_ANY_NAME = {"listener.security.protocol.map": "X:PLAINTEXT,Y:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
 
 
 def test_each_listener_has_its_own_advertised_address() -> None:
@@ -71,7 +76,7 @@ def test_each_listener_has_its_own_advertised_address() -> None:
 
 def test_nodes_use_the_listener_that_is_named_or_the_only_one() -> None:
     def inter_node(**given: str) -> str:
-        settings = {key.replace("_", "."): value for key, value in given.items()}
+        settings = {key.replace("_", "."): value for key, value in given.items()} | OF_ANY_NAME
         return NodeConfig.from_settings(settings).listeners.inter_node.name
 
     assert inter_node(listeners="X://:1") == "X"
@@ -83,9 +88,10 @@ def test_nodes_use_the_listener_that_is_named_or_the_only_one() -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ({"listeners": "X://:1,Y://:2"}, "PLAINTEXT is not one of the listeners"),
+        ({"listeners": "X://:1,Y://:2", **OF_ANY_NAME}, "PLAINTEXT is not one of the listeners"),
         ({**SEVERAL, "inter.broker.listener.name": "CONTROLLER"}, "CONTROLLER is not one of the listeners"),
         ({**SEVERAL, "advertised.listeners": "Z://h:1"}, "there is no listener Z"),
+        ({"listeners": "PLAINTEXT://:1,X://:2"}, "no security protocol defined for listener X"),
     ],
 )
 def test_names_that_fit_nothing_are_refused(given: dict[str, str], complaint: str) -> None:
@@ -96,10 +102,14 @@ def test_names_that_fit_nothing_are_refused(given: dict[str, str], complaint: st
 def test_nodes_speak_one_protocol_to_each_other() -> None:
     voters = {"controller.quorum.voters": "1@10.0.0.1:3,2@10.0.0.2:3", "cluster.id": "c"}
     NodeConfig.from_settings({**SEVERAL, **voters})
-    stores = {"ssl.keystore.type": "PEM", "ssl.keystore.location": "k", "listener.security.protocol.map": "NODES:SSL"}
+    stores = {
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": "k",
+        "listener.security.protocol.map": "CLIENTS:SSL,NODES:SSL",
+    }
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": "t"}
     config = NodeConfig.from_settings({**SEVERAL, **voters, **stores, **trust})
     assert {point.name: point.protocol for point in config.listeners.all}["CONTROLLER"] == "SSL"
-    mixed = {"listener.security.protocol.map": "NODES:SSL,CONTROLLER:PLAINTEXT"}
+    mixed = {"listener.security.protocol.map": "CLIENTS:SSL,NODES:SSL,CONTROLLER:PLAINTEXT"}
     with pytest.raises(BadConfig, match="nodes speak one protocol, not PLAINTEXT and SSL"):
         NodeConfig.from_settings({**SEVERAL, **voters, **stores, **trust, **mixed})
