@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
 from tests.clients.behaviours import member_of
 from tests.clients.kafka_tools import Tool, rows
 from tests.clients.librdkafka import Librdkafka
-from tests.clients.support import Client, Record, needs, read
+from tests.clients.support import WAIT_SECONDS, Client, Record, needs, read
 from tests.unit.core.fakes import MemoryFiles
 from tests.unit.core.log.logs import DIRECTORY, end_transaction, open_log, put_in_transaction
 
@@ -277,3 +278,26 @@ def test_kafka_transactions_describes_the_producers_of_a_partition(
     client.produce(topic, [Record(b"x") for _ in range(5)], {"enable.idempotence": True})
     [producer] = rows(tool("kafka-transactions", "describe-producers", "--topic", topic, "--partition", "0"))
     assert producer["LastSequence"] == "4"
+
+
+def test_kafka_transactions_shows_a_transaction_and_ends_it(
+    bootstrap: str, tool: Tool, make_topic: MakeTopic, name: str
+) -> None:
+    topic = make_topic(1)
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name, "log_level": 0})
+    producer.init_transactions(WAIT_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"open", partition=0)
+    producer.flush(WAIT_SECONDS)
+
+    listed = {row["TransactionalId"]: row["TransactionState"] for row in rows(tool("kafka-transactions", "list"))}
+    assert listed[name] == "Ongoing"
+    [described] = rows(tool("kafka-transactions", "describe", "--transactional-id", name))
+    assert (described["TransactionState"], described["TopicPartitions"]) == ("Ongoing", f"{topic}-0")
+
+    tool("kafka-transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
+
+    of_partition = ["describe-producers", "--topic", topic, "--partition", "0"]
+    [ended] = rows(tool("kafka-transactions", *of_partition))
+    assert ended["CurrentTransactionStartOffset"] == "None"
+    producer.purge()
