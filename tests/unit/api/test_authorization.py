@@ -37,7 +37,8 @@ INCLUDES = {
     O.DESCRIBE_CONFIGS: (O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS, O.ALL),
 }
 
-# From Kafka's documentation ("Operations and Resources on Protocols"): what a request that is refused whole needs.
+# What a request that is refused whole needs. Written from knowledge of Kafka's "Operations and Resources on Protocols",
+# not compared with that page line by line yet.
 WHOLE = {
     "describe_log_dirs": (O.DESCRIBE, R.CLUSTER),
     "describe_acls": (O.DESCRIBE, R.CLUSTER),
