@@ -17,8 +17,9 @@ SPREAD := tests/tidy tests/unit
 WORLDS := tests/sim
 # These keep all cores busy: they run by themselves, behind the rest.
 ON_SPARK := tests/spark tests/bench
-# All others start nodes and clients, and mostly wait for them: four files at a time, more than there are cores.
-SIDE_BY_SIDE := -n 4 --dist loadfile
+# All others start nodes and clients, and mostly wait for them: four files at a time, more than there are cores. In any order: xdist
+# would begin the files with the fewest tests last, which take longest.
+SIDE_BY_SIDE := -n 4 --dist loadfile --no-loadscope-reorder
 # These take minutes: `make test-ecosystem` runs them, beside the quicker ones of their folder.
 ON_DEMAND := $(addprefix tests/ecosystem/test_,connect.py karapace.py mirror_maker.py)
 ARGS   ?=
