@@ -156,7 +156,7 @@ def test_kafka_broker_api_versions_finds_what_clients_need(tool: Tool) -> None:
 def test_kafka_get_offsets_and_delete_records(
     tool: Tool, client: Client, make_topic: MakeTopic, tmp_path: Path
 ) -> None:
-    topic = make_topic(partitions=2)
+    topic = make_topic(partitions=2, **{"retention.ms": "-1"})  # its records are of 1970
     client.produce(topic, [Record(b"x", partition=number % 2, timestamp_ms=1_000_000 + number) for number in range(20)])
 
     def offsets(when: str) -> list[str]:
