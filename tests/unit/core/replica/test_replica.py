@@ -98,6 +98,15 @@ def test_an_acknowledgement_that_comes_twice_or_late_changes_nothing() -> None:
     assert replica.high_watermark == 8
 
 
+def test_a_sync_that_is_reported_late_moves_nothing_back() -> None:
+    replica = replica_of(10, in_sync=(HERE, 2))
+    replica.own_safe(10)
+
+    assert not replica.own_safe(4)
+
+    assert replica.durable_end_offset == 10
+
+
 @given(
     in_sync=st.sampled_from([(HERE,), (HERE, 2), (HERE, 2, 3)]),
     steps=st.lists(st.tuples(st.sampled_from(["append", HERE, 2, 3]), st.integers(0, 12)), max_size=40),
