@@ -30,7 +30,9 @@ from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
     RegisterBrokerRecord,
     RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
     UnregisterBrokerRecord,
+    UserScramCredentialRecord,
 )
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
@@ -442,6 +444,11 @@ class Node:
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
             self._node_registered()
+        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+            self.connections.end_where(
+                lambda peer: peer.login is not None and peer.login.is_revoked,
+                "its user was removed, or has another password",
+            )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
 
