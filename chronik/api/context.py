@@ -310,7 +310,7 @@ class ForwardingDesk(Protocol):
     """The way to other nodes (node/routing/forwarding.py)."""
 
     def produce(self, produce: PendingProduce, batches: list[PartitionBatch]) -> None:
-        """Send each partition's batch to its leader; the request is told what became of each."""
+        """Send each partition's batch to its leader; the request is given what became of each."""
 
     def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""

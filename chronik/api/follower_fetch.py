@@ -3,9 +3,9 @@
 A follower names its partitions once and then those that moved; its session knows which of them have something new to
 tell (`_news`), so a round costs what happened in it, however many partitions lie idle. Naming an offset is the
 follower's word that it has everything below. It is answered at once when there are records (synced here or not), a
-watermark or a log start that it has not been told, or an error; else it waits. When it has more to say meanwhile, its
+watermark or a log start that it has not been sent, or an error; else it waits. When it has more to say meanwhile, its
 next request comes before the last is answered: that one then gets its empty answer. Records of a throttled partition
-that is not in sync there are held back while the throttle's rate is exceeded (`_held_back`); all else is told.
+that is not in sync there are held back while the throttle's rate is exceeded (`_held_back`); all else is sent.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ class FollowerSession:
                 entry = self._entries[key] = _Entry(asked)
             before = entry.asked
             if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
-                entry.told = None  # it cut off its end, or began anew, and did not take the watermark it was told
+                entry.told = None  # it cut off its end, or began anew, and did not take the watermark it was sent
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
@@ -196,7 +196,7 @@ class FollowerSession:
             self._look()
 
     def _hold_back(self, key: Key, now_ms: int) -> None:
-        """Its records wait until the throttle may let them go. What else there is to tell of it is told."""
+        """Its records wait until the throttle may let them go. What else there is to say of it is sent."""
         self._held_back[key] = None
         self._context.metrics.throttled_waits[LEADER] += 1
         if self._throttle_timer is None:
@@ -269,7 +269,7 @@ class FollowerSession:
             replica = self._replica(key, entry)
             parting = diverging(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
         except Refused:
-            return  # it is told when its answer is planned
+            return  # it is sent when its answer is planned
         if self._broker_epoch == ANY_EPOCH:
             return
         if 0 <= asked.log_start_offset <= replica.log.end_offset:
@@ -304,7 +304,7 @@ class FollowerSession:
             if isinstance(given, Slice):
                 room -= given.length
                 is_first = False
-            # To one that is still busy with what it was given, a watermark is told when it says how far it is.
+            # To one that is still busy with what it was given, a watermark is sent when it says how far it is.
             if given is not None or code or (not entry.is_out and self._is_news(entry, replica)):
                 parts.append(_Part(key, code, replica, given))
             else:

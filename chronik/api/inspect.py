@@ -1,7 +1,7 @@
-"""Look (31000), version 0: what this node sees. Ours, not Kafka's, and no client is told of it (decision 0017).
+"""Inspect (31000), version 0: what this node sees. Ours, not Kafka's, and not listed for clients (decision 0017).
 
 The request is a JSON object behind its length (int32), `{"view": "state", ...}`; so is the answer, which has the key
-`error` when there is none. Whatever comes here gets an answer: who looks is told what was wrong with the question.
+`error` when there is none. Whatever comes here gets an answer: it says what was wrong with the question.
 
 `"node": N` means another node: the look is passed on to it, so that any one node that can be reached is enough.
 """

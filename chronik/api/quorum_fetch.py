@@ -58,7 +58,7 @@ class _QuorumFetch:
         self._context = context
         self._quorum = quorum
         self._deadline: object | None = None
-        # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
+        # The last answer to the follower. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
         told = quorum.last_answers.get(self._sender, NO_ANSWER)
         self._known_watermark = told.high_watermark

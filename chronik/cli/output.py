@@ -36,7 +36,7 @@ def print_note(text: str) -> None:
 
 def is_confirmed(question: str) -> bool:
     """Whether a person says yes. Asked on standard error, for standard output may be read by a script; typer's own
-    question puts a part of itself there whatever it is told."""
+    question puts a part of itself there whatever it is given."""
     print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

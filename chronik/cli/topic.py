@@ -269,7 +269,7 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikE
 
 
 def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
-    """Whom a client is told to ask may lead no more: what it said counts where no node knows better."""
+    """The leader that Metadata names may lead no more: what it said counts where no node knows better."""
     seen = None if watched is None else watched.partitions.get(state.partition)
     if watched is not None and seen is None and (watched.silent or end != 0):  # else nobody has written there yet
         start = end = None

@@ -78,7 +78,7 @@ class KafkaSource:
 
 
 def row_of(topic: TopicState, part: PartitionState, start: int | None, end: int | None) -> Row:
-    """What any Kafka tells of a partition: the end that consumers are told is its high watermark."""
+    """What any Kafka says of a partition: the end that consumers are given is its high watermark."""
     return Row(
         topic=topic.name,
         partition=part.partition,

@@ -101,7 +101,7 @@ class ClusterWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Pages that wait are told as well, and go."""
+        """Pages that wait are answered as well, and go."""
         with self._changed:
             self._is_closing = True
             self._tell_subscribers()

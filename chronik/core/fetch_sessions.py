@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changed.
 
-The session remembers what was asked of each partition and what the client was last told of it; an answer then leaves
+The session remembers what was asked of each partition and what the last response said of it; an answer then leaves
 out a partition that has no records and no news. Partitions that were given records go to the end of the line, so that
 none is starved when answers are cut by size.
 """
@@ -22,7 +22,7 @@ Key: TypeAlias = tuple[str | bytes, int]
 
 
 class SessionPartition:
-    """What a client asked of a partition and what it was last told."""
+    """What a client asked of a partition and what the last response said."""
 
     __slots__ = ("fetch_offset", "key", "leader_epoch", "max_bytes", "told")
 

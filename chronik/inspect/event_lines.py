@@ -108,7 +108,7 @@ def _(event: kinds.FetchDropped) -> Line:
     return Line(_place(event), "hung up", words, CONSUMING)
 
 
-# --- refusals, and what clients were told
+# --- refusals, and what Metadata responses said
 
 
 @line_of.register

@@ -80,7 +80,7 @@ EXHIBITS = (
     ),
     Exhibit(
         "client-timeout-too-short",
-        "A reader gives up after 300 ms, and has told the node to wait 5 s for 50 MB.",
+        "A reader gives up after 300 ms, and has asked the node to wait 5 s for 50 MB.",
         "It hangs up before every answer, asks again, and never gets anything. The cluster is well.",
         Cause.CLIENT_LIMIT,
         habits=Habits(is_impatient=True),

@@ -45,7 +45,7 @@ class Habits:
 
 @dataclass
 class LoadCounts:
-    """What the clients have been told so far."""
+    """What the clients have been answered so far."""
 
     sent: int = 0
     acknowledged: int = 0

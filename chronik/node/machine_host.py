@@ -114,7 +114,7 @@ class MachineHost(Generic[CommandT, FactT]):
             self._carry_out(decision, within)
         except Refused as refusal:
             self._asked.pop(ticket, None)
-            if future.done():  # the log was lost and took the machine with it: told here, not there
+            if future.done():  # the log was lost and took the machine with it: reported here, not there
                 future.exception()
             raise self._told(refusal) from refusal
         return future

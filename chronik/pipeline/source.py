@@ -272,7 +272,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where to read to, not before where the stream is.
 
         A partition that is not there stays where it was: forgotten, it would be read from its beginning when it is
-        back, and a topic created again could not be told from it.
+        back, and a topic created again could not be distinguished from it.
         """
         ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
         for each, offset in begun.by_partition.items():

@@ -38,7 +38,8 @@ class Sides:
 
     @property
     def expected_by(self) -> str:
-        """Who says what is expected (see `_judge`): without a ledger no node knows what producers were told."""
+        """Who says what is expected (see `_judge`): without a ledger no node knows what was acknowledged to
+        producers."""
         if self.has_ledger:
             return "ledger"
         return "log" if self.has_log and self.has_received else "offsets"

@@ -88,7 +88,7 @@ class Administrator(SimClient):
 
     is_over: Callable[[], bool]
     placed: Callable[[TopicPartition], Partition | None]  # by the newest metadata that any node has
-    met: Callable[[str], None]  # told of what it is about to order, for the table of coverage
+    met: Callable[[str], None]  # called with what it is about to order, for the table of coverage
     names: list[TopicPartition]  # of all clients; partitions that are added are added here
     node_ids: Sequence[int]
     orders: Orders
@@ -231,7 +231,7 @@ class Administrator(SimClient):
         code, start_offset = await requests.delete_records(self, name, offset)
         if code != Code.NONE and self.judge.may_refuse(name):
             return
-        # A new leader may know of less that is safe than clients were told, for a moment.
+        # A new leader may know a lower watermark than clients were sent, for a moment.
         if self._passes(code, f"deleting {name} up to {offset}", Code.OFFSET_OUT_OF_RANGE):
             self.judge.starts.deleted(name, max(offset, start_offset), epoch)
 

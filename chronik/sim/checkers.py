@@ -1,4 +1,4 @@
-"""The judge: keeps what every client was told, and holds each later answer against it.
+"""The judge: keeps what every client was answered, and holds each later answer against it.
 
 What is promised is taken down when it is known to a client, and compared from the moment on that a *later* request is
 sent: so a delayed answer never counts as a step back.
@@ -79,28 +79,28 @@ class KnownPartition:
     promised: dict[int, bytes] = field(default_factory=dict)  # acknowledged, by offset
     seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
-    watermarks: dict[int, int] = field(default_factory=dict)  # the furthest anybody was told of, by leader epoch
+    watermarks: dict[int, int] = field(default_factory=dict)  # the furthest that any client was sent, by leader epoch
     # Acknowledged by a leader alone, by offset, with its epoch: promised while no other node has led.
     leaders_word: dict[int, tuple[bytes, int]] = field(default_factory=dict)
 
     @property
     def watermark(self) -> int:
-        """The furthest anybody was told of."""
+        """The furthest that any client was sent."""
         return max(self.watermarks.values(), default=0)
 
     def watermark_at(self, leader_epoch: int) -> int:
-        """The furthest that leaders of this epoch and earlier ones told of. A later leader knows at least as much; an
+        """The furthest that leaders of this epoch and earlier ones reported. A later leader knows at least as much; an
         earlier one, that has not heard that it is none any more, need not."""
         return max((told for epoch, told in self.watermarks.items() if epoch <= leader_epoch), default=0)
 
     def watermark_within(self, leader_epoch: int) -> int:
-        """The furthest that the leader of this epoch told of. Until it knows as much as those before it (list-offsets
+        """The furthest that the leader of this epoch reported. Until it knows as much as those before it (list-offsets
         says OFFSET_NOT_AVAILABLE then), a fetch gives what it surely has, with the watermark that goes with it."""
         return self.watermarks.get(leader_epoch, 0)
 
 
 class Judge:
-    """What the world's clients were told. Each method that finds a broken promise raises Violation."""
+    """What the world's clients were answered. Each method that finds a broken promise raises Violation."""
 
     def __init__(self, story: WorldStory, node_count: int = 1) -> None:
         self._story = story

@@ -1,4 +1,4 @@
-"""The Files door of a simulated node: a disk that takes its time, forgets in a power cut, and fails when told to.
+"""The Files door of a simulated node: a disk that takes its time, forgets in a power cut, and fails when asked to.
 
 A power cut leaves of each file what was synced and a prefix of what was appended since; of a file put in place without
 a sync either the old or some beginning of the new; and names as they were when their directory was synced, or as they

@@ -19,7 +19,7 @@ class GroupClient(SimClient):
     group: str
     names: list[TopicPartition]
     is_over: Callable[[], bool]
-    # What a member is told when it has to come to terms with its group before it goes on.
+    # Error codes after which a member has to rejoin or ask again before it goes on.
     rejoin_codes: frozenset[Code] = frozenset()
 
     def shown(self) -> tuple[str | None, int]:
@@ -92,7 +92,7 @@ class GroupClient(SimClient):
         answer = await self._ask_for_commits(names)
         self.check(answer.error_code, "reading commits", self.rejoin_codes)
         asked = self.routes.coordinators[self.group][0]
-        # Another may have taken over and not told this one, which then knows less in good faith.
+        # Another may have taken over unknown to this one, which then knows less in good faith.
         is_sure = leads == self.judge.truth.coordinator(self.group) and leads.host in (asked, "")
         found: dict[TopicPartition, int] = {}
         for told in answer.topics:

@@ -24,7 +24,7 @@ class Placed(NamedTuple):
 
 
 class LeaderHints:
-    """Told what images have, and what clients hear. Raises Violation."""
+    """It is given what images have, and what clients hear. Raises Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story

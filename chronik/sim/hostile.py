@@ -92,7 +92,7 @@ class HostilePeer(Hostile):
     """Speaks in the name of nodes."""
 
     node_ids: Sequence[int]
-    _heard_epoch = 1  # of the quorum: the latest that an answer told
+    _heard_epoch = 1  # of the quorum: the latest that an answer had
 
     async def speak(self, address: tuple[str, int]) -> None:
         chance = self.chance

@@ -13,7 +13,7 @@ ANYWHERE = 2**62  # below the watermark: retention was asked for, or everything 
 
 
 class Starts:
-    """Told what was asked and answered. Each method that finds a broken promise raises Violation."""
+    """It is given what was asked and answered. Each method that finds a broken promise raises Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story

@@ -37,7 +37,7 @@ class WorldStory:
         return [line for _, line in sorted((*self._last, *self._chatter))]
 
     def count(self, event: bytes) -> None:
-        """An event that is part of the trace and too small to be told."""
+        """An event that is part of the trace and too small to be shown."""
         self.events += 1
         self._hash.update(event)
 

@@ -100,7 +100,7 @@ class TransactionChecks:
             raise self._broken(f"{who}: {partition} has {value[:40]!r} at {self._place[value]} and at {offset}")
 
     def stable_known(self, partition: TopicPartition, leader_epoch: int) -> int:
-        """The furthest that this leader told of. The next one may know less until it has settled in."""
+        """The furthest that this leader reported. The next one may know less until it has settled in."""
         return self._stable.get((partition, leader_epoch), 0)
 
     def stable(self, who: str, partition: TopicPartition, told: int, known: int, leader_epoch: int) -> None:

@@ -57,7 +57,7 @@ class Release(NamedTuple):
 
 
 class Run:
-    """Batches that one connection sent to one partition in one leader epoch, since a run was last told."""
+    """Batches that one connection sent to one partition in one leader epoch, since a run was last reported."""
 
     __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
 
@@ -185,7 +185,7 @@ class PendingBatches:
             releases.append(Release(self.now_ns(), watermark, _in_sync(replica), durable_end_offset))
 
     def refused(self, replica: Replica, client: ObservedClient, base_offset: int) -> None:
-        """Its producer is told something else: that the batch was appended is true all the same."""
+        """Its producer gets another response: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 
     def hung_up(self, connection_id: int) -> None:
@@ -193,8 +193,8 @@ class PendingBatches:
         self._hung_up_ns.setdefault(connection_id, self.now_ns())
 
     def tell(self, unanswered_us: int = 0) -> None:
-        """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
-        waited for one for so long."""
+        """Tell of those that were answered; and without an answer, which will then be reported separately, of those
+        that have waited for one for so long."""
         self._turn_ends()
         now_ns = self.now_ns()
         runs, self._runs = self._runs, {}

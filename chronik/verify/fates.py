@@ -16,7 +16,7 @@ class Fate(StrEnum):
 
     LOST = "acknowledged and lost"
     LOST_OR_NOT_VISIBLE = "lost or not visible yet"  # acknowledged; nobody said whether the log goes that far
-    GONE = "sent with acks=0, and not in the log"  # refused or lost: nobody was told
+    GONE = "sent with acks=0, and not in the log"  # refused or lost: acks=0 has no response
     NEVER_ACCEPTED = "never accepted"
     NOT_ACCEPTED_OR_NOT_VISIBLE = "never accepted, or not visible yet"  # nobody said whether the log goes that far
     NOT_VISIBLE = "accepted but not visible"
@@ -110,7 +110,7 @@ def fates(numbers: Iterable[int], ledger: Ledger, found: MissingSearch) -> dict[
 
 
 def _acknowledged(place: LedgerPlace, found: MissingSearch) -> Fate:
-    """At this offset, as its producer was told; the second reader did not find it."""
+    """At this offset, as acknowledged to its producer; the second reader did not find it."""
     watermark = found.watermarks.get(place.partition)
     if watermark is None:
         return Fate.NOT_KNOWN

@@ -17,7 +17,7 @@ TICK_S = 0.1
 LOOK_S = 5.0
 
 OnProgress = Callable[[str, int, int], None]
-"""Told the phase, how many are done, and of how many."""
+"""It is given the phase, how many are done, and of how many."""
 
 
 class ClusterObserver:

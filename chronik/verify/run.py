@@ -37,7 +37,7 @@ POLL_S = 2.0
 NO_BOOKS = Books()
 
 OnNote = Callable[[str], None]
-"""Told what the user is to know and what is no part of the verdict."""
+"""It is given what the user is to know and what is no part of the verdict."""
 
 
 @dataclass(frozen=True)

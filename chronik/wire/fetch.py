@@ -2,7 +2,7 @@
 
 Versions 4-11 are classic, 12-18 flexible; from 7 there are sessions (KIP-227), from 13 topics go by id. A follower says
 who it is, up to 14 in a field and from 15 in a tagged one with its broker epoch (KIP-903); from 12 it also says which
-epoch its last record is of, and is told where its log diverges (KIP-595), and from 18 it can say which watermark it
+epoch its last record is of, and hears where its log diverges (KIP-595), and from 18 it can say which watermark it
 knows (KIP-1166). The answer is a list of buffers: records are
 never copied into one big string.
 """
@@ -96,7 +96,7 @@ class EpochEnd(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What one partition gives. The last four are told from version 12, to whom they are of use."""
+    """What one partition gives. The last four are sent from version 12, where they are of use."""
 
     topic: str | bytes
     partition: int
@@ -109,7 +109,7 @@ class FetchAnswer(NamedTuple):
     diverging: EpochEnd | None = None
     leader: CurrentLeader | None = None
     snapshot: EpochEnd | None = None
-    tombstone_horizon: int = 0  # below it, tombstones may be missing; told to followers, and only where there is one
+    tombstone_horizon: int = 0  # below it, tombstones may be missing; sent to followers, and only where there is one
     # Producer id and first offset of what a read_committed consumer leaves out; None for those that read everything.
     aborted: Sequence[tuple[int, int]] | None = None
 
@@ -399,7 +399,7 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
 
 
 def _write_tags(out: bytearray, answer: FetchAnswer) -> None:
-    """What only followers and lost consumers are told."""
+    """What only followers and lost consumers are sent."""
     diverging, leader, snapshot = answer.diverging, answer.leader, answer.snapshot
     horizon = answer.tombstone_horizon
     out.append((diverging is not None) + (leader is not None) + (snapshot is not None) + (horizon > 0))

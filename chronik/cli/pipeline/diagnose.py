@@ -223,7 +223,7 @@ def _tell_stalls(outcome: DiagnoseOutcome) -> None:
 
 
 def alike_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Stalls that are one thing to read: of many partitions at one time. What came again later is told again."""
+    """Stalls that are one thing to read: of many partitions at one time. What came again later is shown again."""
     from chronik.pipeline.judging import key_of
     from chronik.trace.verdicts import together
 

@@ -151,7 +151,7 @@ class WatchApp(App[None]):
     def _static(self, name: str) -> Static:
         return self.screen_stack[0].query_one(f"#{name}", Static)
 
-    # --- what is told
+    # --- what the nodes report
 
     @on(Told)
     def take(self, told: Told) -> None:

@@ -95,7 +95,7 @@ def stalls_page(verdicts: Sequence[Verdict], is_tracing: bool) -> RenderableType
     if not verdicts:
         hint = (
             "\n\nNo topic is traced, so only watermarks, followers and groups are judged. "
-            "`chronik trace on` adds what clients ask and are told."
+            "`chronik trace on` adds what clients ask and what they are answered."
         )
         known = "Nothing stalls, as far as the nodes can tell."
         return Text.assemble((known, GOOD), ("" if is_tracing else hint, QUIET))

@@ -107,8 +107,8 @@ class SpanReading:
         return OffsetSpan(offset, offset + 1)
 
     def take_end(self, offset: int) -> None:
-        """The log ends there. Below the end that was told, it is a new leader's word, which for a moment may know less:
-        nothing follows from it."""
+        """The log ends there. Below the end that was reported, it is a new leader's word, which for a moment may know
+        less: nothing follows from it."""
         if offset >= self.end:
             self._pass_to(self.end)
 

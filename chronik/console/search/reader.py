@@ -259,7 +259,7 @@ class SearchRun:
                         span.take_end(message.offset())
                 elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                     raise ChronikError(f"topic {self.query.topic} is not there any more", "it was deleted meanwhile")
-                continue  # other errors are told again, or the library tries again by itself
+                continue  # other errors are reported again, or the library tries again by itself
             taken = None if span is None else span.take_record(message.offset())
             if taken is None:
                 continue

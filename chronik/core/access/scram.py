@@ -61,7 +61,7 @@ class ScramCredential:
 
 
 class AuthenticationFailed(Exception):
-    """The message may be told to the client: it does not say what was wrong."""
+    """The message may be sent to the client: it does not say what was wrong."""
 
 
 def credential_of(mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int) -> ScramCredential:

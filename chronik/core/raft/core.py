@@ -20,7 +20,8 @@ OBSERVER_SILENCE_MS_MAX = 300_000
 
 
 class Raft:
-    """Told the time, handed its log and its dice; never waits. Work to do collects in a `Ready` until it is taken."""
+    """It is given the time, its log and its dice, and never waits. Work to do collects in a `Ready` until it is
+    taken."""
 
     def __init__(
         self, node_id: int, election: ElectionState, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
@@ -574,7 +575,7 @@ class Raft:
         """Any message tells the sender's epoch, and perhaps its leader.
 
         An epoch has one leader, so of two that are claimed one is not: this node itself if it was elected, else the one
-        that it has fetched from with success. One that it was merely told of gives way, or a packet could leave this
+        that it has fetched from with success. One that it merely heard of gives way, or a packet could leave this
         node with a leader that there never was.
         """
         if epoch < self.epoch or epoch > EPOCH_MAX:

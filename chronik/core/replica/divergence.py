@@ -1,4 +1,4 @@
-"""Where a follower's log parts from its leader's, told by leader epochs (KIP-101, KIP-279, KIP-595).
+"""Where a follower's log diverges from its leader's, found by leader epochs (KIP-101, KIP-279, KIP-595).
 
 A follower's fetch says where its log ends and of which epoch its last batch is. If the leader's log knows that epoch
 and has it that far, all below is the same in both. If not, the leader names the last epoch that they may share, and
@@ -38,7 +38,7 @@ def diverging(log: Log, fetch_offset: int, last_epoch: int) -> Diverging | None:
 
 
 def cut_at(log: Log, told: Diverging) -> int:
-    """Where a follower cuts its log when its leader told it this. It may have to ask once more after that."""
+    """Where a follower cuts its log when its leader reported this. It may have to ask once more after that."""
     own_epoch, own_end = log.epochs.end_offset_for(told.epoch, log.end_offset)
     if own_epoch == told.epoch:
         return min(own_end, told.end_offset, log.end_offset)

@@ -77,7 +77,7 @@ class FailureDetector:
         from kio.schema.api_versions.v4.request import ApiVersionsRequest  # a node that is alone starts without it
 
         message = ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
-        # Whether it answers does not matter: whether the connection is refused does, and that is told by the peers.
+        # Whether it answers does not matter: whether the connection is refused does, and that is reported by the peers.
         self._asked[broker_id] = self._peers.link(broker_id, PURPOSE).ask(API_VERSIONS, message, timeout_ms=ANSWER_MS)
 
     def refused(self, broker_id: int) -> None:

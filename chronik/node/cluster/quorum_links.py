@@ -46,7 +46,7 @@ class QuorumLinks:
         self._asked: dict[tuple[int, m.Message], asyncio.Future[Any]] = {}
 
     def ask(self, to: int, message: m.Request, heard: Callable[[m.Answer], None]) -> None:
-        """Send it, unless the very same is under way; `heard` is told the answer, if one comes."""
+        """Send it, unless the very same is under way; `heard` is called with the answer, if one comes."""
         if (to, message) in self._asked:
             return
         module = _MODULES[type(message)]

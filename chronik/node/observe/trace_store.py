@@ -77,7 +77,7 @@ class TraceStore:
 
     def start(self) -> None:
         if self._task is None:
-            self._recorder.seal()  # what was told before is not to be stored, but who reads is told that it was
+            self._recorder.seal()  # what was recorded before is not stored, but a reader sees that it was
             self._lost += self._recorder.added - self._passed
             self._recorder.store_with(self._take)
             self._task = asyncio.get_running_loop().create_task(self._run(), name="trace-store")

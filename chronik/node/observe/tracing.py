@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-UNCHANGED_MS = 3_000  # how often it is told of what stays as it is
+UNCHANGED_MS = 3_000  # how often what stays as it is is recorded
 SLICE = 200  # partitions looked at before others get their turn
 SETTING = "chronik.trace"
 
@@ -54,7 +54,7 @@ class Tracing:
         self._metrics = metrics
         self._is_started = False
         self._task: asyncio.Task[None] | None = None
-        self._told: dict[Replica, tuple[Any, int]] = {}  # what was told last of a partition, and when
+        self._told: dict[Replica, tuple[Any, int]] = {}  # what was last recorded of a partition, and when
         self._groups_told: dict[str, tuple[GroupSeen, int]] = {}
 
     def start(self) -> None:

@@ -83,7 +83,8 @@ class Directories:
 
     def remove_deleted(self, image: MetadataImage, node_id: int) -> None:
         """What a crash left of topics that were being deleted, and what was moved aside since. Where the deletion
-        itself was lost in the crash, nobody was told of it: the topic is still there, and gets its partitions back."""
+        itself was lost in the crash, no client got a response to it: the topic is still there, and gets its partitions
+        back."""
         for name in self._files.names(""):
             if not image.topics and name.endswith(STRAY_SUFFIX):
                 continue  # perhaps the metadata was lost (`PartitionRegistry.metadata_changed`)

@@ -126,7 +126,7 @@ class Purgatory:
             self.appended(replica)
 
     def lost(self, replica: Replica, code: Code) -> None:
-        """The replica is no longer served here: no producer can be told that its batch is safe."""
+        """The replica is no longer served here: no response can say that a batch is safe."""
         for lines in (self._for_leader, self._for_all):
             for wait in lines.pop(replica, ()):
                 self._finish(wait, code)

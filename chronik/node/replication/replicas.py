@@ -156,7 +156,7 @@ class Replicas:
     # --- leader and follower
 
     def follower_starts_at(self, replica: Replica, follower_id: int, log_start: int) -> None:
-        """Who waits for records to be gone everywhere is told."""
+        """Notify the requests that wait for records to be gone everywhere."""
         if replica.in_sync is not None and replica.in_sync.followers[follower_id].log_start != log_start:
             replica.in_sync.followers[follower_id].log_start = log_start
             self.purgatory.appended(replica)

@@ -125,7 +125,7 @@ class GroupCommit:
 
     def _put_off(self, replica: Replica, problem: OSError) -> None:
         if not self._is_short:
-            log.error("syncs cannot begin, or not be told, and are tried until they can: %s", problem)
+            log.error("syncs cannot begin, or not be reported, and are tried until they can: %s", problem)
         self._is_short = True
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PUT_OFF_S, self._try_again)

@@ -1,4 +1,5 @@
-"""audit: what producers were told, what the log holds, what receivers were given; every offset accounted for."""
+"""audit: what was acknowledged to producers, what the log holds, what receivers were given; every offset accounted
+for."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "run", "told"]
 
 ROWS = "rows"
-ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
+ROWS_MAX = 200  # of a table, in what is shown; the tables themselves have all
 CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
 COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
 MORE_COUNTS = ("acknowledged_twice", "served")
@@ -51,7 +52,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """What is told of it: totals, the first rows of each table, worst first, and how many there are in all."""
+    """What is shown of it: totals, the first rows of each table, worst first, and how many there are in all."""
 
     totals: dict[str, int]
     explained_by: dict[str, int]
@@ -67,7 +68,8 @@ class AuditOutcome:
     is_order_known: bool
     """Whether anything said in which order records were sent or given: else nothing can be found reordered."""
     expected_by: str
-    """Who says what is to be found: a `ledger` (what producers were told), the `log`, or no more than `offsets`."""
+    """Who says what is to be found: a `ledger` (what was acknowledged to producers), the `log`, or no more than
+    `offsets`."""
     out: str | None
 
     @property

@@ -214,7 +214,7 @@ def _rows(findings: Findings, topic: str, partition: int) -> list[dict[str, Any]
 
 
 def _carried(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was not told has not moved."""
+    """What was not reported has not moved."""
     last: dict[str, Any] = {"consumed": None}
     found = []
     for row in rows:

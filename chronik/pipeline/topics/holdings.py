@@ -118,7 +118,7 @@ def _is_compacted(cluster: TopicClient, topic: str) -> bool:
         raise Failed(f"settings of topic {topic}: {Code(told.error_code).name}")
     policies = [each.value or "" for each in told.configs if each.name == "cleanup.policy"]
     if not policies:  # what is missing would be taken for lost
-        raise Failed(f"settings of topic {topic}: cleanup.policy was not told")
+        raise Failed(f"settings of topic {topic}: the response has no cleanup.policy")
     return any("compact" in policy for policy in policies)
 
 

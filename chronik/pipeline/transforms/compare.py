@@ -20,7 +20,7 @@ REPORT = """
     settings struct<messages: bigint, partitions: int, acks: string, client: string, max_poll_records: int,
         value_bytes: int, is_idempotent: boolean, is_assigned: boolean, spread: string, note: string>
 """
-# What runs are told apart by, unless the user says otherwise.
+# What runs are distinguished by, unless the user says otherwise.
 BY = (
     *("kind", "version", "client", "client_version", "acks", "idempotent", "messages", "partitions", "replication"),
     *("value_bytes", "max_poll_records", "spread", "assigned"),

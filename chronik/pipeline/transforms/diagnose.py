@@ -19,8 +19,8 @@ ACCURACY = 1000  # of percentiles: one in so many
 
 
 def timeline(events: DataFrame, step_us: int) -> DataFrame:
-    """For each partition and each `step_us` in which something was told of it: where it stood at the end of that time,
-    and what went in and out during it. Null is 'nothing told'."""
+    """For each partition and each `step_us` in which something was reported of it: where it stood at the end of that
+    time, and what went in and out during it. Null is 'nothing reported'."""
     rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0)).withColumn(
         "from_us", F.floor(F.col("at_us") / step_us) * step_us
     )
@@ -39,7 +39,7 @@ def timeline(events: DataFrame, step_us: int) -> DataFrame:
 
 
 def _stood(rows: DataFrame) -> DataFrame:
-    """Where each partition's log ended and how far it could be read, told by one node at a time: the one with the
+    """Where each partition's log ended and how far it could be read, reported by one node at a time: the one with the
     latest leader epoch so far. One that was cut off goes on telling where it stood when it led."""
     told = rows.groupBy("topic", "partition", "from_us", "node").agg(
         F.max(F.when(F.col("kind").isin("partition_seen", *APPENDED), F.col("leader_epoch"))).alias("epoch"),

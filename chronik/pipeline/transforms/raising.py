@@ -57,7 +57,7 @@ class StreamState(NamedTuple):
 
 
 def step(seen: StreamState, told: Iterable[AnyEvent], every_us: int = EVERY_US) -> tuple[StreamState, list[Raised]]:
-    """More events: what begins and what is over by them, as far as every node has told."""
+    """More events: what begins and what is over by them, as far as every node has reported."""
     seen.window.add(told)
     if not seen.window.events:
         return seen, []

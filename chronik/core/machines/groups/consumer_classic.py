@@ -1,7 +1,8 @@
 """Members of a KIP-848 group that still speak the classic protocol: they join, sync, heartbeat and leave as ever.
 
 A member's epoch is its generation. There is no leader: the coordinator assigns, and a member learns of a new assignment
-by being told to rejoin. Its JoinGroup says what it uses, and is answered at once; SyncGroup brings what it has now.
+by a response that says to rejoin. Its JoinGroup says what it uses, and is answered at once; SyncGroup brings what it
+has now.
 """
 
 from __future__ import annotations
@@ -190,7 +191,7 @@ def _must_rejoin(group: ConsumerGroup, member_id: str, current: Current) -> bool
 def _expect_to_join(
     group: ConsumerGroup, member_id: str, subscriber: Subscriber, timers: Timers, now_ms: int
 ) -> list[GroupFact]:
-    """It has been told to rejoin, and has its rebalance timeout to do so, counted from the first time."""
+    """A response said to rejoin, and it has its rebalance timeout to do so, counted from the first time."""
     key = TimerKey(TimerKind.JOIN, group.group_id, member_id)
     return [] if key in timers else [TimerSet(key, now_ms + subscriber.rebalance_timeout_ms)]
 

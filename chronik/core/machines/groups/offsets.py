@@ -2,7 +2,7 @@
 
 How long nobody has needed an offset is measured over restarts and by whichever node leads, so the times kept here are
 those of wall clocks, and wall clocks are set. One that was slow when its node started must not let that node stamp in
-the past for the rest of its life; one that is set forward must not make everything look old. So a machine is told two
+the past for the rest of its life; one that is set forward must not make everything look old. So a machine is given two
 times: the steady one, which begins with the wall clock and never jumps, and what the wall clock shows now. The later of
 them stamps, the earlier measures. Where they differ, an offset is kept longer than it had to be.
 """
