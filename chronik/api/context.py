@@ -230,13 +230,13 @@ class ReplicaDesk(Protocol):
 
 
 class WaitingFetch(Protocol):
-    """Someone who waits for a partition to have more to read."""
+    """Waits for a partition to have more to read."""
 
     def wake(self) -> None: ...
 
 
 class Watcher(Protocol):
-    """Someone who wants to know of everything that happens to a partition."""
+    """Is notified of everything that happens to a partition."""
 
     def changed(self, replica: Replica) -> None: ...
 

@@ -49,7 +49,7 @@ def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callabl
 
 
 def _objection(request: FetchRequest, caller: Caller, context: RequestContext) -> Code:
-    """Why this is not a fetch of the node in whose name it is; NONE when nothing speaks against it.
+    """Why this is not a fetch of the node that it names; NONE when nothing speaks against it.
 
     What a follower has counts only under the registration that this node knows of (KIP-903). One that has not
     registered in this life yet may read, and does not count. Only authentication can tell more.
@@ -247,7 +247,7 @@ class FollowerSession:
         image = self._context.metadata.image
         replica = self._context.replicas.leader(topic_name(image, topic), partition)
         if entry.asked.leader_epoch < 0:
-            raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows whom it follows")
+            raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows its leader's epoch")
         replica.check_epoch(entry.asked.leader_epoch)
         if replica.in_sync is None or self._follower_id not in replica.in_sync.followers:
             # It is one in metadata that this node has not seen yet, or was one in metadata it has not seen.

@@ -22,7 +22,7 @@ from chronik.api.quorum_topic import (
 )
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import NOBODY, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
+from chronik.core.raft.messages import NO_NODE, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
 from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
@@ -65,7 +65,7 @@ class _QuorumFetch:
         # A node asks again on a connection when it has its answer: then it followed, whatever it may do by now.
         is_next = told.connection_id == call.caller.connection_id
         self._is_done = False
-        if self._sender != NOBODY and self._asked.high_watermark != NOT_TOLD:
+        if self._sender != NO_NODE and self._asked.high_watermark != NOT_TOLD:
             quorum.applied.note(self._sender, self._asked.high_watermark)
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
@@ -127,7 +127,7 @@ class _QuorumFetch:
         return content
 
     def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
-        if answer.is_sound and self._sender != NOBODY:
+        if answer.is_sound and self._sender != NO_NODE:
             connection_id = self._call.caller.connection_id
             self._quorum.last_answers[self._sender] = LastAnswer(
                 answer.high_watermark, connection_id, self._quorum.now_ms()

@@ -16,7 +16,7 @@ from chronik.inspect.words import counted as counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Piped output is cut by nobody: a table there is as wide as what it holds.
+# Piped output is not cut: a table there is as wide as what it holds.
 UNBOUNDED_COLUMNS = 10_000
 
 

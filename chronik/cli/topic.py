@@ -271,7 +271,7 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikE
 def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
     """The leader that Metadata names may lead no more: what it said counts where no node knows better."""
     seen = None if watched is None else watched.partitions.get(state.partition)
-    if watched is not None and seen is None and (watched.silent or end != 0):  # else nobody has written there yet
+    if watched is not None and seen is None and (watched.silent or end != 0):  # else nothing was written there yet
         start = end = None
     if seen is not None and end is not None and end < seen.watermark:
         start = end = None

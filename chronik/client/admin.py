@@ -107,7 +107,7 @@ class ClusterAdmin:
 
     def topics_now(self) -> tuple[list[TopicState], str | None]:
         """Every topic, by name, and why that is not sure: None where a node that is in touch with the others says the
-        same, and at another Kafka, where nobody can tell. Raises Unsure where it says something else."""
+        same, and at another Kafka, where that cannot be known. Raises Unsure where it says something else."""
         addresses, differing = parse_addresses(self.bootstrap), ""
         for _ in range(LISTS_MAX):  # topics come and go meanwhile
             try:
@@ -128,7 +128,7 @@ class ClusterAdmin:
 
     def doubt(self) -> str | None:
         """Why what nodes say of the cluster as a whole is not sure; None where one answers that is in touch with a
-        majority, and at another Kafka, where nobody can tell."""
+        majority, and at another Kafka, where that cannot be known."""
         try:
             current_topics(parse_addresses(self.bootstrap))
         except NotChronik:

@@ -1,6 +1,6 @@
 """Gathers what can be known of one record: looks at every node, their events, the trace topic, the groups' offsets.
 
-At another Kafka there is nobody to look at: then it is what its protocol tells.
+At another Kafka there is no inspect request: then it is what its protocol says.
 """
 
 from __future__ import annotations

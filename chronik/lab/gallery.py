@@ -60,7 +60,7 @@ EXHIBITS = (
     Exhibit(
         "watermark-stands-still",
         "Leaders stop moving the high watermark, although every follower has everything.",
-        "Messages are taken, and nobody gets to read them.",
+        "Messages are appended, and no consumer gets to read them.",
         Cause.WATERMARK_STANDS_STILL,
         verify_options=ENOUGH_MESSAGES,
     ),

@@ -132,8 +132,8 @@ ACCOUNTS = StructType(
 
 FOUND, LOST, UNEXPECTED, EXPLAINED, UNKNOWN = "found", "lost", "unexpected", "explained", "unknown"
 OUTCOMES = (FOUND, LOST, UNEXPECTED, EXPLAINED, UNKNOWN)
-"""Every offset has one: expected and there; expected and nowhere; there, but nobody said it should be; not there, for a
-known reason; and what nobody says anything of."""
+"""Every offset has one: expected and there; expected and nowhere; there, though no ledger or log says so; not there,
+for a known reason; and what nothing is known of."""
 
 MARKER, ABORTED, OPEN, RETENTION, COMPACTION, WAITING = (
     "marker",

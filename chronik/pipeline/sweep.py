@@ -59,7 +59,7 @@ class Runs:
     position: Any
     """Of the first record of a run that has an order; NONE without."""
     producer: Any
-    """Small numbers from 0; NONE for nobody."""
+    """Small numbers from 0; NONE for no producer."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A node of a cluster starts when a majority is there, so it waits for those that 
 it is better to say so: an address that leads to this node itself, or to something that is no node it could talk to.
 
 A node that joins a running cluster asks it who its voters are, and keeps the answer: when all nodes are started again,
-there may be nobody yet to ask. From then on the metadata log says which nodes vote.
+there may be no node yet to ask. From then on the metadata log says which nodes vote.
 """
 
 from __future__ import annotations

@@ -213,7 +213,7 @@ def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
         if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
             log.warning(
-                "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md",
+                "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
 

@@ -1,5 +1,5 @@
 """The administrator of a simulated world: moves partitions, changes its mind, adds partitions, alters settings, deletes
-records and elects leaders, all through whichever node it reaches, while everybody else goes on.
+records and elects leaders, all through whichever node it reaches, while all other clients go on.
 
 It elects leaders uncleanly too, of a topic of its own (`LOSSY`): records may be lost there, so that nothing of what it
 holds is promised. That one node leads in an epoch, and that all copies are the same in the end, is.

@@ -77,7 +77,7 @@ class KnownPartition:
 
     written: dict[bytes, bool] = field(default_factory=dict)  # every value ever sent there, and whether idempotently
     promised: dict[int, bytes] = field(default_factory=dict)  # acknowledged, by offset
-    seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
+    seen: dict[int, bytes] = field(default_factory=dict)  # read by any client, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
     watermarks: dict[int, int] = field(default_factory=dict)  # the furthest that any client was sent, by leader epoch
     # Acknowledged by a leader alone, by offset, with its epoch: promised while no other node has led.

@@ -14,7 +14,7 @@ from typing import Any
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
 from chronik.sim.client import TryAgain, milliseconds
-from chronik.sim.group_client import NO_EPOCH, NOBODY, GroupClient
+from chronik.sim.group_client import NO_EPOCH, NO_MEMBER, GroupClient
 from chronik.sim.link import part_of
 
 LEAVE_EPOCH = -1
@@ -59,7 +59,7 @@ class ConsumerMember(GroupClient):
         await self._leave()
 
     def shown(self) -> tuple[str | None, int]:
-        return (self.member_id, self.epoch) if self.epoch else (NOBODY, NO_EPOCH)
+        return (self.member_id, self.epoch) if self.epoch else (NO_MEMBER, NO_EPOCH)
 
     async def _is_at_rest(self) -> bool:
         """Everything is committed, and every partition has a member that knows of it."""

@@ -10,7 +10,7 @@ from chronik.core.types import TopicPartition
 from chronik.sim.client import SimClient, earliest, fetch_one
 from chronik.sim.link import part_of
 
-NOBODY, NO_EPOCH = None, -1  # who looks commits up without being a member
+NO_MEMBER, NO_EPOCH = None, -1  # a client that looks commits up without being a member
 
 
 class GroupClient(SimClient):
@@ -24,7 +24,7 @@ class GroupClient(SimClient):
 
     def shown(self) -> tuple[str | None, int]:
         """The member id and epoch that it looks commits up with."""
-        return NOBODY, NO_EPOCH
+        return NO_MEMBER, NO_EPOCH
 
     def is_in_vain(self) -> bool:
         return self.judge.may_refuse_group(self.group)

@@ -4,7 +4,7 @@ A member holds a partition from the answer that assigns it until it lets go of i
 coordinator. The coordinator may give it to another when it has heard that, or has ended the member's session. Of the
 latter the member may not know yet: that is no broken promise, as long as nothing it commits then counts.
 
-One more case is nobody's fault. A heartbeat that was given up may arrive late, and says what its member held when it
+One more case is no fault. A heartbeat that was given up may arrive late, and says what its member held when it
 was sent. For the coordinator that is as good as letting go of whatever came later, while the epoch is the same.
 """
 
@@ -47,7 +47,7 @@ class Session:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its coordinator still counts on it, as far as anybody knows."""
+        """Whether its coordinator still counts on it, as far as is known."""
         return self.heard_ms > self.ended_ms
 
     def may_have_let_go(self, name: TopicPartition) -> bool:

@@ -58,7 +58,7 @@ class Wires:
         self.moods: dict[tuple[str, str], WireMood] = {}
         self.connections: list[tuple[SimTransport, SimTransport]] = []
         self.dark: set[str] = set()  # hosts without power: nothing there even refuses
-        self.context = contextvars.Context()  # what travels is nobody's deed
+        self.context = contextvars.Context()  # what travels is the deed of no task
         self._made = 0
         self.strayed = 0  # how often something was given up by its sender that will still arrive
 

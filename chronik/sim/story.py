@@ -15,7 +15,7 @@ class Violation(Exception):
 
 
 class WorldStory:
-    """Everybody in the world tells it; the first broken promise ends it."""
+    """All parts of the world write it; the first broken promise ends it."""
 
     def __init__(self, time: Callable[[], float], *, is_whole: bool = False) -> None:
         self._time = time

@@ -1,7 +1,7 @@
 """Batches from their append to their answer, as they are recorded in the trace.
 
 Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended; when
-that turn of the loop ends, all that were noted are brought into the form in which they are written down. Nobody notes
+that turn of the loop ends, all that were noted are brought into the form in which they are written down. Nothing notes
 when a batch is answered: what is safe is answered in the order of offsets, many at a time, so it is noted how far a
 partition was safe and when (`released`), and how many batches each of these moments answered is worked out when the
 recorder writes down what there is. What is safe as soon as it is appended is answered when its turn ends, with all
@@ -203,7 +203,7 @@ class PendingBatches:
         self._left = 0
         for run in runs.values():
             refused = self._take_refused(run) if self._refused else []
-            if run.acks == 0:  # nobody is answered
+            if run.acks == 0:  # there is no response
                 unanswered, run.waiting = run.waiting, []
             else:
                 is_gone = run.client.connection_id in self._hung_up_ns

@@ -435,7 +435,7 @@ def _unknown(known: KnownRecord, place: RecordPlace, arrival: Arrival, blind: Se
         lines.append("whether its producer was answered: the trace has the batch, and no answer to it")
     if told is not None and arrival.written is None:
         lines.append("when it was written, and whether that was answered: the trace has only a retry")
-    if not known.is_traced or arrival.written is None:  # also where nobody says whether it is
+    if not known.is_traced or arrival.written is None:  # also where no node says whether it is
         lines.append(f"all fetch answers that had it: {_why(known)}")
     elif blind:
         lines.append(

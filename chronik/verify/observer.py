@@ -21,7 +21,7 @@ OnProgress = Callable[[str, int, int], None]
 
 
 class ClusterObserver:
-    """`gathering` is None where there is nobody to ask: another Kafka than ours."""
+    """`gathering` is None where there is no node to ask: another Kafka than ours."""
 
     def __init__(
         self, gathering: TraceHistory | None, topic: str, group: str | None, seconds: Seconds, on_progress: OnProgress

@@ -140,7 +140,7 @@ def _lost(report: Report) -> str:
 
 
 def _promise(report: Report) -> str:
-    return "by the client alone: acks=0 asks nobody" if report["settings"]["acks"] == "0" else ""
+    return "by the client alone: acks=0 has no response" if report["settings"]["acks"] == "0" else ""
 
 
 def _first(report: Report) -> str:

@@ -220,7 +220,7 @@ def _perhaps_lost(facts: Facts) -> tuple[str, ...]:
     counted = _count(facts, Fate.LOST_OR_NOT_VISIBLE)
     if counted is None:
         return ()
-    untold = "nobody said how far the leader's log goes: another Kafka does not tell, or no node answered"
+    untold = "no node said how far the leader's log goes: another Kafka does not tell, or no node answered"
     return (_where(counted), f"they were acknowledged and are not below the high watermark, and {untold}")
 
 

@@ -1,4 +1,4 @@
-"""The terminal view of `chronik watch`. It asks nobody: an Eye tells it what there is to see."""
+"""The terminal view of `chronik watch`. It sends no requests: an Eye gives it what there is to see."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _state_lines(row: Row) -> Iterator[Text]:
     elif not row.is_heard:
         yield Text(f"{leader} leads and does not answer: this is what another node has", BAD)
     elif row.watermark is None and row.offline is None:
-        yield Text("closed: nobody has asked for it since its leader began to lead", QUIET)
+        yield Text("closed: no client has asked for it since its leader began to lead", QUIET)
     if row.offline is not None:
         yield Text(f"cannot be read: {row.offline}", BAD)
     yield _pair("leader", f"{leader}, epoch {row.leader_epoch}")

@@ -118,7 +118,7 @@ class SpanReading:
             self.position = offset
 
     def settle(self, log_start: int | None) -> tuple[list[OffsetSpan], list[OffsetSpan]]:
-        """Of what was passed over: what had no record, and what was deleted, as the log begins now. Where nobody says
+        """Of what was passed over: what had no record, and what was deleted, as the log begins now. Where no node says
         where it begins, all of it may have been deleted."""
         empty, gone = [], []
         for span in self.passed:

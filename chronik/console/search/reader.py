@@ -310,7 +310,7 @@ class SearchRun:
         left.clear()
 
     def _check_bounds(self, size_bytes: int, began_s: float, is_round_over: bool) -> None:
-        """Rests when enough is found or nobody looks; else waits as long as the rate asks for."""
+        """Rests when enough is found or no page looks; else waits as long as the rate asks for."""
         with self._changed:
             if time.monotonic() - self._watched_s > UNWATCHED_S and self._status == READING:
                 self._status, self._reason = STOPPED, "no page was open that shows it"

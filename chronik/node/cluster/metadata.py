@@ -202,7 +202,7 @@ class Metadata:
                 values = () if header.is_control else (record.value for record in walk(batch))
                 known = [decode(value) for value in values if value is not None]
                 self._apply([fact for fact in known if fact is not None], facts, header.next_offset)
-        except (Corrupt, OSError) as problem:  # nobody can tell what the cluster is: this node is out
+        except (Corrupt, OSError) as problem:  # the state of the cluster is not known: this node is out
             self._replicas.read_failed(self._quorum.replica, problem)
             raise
 

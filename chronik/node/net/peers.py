@@ -3,7 +3,7 @@
 A link connects when it is first used. When it is lost, everything under way on it fails at once with `Unreachable`, and
 the next request connects again, after a pause that grows while that does not work: a caller that asks again and again
 is held back here and need not wait by itself. A request that is not answered in time ends the connection, because
-nobody could tell what an answer that comes later belongs to.
+it could not be known what an answer that comes later belongs to.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ class TraceStore:
         self._until_asked -= 1
         if self._until_asked <= 0 and not self._waits_for_others():
             self._until_asked = ASK_AGAIN_FLUSHES
-            with contextlib.suppress(Refused):  # no controller, or nobody to have it: asked again
+            with contextlib.suppress(Refused):  # no controller, or no broker for it: asked again
                 await self._ask_controller(CreateInternalTopic(TRACE_TOPIC, self._chance.uuid()))
 
     def _waits_for_others(self) -> bool:

@@ -237,8 +237,8 @@ class _Stream:
     def _ask(self) -> None:
         config, broker_epoch = self._all.config, self._all.broker_epoch()
         if broker_epoch != self._broker_epoch:
-            # The leader lets nobody join who fetched under another registration (KIP-903), and an idle partition is
-            # named only when a session begins.
+            # The leader lets no follower join that fetched under another registration (KIP-903), and an idle partition
+            # is named only when a session begins.
             self._begin_session_anew()
             self._broker_epoch = broker_epoch
             if self._unsynced:

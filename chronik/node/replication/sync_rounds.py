@@ -52,7 +52,7 @@ class GroupCommit:
         self.sync_seconds = 0.0  # spent in all rounds together
 
     def due(self, replica: Replica) -> None:
-        """The replica's log was written to and someone will wait for it."""
+        """The replica's log was written to, and a request will wait for it."""
         self._dirty[replica] = None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._run(), name="group-commit")

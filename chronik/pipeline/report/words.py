@@ -1,4 +1,4 @@
-"""The verdict of a report in words: what is known of the messages, worst first, and what nobody looked at."""
+"""The verdict of a report in words: what is known of the messages, worst first, and what was not looked at."""
 
 from __future__ import annotations
 

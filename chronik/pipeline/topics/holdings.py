@@ -91,7 +91,7 @@ def _told_by_leaders(
 def check_led(
     looks: Inspections[StateView], asked: Mapping[ReadPartition, int | None], ends: Mapping[ReadPartition, int]
 ) -> None:
-    """A node that was cut off tells the ends of the time when it led: what came since would be missed by nobody. Raises
+    """A node that was cut off reports the ends of the time when it led: what came since would not be missed. Raises
     Passing where it is not sure that the node that was asked leads."""
     sure = sure_leaders(looks, looks.silent)
     closed = {

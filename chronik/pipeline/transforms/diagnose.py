@@ -52,7 +52,7 @@ def _stood(rows: DataFrame) -> DataFrame:
         .rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     leader = F.max(F.when(F.col("epoch").isNotNull(), F.struct("epoch", "node"))).over(so_far)
-    # Where nobody has named an epoch yet, it is one node all the same.
+    # Where no node has named an epoch yet, it is one node all the same.
     source = F.coalesce(leader["node"], F.min(F.when(F.col("next_offset").isNotNull(), F.col("node"))).over(so_far))
     known = told.withColumn("source", source).where(F.col("node") == F.col("source"))
     return known.select("topic", "partition", "from_us", "next_offset", "watermark")

@@ -31,7 +31,7 @@ LEADERSHIP = frozenset(
         UNKNOWN_LEADER_EPOCH,
     }
 )
-NOBODY = -1
+NO_NODE = -1
 
 
 def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
@@ -81,7 +81,7 @@ def _refused_verdict(
         f"{listed(f'{code} {times(count)}' for code, count in codes.items())}, "
         f"by node {listed(f'{node} ({count:,})' for node, count in sorted(by_node.items()))}; nothing was served",
     ]
-    leaders = {refusal.partition: refusal.leader for refusal in refusals if refusal.leader != NOBODY}
+    leaders = {refusal.partition: refusal.leader for refusal in refusals if refusal.leader != NO_NODE}
     if leaders:
         evidence.append(
             "which node leads, as the refusing node knows: "
@@ -143,7 +143,7 @@ def _lost(
 
 def _words(told: MetadataTold, history: EventHistory, limits: Limits) -> Iterator[str]:
     leaders = ", ".join(
-        f"{number} by {'nobody' if leader == NOBODY else f'node {leader}'}"
+        f"{number} by {'no node' if leader == NO_NODE else f'node {leader}'}"
         for number, leader in enumerate(told.leaders)
     )
     yield (
@@ -167,6 +167,6 @@ def _advice(told: MetadataTold | None, history: EventHistory, limits: Limits) ->
             f"the client was given brokers {listed(told.brokers)} only: see why node {told.node} does not list node "
             f"{listed(missing)} (chronik cluster status), and that the client can reach what they advertise"
         )
-    if NOBODY in told.leaders:
+    if NO_NODE in told.leaders:
         return "a partition has no leader: start the nodes that hold its replicas"
     return "the metadata names every node: see whether the client asks for it at all, and reaches what nodes advertise"

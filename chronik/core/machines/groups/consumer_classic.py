@@ -64,7 +64,7 @@ def _join(
         raise Refused(Code.INCONSISTENT_GROUP_PROTOCOL)
     subscription = _subscription(command)
     if not command.member_id and command.instance_id is None and command.needs_known_member_id:
-        # Nobody remembers the id: a member that brings one which is not known is let in.
+        # The id is not stored: a member that brings one which is not known is let in.
         return Decision([], [Reply(ticket, MemberIdRequired(command.new_member_id))])
     is_replaced = holder is not None and not command.member_id and group.subscribers[holder].classic is None
     if holder is not None and is_replaced and migration.can_downgrade(group, [holder], config):

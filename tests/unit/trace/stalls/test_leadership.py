@@ -91,7 +91,7 @@ def test_a_client_that_keeps_asking_and_is_told_of_nobody_it_can_reach() -> None
 def test_a_partition_without_a_leader_is_told() -> None:
     (verdict,) = found(*(told(second, (1, 2), (1, -1)) for second in range(10, 21)))
     assert verdict.partition == 1
-    assert "1 by nobody" in verdict.evidence[1]
+    assert "1 by no node" in verdict.evidence[1]
     assert "start the nodes" in verdict.advice
 
 
