@@ -83,12 +83,12 @@ def _session(request: FetchRequest, context: RequestContext) -> FollowerSession 
 class _Entry:
     """A partition of a follower."""
 
-    __slots__ = ("asked", "is_out", "replica", "told")
+    __slots__ = ("asked", "is_out", "replica", "sent_bounds")
 
     def __init__(self, asked: FetchPartition) -> None:
         self.asked = asked
         self.replica: Replica | None = None  # the one that is watched for it
-        self.told: tuple[int, int] | None = None  # watermark and log start of the last answer
+        self.sent_bounds: tuple[int, int] | None = None  # watermark and log start of the last answer
         self.is_out = False  # it was given records, and has not said since how far it is
 
 
@@ -143,7 +143,7 @@ class FollowerSession:
                 entry = self._entries[key] = _Entry(asked)
             before = entry.asked
             if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
-                entry.told = None  # it cut off its end, or began anew, and did not take the watermark it was sent
+                entry.sent_bounds = None  # it cut off its end, or began anew, and did not take the watermark
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
@@ -334,7 +334,7 @@ class FollowerSession:
         return given, False
 
     def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:
-        return replica is not None and entry.told != (replica.high_watermark, replica.log.start_offset)
+        return replica is not None and entry.sent_bounds != (replica.high_watermark, replica.log.start_offset)
 
     def _read(self, parts: list[_Part]) -> None:
         contents: list[Outgoing | Unread | None] = [
@@ -379,19 +379,21 @@ class FollowerSession:
         if code:
             self._context.metrics.refused(FETCH, code)
             if entry is not None:
-                entry.told, entry.is_out = None, False
+                entry.sent_bounds, entry.is_out = None, False
             start_offset = -1 if replica is None else replica.log.start_offset
             leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, start_offset, leader=leader)
         assert replica is not None  # or there would be a code
-        told = (replica.high_watermark, replica.log.start_offset)
+        bounds = (replica.high_watermark, replica.log.start_offset)
         if entry is not None:
-            entry.told = told
+            entry.sent_bounds = bounds
             if entry.is_out and not records:  # compacted while it was being read: looked at again
                 entry.is_out = False
                 self._news[part.key] = None
         parting = EpochEnd(*given) if isinstance(given, Diverging) else None
         horizon = replica.log.horizon.offset if records else NOTHING_GONE
         return FetchAnswer(
-            *(topic, partition, 0, told[0], told[0], told[1], records), diverging=parting, tombstone_horizon=horizon
+            *(topic, partition, 0, bounds[0], bounds[0], bounds[1], records),
+            diverging=parting,
+            tombstone_horizon=horizon,
         )

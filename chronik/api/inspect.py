@@ -86,10 +86,10 @@ def _pass_on(node_id: Any, call: Call, context: RequestContext) -> Awaitable[mem
         raise Refused(Code.INVALID_REQUEST, f"{node_id!r} is no number of a node")
     if call.caller.is_node or context.forwarding is None:
         raise Refused(Code.BROKER_NOT_AVAILABLE, f"this is node {context.node_id}, not {node_id}")
-    return _told(context.forwarding.ask_node(node_id, call))
+    return _answer_of(context.forwarding.ask_node(node_id, call))
 
 
-async def _told(asking: Awaitable[memoryview]) -> memoryview:
+async def _answer_of(asking: Awaitable[memoryview]) -> memoryview:
     return (await asking)[2 * _LENGTH.size :]  # behind the correlation id and the length, which are written anew
 
 

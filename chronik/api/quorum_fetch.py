@@ -25,7 +25,7 @@ from chronik.core.ports import Outgoing
 from chronik.core.raft.messages import NO_NODE, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
-from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
+from chronik.wire.fetch import NOT_SENT, EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.leaders import CurrentLeader
 from chronik.wire.versions import FETCH, node_name
 
@@ -60,16 +60,16 @@ class _QuorumFetch:
         self._deadline: object | None = None
         # The last answer to the follower. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
-        told = quorum.last_answers.get(self._sender, NO_ANSWER)
-        self._known_watermark = told.high_watermark
+        last_answer = quorum.last_answers.get(self._sender, NO_ANSWER)
+        self._known_watermark = last_answer.high_watermark
         # A node asks again on a connection when it has its answer: then it followed, whatever it may do by now.
-        is_next = told.connection_id == call.caller.connection_id
+        is_next = last_answer.connection_id == call.caller.connection_id
         self._is_done = False
-        if self._sender != NO_NODE and self._asked.high_watermark != NOT_TOLD:
+        if self._sender != NO_NODE and self._asked.high_watermark != NOT_SENT:
             quorum.applied.note(self._sender, self._asked.high_watermark)
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
-        followed_ms = told.at_ms if is_next else NO_ANSWER.at_ms
+        followed_ms = last_answer.at_ms if is_next else NO_ANSWER.at_ms
         self._fetch = Fetch(self._sender, self._asked.leader_epoch, point, quorum.now_ms(), followed_ms)
 
     def begin(self) -> Callable[[], None]:

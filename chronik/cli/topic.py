@@ -238,9 +238,11 @@ def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, in
     spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
     counts = {number: _count(start, end) for number, start, end in spans}
     known = sum(count for count in counts.values() if count is not None)
-    untold = [str(number) for number, count in counts.items() if count is None]
+    not_known = [str(number) for number, count in counts.items() if count is None]
     words = f"about {counted(known, 'message')}"
-    return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
+    return (
+        f"{words} and those of partition {', '.join(not_known)}, which no leader tells of now" if not_known else words
+    )
 
 
 def _refuse_unknown(cluster: ClusterAdmin, name: str, keys: list[str]) -> None:

@@ -98,7 +98,7 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
     rounds = 0
     while True:
         for address in config.bootstrap_servers:
-            found = await asyncio.to_thread(_voters_told_at, address, tls)
+            found = await asyncio.to_thread(_voters_known_at, address, tls)
             if found:
                 joining = _voting(config, found)
                 if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
@@ -115,7 +115,7 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
         await asyncio.sleep(FIND_EVERY_S)
 
 
-def _voters_told_at(address: Address, tls: ssl.SSLContext | None) -> str:
+def _voters_known_at(address: Address, tls: ssl.SSLContext | None) -> str:
     """As `controller.quorum.voters` has them; empty when there is no answer now."""
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 

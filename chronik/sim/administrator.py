@@ -257,11 +257,11 @@ class Administrator(SimClient):
             timeout=milliseconds(requests.TIMEOUT_MS),
             topic_data=(topic(name=name.topic, partition_data=(part,)),),
         )
-        told = answer.responses[0].partition_responses[0]
-        if told.error_code != Code.NONE and self.judge.may_refuse(name):
+        response = answer.responses[0].partition_responses[0]
+        if response.error_code != Code.NONE and self.judge.may_refuse(name):
             return None
-        self.check(told.error_code, f"produce to {name}")
-        return int(told.base_offset)
+        self.check(response.error_code, f"produce to {name}")
+        return int(response.base_offset)
 
     # --- settings
 
@@ -319,9 +319,9 @@ class ConfigAuditor(SimClient):
     async def attempt(self) -> None:
         for setting, values in sorted(self.orders.settings.items()):
             for node in self.all_addresses:
-                code, told = await requests.told_config(self, setting, node)
+                code, response = await requests.described_config(self, setting, node)
                 self.check(code, f"the settings of {setting.resource_name or 'all brokers'}")
-                if told not in values:
-                    raise TryAgain(f"{node[0]} says {setting} is {told}, ordered was {values}")
+                if response not in values:
+                    raise TryAgain(f"{node[0]} says {setting} is {response}, ordered was {values}")
 
     all_addresses: Sequence[tuple[str, int]]

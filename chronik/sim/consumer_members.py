@@ -150,14 +150,14 @@ class ConsumerMember(GroupClient):
         )
 
     def _learn(self, answer: Any, sent_ms: int) -> None:
-        holders, told = self.judge.holders, answer.assignment
+        holders, assigned = self.judge.holders, answer.assignment
         holders.answered(self.group, self.member_id, answer.member_epoch, sent_ms)
         if answer.member_epoch != self.epoch:
             self._old_epoch, self.epoch = self.epoch, answer.member_epoch
         self._next_beat_ms = self.clock.monotonic_ms() + round(answer.heartbeat_interval.total_seconds() * 1000)
-        if told is None:
+        if assigned is None:
             return
-        mine = self._named(told.topic_partitions)
+        mine = self._named(assigned.topic_partitions)
         self.story.tell(self.name, f"has {len(mine)} partitions at epoch {self.epoch}", is_chatter=True)
         gained = [name for name in mine if name not in self._held]
         self._to_give_up = [name for name in self._held if name not in mine]

@@ -239,8 +239,8 @@ class SimDisk(MemoryFiles):
             self.entries.put(path, survivor)
         self.process_died()
         back, gone = sorted(set(self.contents) - before), sorted(before - set(self.contents))
-        told = f"{lost} unsynced bytes lost, {torn} files torn"
-        return told + (f", {', '.join(back)} back" if back else "") + (f", {', '.join(gone)} gone" if gone else "")
+        words = f"{lost} unsynced bytes lost, {torn} files torn"
+        return words + (f", {', '.join(back)} back" if back else "") + (f", {', '.join(gone)} gone" if gone else "")
 
     def _left_of(self, content: Content, keeps: float) -> bytes:
         durable, written = content.durable or b"", bytes(content.written)

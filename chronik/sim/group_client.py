@@ -52,8 +52,8 @@ class GroupClient(SimClient):
                 positions[name] = await earliest(self, name)
                 continue
             self.check(part.error_code, f"reading {name}")
-            records, told = part.records or b"", part.high_watermark
-            positions[name] = self.judge.read(self.name, name, offset, records, told, known, epoch)
+            records, of_topic = part.records or b"", part.high_watermark
+            positions[name] = self.judge.read(self.name, name, offset, records, of_topic, known, epoch)
 
     async def commit(self, member_id: str, epoch: int, offsets: dict[TopicPartition, int]) -> None:
         """As a member, in a generation or at an epoch. Raises OSError and TryAgain."""
@@ -79,10 +79,10 @@ class GroupClient(SimClient):
             for name, offset in offsets.items():
                 self.judge.commit_given_up(self.group, name, offset, (member_id, epoch))
             raise
-        for told in answer.topics:
-            for part in told.partitions:
+        for of_topic in answer.topics:
+            for part in of_topic.partitions:
                 self.check(part.error_code, "a commit", self.rejoin_codes)
-                name = TopicPartition(told.name, part.partition_index)
+                name = TopicPartition(of_topic.name, part.partition_index)
                 self.judge.committed(self.group, name, offsets[name], (member_id, epoch))
 
     async def fetch_committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -95,10 +95,10 @@ class GroupClient(SimClient):
         # Another may have taken over unknown to this one, which then knows less in good faith.
         is_sure = leads == self.judge.truth.coordinator(self.group) and leads.host in (asked, "")
         found: dict[TopicPartition, int] = {}
-        for told in answer.topics:
-            for part in told.partitions:
+        for of_topic in answer.topics:
+            for part in of_topic.partitions:
                 self.check(part.error_code, "reading a commit")
-                name = TopicPartition(told.name, part.partition_index)
+                name = TopicPartition(of_topic.name, part.partition_index)
                 if is_sure:
                     self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
                 found[name] = part.committed_offset

@@ -30,8 +30,8 @@ class Starts:
 
     def deleted(self, name: TopicPartition, start_offset: int, leader_epoch: int) -> None:
         """The leader said that what is below is gone, here and wherever it is in sync."""
-        told = self._gone.setdefault(name, {})
-        told[leader_epoch] = max(told.get(leader_epoch, 0), start_offset)
+        starts = self._gone.setdefault(name, {})
+        starts[leader_epoch] = max(starts.get(leader_epoch, 0), start_offset)
 
     def gone(self, name: TopicPartition, leader_epoch: int) -> int:
         """What is below must not be seen any more at a leader of this epoch. One of an earlier epoch, that has not

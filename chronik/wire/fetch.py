@@ -32,7 +32,7 @@ WATERMARKS_FROM = 18
 
 CLUSTER_ID_TAG, REPLICA_STATE_TAG = 0, 1
 WATERMARK_TAG = 1  # of a partition that is asked for
-NOT_TOLD = 2**63 - 1
+NOT_SENT = 2**63 - 1
 DIVERGING_TAG, LEADER_TAG, SNAPSHOT_TAG = 0, 1, 2
 HORIZON_TAG = 100  # of our own, between nodes: Kafka has nothing of the kind
 ENDPOINTS_TAG = 0
@@ -68,7 +68,7 @@ class FetchPartition(NamedTuple):
     leader_epoch: int
     last_fetched_epoch: int = -1  # of a follower: the epoch of the last record it has
     log_start_offset: int = -1  # of a follower's own log
-    high_watermark: int = NOT_TOLD  # as a follower knows it (KIP-1166)
+    high_watermark: int = NOT_SENT  # as a follower knows it (KIP-1166)
 
 
 class FetchRequest(NamedTuple):
@@ -247,7 +247,7 @@ class _Parser:
     def _partition(self, topic: str | bytes) -> FetchPartition:
         version, frame, position = self.version, self.frame, self.position
         leader_epoch = last_fetched_epoch = start_offset = -1
-        high_watermark = NOT_TOLD
+        high_watermark = NOT_SENT
         if version >= 12:
             partition, leader_epoch, offset, last_fetched_epoch, start_offset, max_bytes = _PARTITION_12.unpack_from(
                 frame, position
@@ -271,7 +271,7 @@ class _Parser:
 
     def _watermark(self) -> int:
         """The one tagged field of a partition that is looked at."""
-        high_watermark = NOT_TOLD
+        high_watermark = NOT_SENT
         count, self.position = read_uvarint(self.frame, self.position)
         for _ in range(count):
             tag, self.position = read_uvarint(self.frame, self.position)

@@ -110,7 +110,7 @@ class WatchApp(App[None]):
         self._laid: list[columns.Laid] = []
         self._group_widths: list[int] = []
 
-    class Told(Message):
+    class SightTaken(Message):
         def __init__(self, seen: Seen) -> None:
             super().__init__()
             self.seen = seen
@@ -134,7 +134,7 @@ class WatchApp(App[None]):
         self.partitions.focus()
         self.call_after_refresh(self.draw)
         if self._eye is not None:
-            self._eye.open(lambda seen: self.post_message(self.Told(seen)))
+            self._eye.open(lambda seen: self.post_message(self.SightTaken(seen)))
 
     def on_unmount(self) -> None:
         if self._eye is not None:
@@ -153,9 +153,9 @@ class WatchApp(App[None]):
 
     # --- what the nodes report
 
-    @on(Told)
-    def take(self, told: Told) -> None:
-        match told.seen:
+    @on(SightTaken)
+    def take(self, taken: SightTaken) -> None:
+        match taken.seen:
             case Broken(error):
                 self.fault = error
                 self.exit(return_code=1)

@@ -194,8 +194,8 @@ class Raft:
         match self.role:
             case Leader() as role:
                 self._raise_watermark(role)
-            case Follower(leader_high_watermark=told):
-                self._set_watermark(min(told, self._log.end_offset))
+            case Follower(leader_high_watermark=leader_watermark):
+                self._set_watermark(min(leader_watermark, self._log.end_offset))
         return self._take()
 
     def leader_gone(self, now_ms: int) -> Ready:

@@ -167,16 +167,18 @@ class Liveness:
 
     def _registration(self, ports: Mapping[str, int], *, has_lost_its_log: bool) -> RegisterBroker:
         setup = self._setup
-        told = [point._replace(port=point.port or ports[point.name]) for point in setup.listeners.advertised]
+        advertised_points = [
+            point._replace(port=point.port or ports[point.name]) for point in setup.listeners.advertised
+        ]
         inter_node = setup.listeners.inter_node
         listening = inter_node.host, ports[inter_node.name]
         internal_host, internal_port = setup.voter_address or listening
-        reached_at = next(point.host for point in told if point.name == inter_node.name)
+        reached_at = next(point.host for point in advertised_points if point.name == inter_node.name)
         return RegisterBroker(
             broker_id=setup.node_id,
             incarnation_id=self._incarnation_id,
-            host=told[0].host,
-            port=told[0].port,
+            host=advertised_points[0].host,
+            port=advertised_points[0].port,
             rack=setup.rack,
             # Fenced, whatever it led is led in a new epoch. One without followers needs no epochs to tell them apart.
             is_fenced=not setup.is_alone or any(other != setup.node_id for other in self._image.brokers),
@@ -185,7 +187,8 @@ class Liveness:
             internal_host=reached_at if internal_host in EVERYWHERE else internal_host,
             internal_port=internal_port or listening[1],
             end_points=tuple(
-                BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol]) for point in told
+                BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol])
+                for point in advertised_points
             ),
         )
 

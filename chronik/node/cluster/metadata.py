@@ -208,9 +208,9 @@ class Metadata:
 
     def _tell(self, facts: list[MetadataFact]) -> None:
         if facts:
-            for told in self._subscribers:
+            for notify in self._subscribers:
                 try:
-                    told(facts)
+                    notify(facts)
                 except Exception:  # the others, and those that wait for an answer, must hear of it all the same
                     self._metrics.faults += 1
                     log.exception("fault in a subscriber to committed metadata")

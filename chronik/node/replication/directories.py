@@ -132,8 +132,8 @@ class Directories:
     def _marked(self, directory: str) -> bytes | None:
         """The topic id in a directory's mark, if it has one that can be read."""
         try:
-            told = _TOPIC_ID.search(self._files.read_all(f"{directory}/{PARTITION_METADATA}"))
-            return decode_id(told[0].split()[1]) if told is not None else None
+            found_id = _TOPIC_ID.search(self._files.read_all(f"{directory}/{PARTITION_METADATA}"))
+            return decode_id(found_id[0].split()[1]) if found_id is not None else None
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 

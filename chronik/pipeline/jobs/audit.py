@@ -18,7 +18,7 @@ from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "run", "told"]
+__all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "outcome_of", "run"]
 
 ROWS = "rows"
 ROWS_MAX = 200  # of a table, in what is shown; the tables themselves have all
@@ -78,15 +78,15 @@ class AuditOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """The names of the keys are a contract (docs/pipeline-audit.md): new ones are added, none is renamed."""
-        told = {name: getattr(self, name) for name in ("explained_by", "sequences", "partitions", "partitions_count")}
-        told |= {name: getattr(self, name) for name in ("producers", "findings", "findings_count")}
-        told |= {name: getattr(self, name) for name in ("sequence_findings", "served", "committed", "out")}
+        rest = {name: getattr(self, name) for name in ("explained_by", "sequences", "partitions", "partitions_count")}
+        rest |= {name: getattr(self, name) for name in ("producers", "findings", "findings_count")}
+        rest |= {name: getattr(self, name) for name in ("sequence_findings", "served", "committed", "out")}
         return {
             "verdict": "lost" if self.lost else "nothing lost",
             **self.totals,
             "order_known": self.is_order_known,
             "expected_by": self.expected_by,
-            **told,
+            **rest,
         }
 
 
@@ -101,7 +101,7 @@ def run(spark: SparkSession, settings: AuditSettings, bar: ProgressBar | None = 
     with audited(spark, settings, bar or ProgressBar()) as found:
         if settings.out is not None:
             write_tables(found.tables(), settings.out)
-        return told(found, settings.out)
+        return outcome_of(found, settings.out)
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def audited(spark: SparkSession, settings: AuditSettings, bar: ProgressBar) -> I
         )
 
 
-def told(found: Audit, out: str | None = None) -> AuditOutcome:
+def outcome_of(found: Audit, out: str | None = None) -> AuditOutcome:
     """The first rows of each table, and sums of all."""
     from pyspark.sql import functions as F
 

@@ -29,9 +29,9 @@ BY = (
 
 def runs(kept: DataFrame) -> DataFrame:
     """`source` and `report` (JSON) to a row for each run or audit."""
-    told = kept.withColumn("told", F.from_json("report", REPORT)).select("source", "told.*")
+    reports = kept.withColumn("reports", F.from_json("report", REPORT)).select("source", "reports.*")
     is_audit = F.col("produced").isNull()
-    return told.select(
+    return reports.select(
         "source",
         F.when(is_audit, AUDIT).otherwise(VERIFY).alias("kind"),
         "run",

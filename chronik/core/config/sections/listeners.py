@@ -117,17 +117,17 @@ class ListenersConfig(Section):
         points = self.for_clients
         if len(points) == 1 and len(given) == 1:  # whatever it is called
             given = {points[0].name: next(iter(given.values()))}
-        told: list[EndPoint] = []
+        endpoints: list[EndPoint] = []
         for point in points:
             host = "localhost" if point.host in EVERYWHERE else point.host
             where = given.pop(point.name, None)
-            told.append(
+            endpoints.append(
                 point._replace(host=host) if where is None else where._replace(name=point.name, protocol=point.protocol)
             )
         unknown = [name for name in given if not self._is_for_controllers(name)]
         if unknown:
             raise BadConfig(ADVERTISED, f"{ADVERTISED}: there is no listener {unknown[0]}")
-        return tuple(told)
+        return tuple(endpoints)
 
     @property
     def is_encrypted(self) -> bool:
