@@ -22,7 +22,7 @@ from chronik.sim.wholeness import check_lossy_copies, wait_until_whole
 from chronik.sim.world import NodeLog, World
 
 SET_UP_S = 30.0
-FINISH_S = 60.0  # after the last fault everybody must be done within this
+FINISH_S = 60.0  # after the last fault all clients must be done within this
 
 
 @dataclass(frozen=True, slots=True)

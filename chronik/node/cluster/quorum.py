@@ -1,9 +1,9 @@
 """The quorum of the metadata log as this node takes part in it: carries out what the Raft machine says.
 
 Every `Ready` is carried out in the order that `core/raft` demands, at once and without waiting; only the sync of the
-log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
-to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails while
-a snapshot takes the log's place, no node knows what the log is, and this node is out until it is started again.
+log is left to group commit, and its end is reported to the machine. Where the disk fails in between, nothing has been
+said to any node yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails
+while a snapshot takes the log's place, no node knows what the log is, and this node is out until it is started again.
 
 What it says to the others goes through `quorum_links`.
 """
@@ -310,7 +310,8 @@ class Quorum:
         return answers
 
     def _set_office(self) -> None:
-        """The replica is led by whom the quorum elected; a node that resigned is notified before anything is cut."""
+        """The replica is led by the node that the quorum elected; a node that resigned is notified before anything is
+        cut."""
         raft = self.raft
         self.replica.set_office(raft.epoch, self.node_id if raft.is_leader else _other(raft.leader, self.node_id))
         if self._was_leader and not raft.is_leader:

@@ -46,7 +46,7 @@ class QuorumLinks:
         self._asked: dict[tuple[int, m.Message], asyncio.Future[Any]] = {}
 
     def ask(self, to: int, message: m.Request, heard: Callable[[m.Answer], None]) -> None:
-        """Send it, unless the very same is under way; `heard` is told the answer, if one comes."""
+        """Send it, unless the very same is under way; `heard` is called with the answer, if one comes."""
         if (to, message) in self._asked:
             return
         module = _MODULES[type(message)]
@@ -79,10 +79,10 @@ class QuorumLinks:
         to: int,
         message: m.Message,
         high_watermark: int,
-        told: Callable[[m.Answer | None, Cargo | None], None],
+        on_fetched: Callable[[m.Answer | None, Cargo | None], None],
     ) -> None:
-        """Ask for records or for bytes of a snapshot, and say how far this node has applied them; `told` is given what
-        came, or nothing."""
+        """Ask for records or for bytes of a snapshot, and say how far this node has applied them; `on_fetched` is given
+        what came, or nothing."""
         link = self._peers.link(to, FETCH_PURPOSE)
         wait_ms = self._settings.fetch_ms * 3 // 10  # well before the leader would be missed
         future: asyncio.Future[Any]
@@ -93,13 +93,13 @@ class QuorumLinks:
             assert isinstance(message, m.Fetch)  # there are no others
             frame = quorum_fetch.frame_of(message, self._cluster_id, wait_ms, high_watermark)
             future = link.ask_frame((frame,), timeout_ms=wait_ms + self._settings.fetch_ms)
-        future.add_done_callback(partial(self._fetched, to, message, told))
+        future.add_done_callback(partial(self._fetched, to, message, on_fetched))
 
     def _fetched(
         self,
         to: int,
         message: m.Fetch | m.FetchSnapshot,
-        told: Callable[[m.Answer | None, Cargo | None], None],
+        on_fetched: Callable[[m.Answer | None, Cargo | None], None],
         future: asyncio.Future[Any],
     ) -> None:
         if future.cancelled():
@@ -115,9 +115,9 @@ class QuorumLinks:
         except (Unreachable, Refused, Malformed) as problem:
             if not isinstance(problem, Unreachable):
                 log.warning("node %d answers a fetch of the metadata: %s", to, problem)
-            told(None, None)
+            on_fetched(None, None)
             return
-        told(answer, cargo)
+        on_fetched(answer, cargo)
 
     async def ask_view(self, leader: int, timeout_ms: int) -> QuorumView:
         """What the leader sees. Raises Unreachable, Refused."""
