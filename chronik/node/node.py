@@ -13,6 +13,7 @@ from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
@@ -106,6 +107,7 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        token_keys: TokenKeys | None = None,  # where clients log in with signed tokens
         principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
@@ -150,7 +152,7 @@ class Node:
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
-        self.connections = self._accept_connections(connections_max, request_bytes_max)
+        self.connections = self._accept_connections(connections_max, request_bytes_max, token_keys)
         self._background = self._work_in_background()
         self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
@@ -302,7 +304,9 @@ class Node:
         answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
         return answer
 
-    def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
+    def _accept_connections(
+        self, connections_max: int, request_bytes_max: int, token_keys: TokenKeys | None
+    ) -> Connections:
         config = self.config
         return Connections(
             self._dispatch,
@@ -312,7 +316,7 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, connections_max),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential, token_keys),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )

@@ -24,6 +24,7 @@ class JaasLogin:
     username: str | None = None
     password: str = field(default="", repr=False)
     users: Mapping[str, str] = field(default_factory=dict, repr=False)  # passwords by name
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)  # all of them
 
 
 def parse_jaas(text: str) -> JaasLogin:
@@ -43,4 +44,4 @@ def parse_jaas(text: str) -> JaasLogin:
     if text[position:].strip() != ";":
         raise ValueError("it must end with a semicolon")
     users = {name.removeprefix(_USER): value for name, value in options.items() if name.startswith(_USER)}
-    return JaasLogin(options.get("username"), options.get("password", ""), users)
+    return JaasLogin(options.get("username"), options.get("password", ""), users, options)

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chronik.core.access.jaas import JaasLogin
+from chronik.core.access.oauth import ClaimRules
 from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN
 from chronik.core.config.addresses import VOTERS
@@ -36,7 +37,7 @@ from chronik.core.config.sections.log import LogConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
 from chronik.core.config.sections.quorum import QuorumConfig
 from chronik.core.config.sections.replication import ReplicationConfig
-from chronik.core.config.sections.sasl import JAAS, SaslConfig, is_jaas, login_of
+from chronik.core.config.sections.sasl import JAAS, JWKS_URL, SaslConfig, is_jaas, login_of, unsecured_rules
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.core.config.sections.server import ServerConfig
 from chronik.core.config.sections.topics import TopicsConfig
@@ -104,6 +105,17 @@ class NodeConfig:
     def login_of(self, listener: str, mechanism: str) -> JaasLogin:
         """The users of a listener and mechanism, and what a node logs in with. Raises BadConfig."""
         return login_of(self.jaas, listener, mechanism)
+
+    def unsecured_rules(self, listener: str) -> ClaimRules | None:
+        """What a token that nothing has signed must say, where such are taken. Raises BadConfig."""
+        return unsecured_rules(self.jaas, listener)
+
+    @property
+    def needs_token_keys(self) -> bool:
+        """Whether some listener takes signed tokens. Raises BadConfig."""
+        return self.sasl.takes_tokens and any(
+            self.unsecured_rules(point.name) is None for point in self.listeners.all if point.is_sasl
+        )
 
     @property
     def node_login(self) -> JaasLogin | None:
@@ -199,6 +211,8 @@ class NodeConfig:
                     JAAS,
                     f'sasl.jaas.config has no user for PLAIN on {listener}: each is an option user_NAME="PASSWORD"',
                 )
+        if self.needs_token_keys and self.sasl.sasl_oauthbearer_jwks_endpoint_url is None:
+            raise BadConfig(JWKS_URL, f"{JWKS_URL} is missing: OAUTHBEARER needs the keys that sign tokens")
 
     def _check_node_login(self, login: JaasLogin) -> None:
         mechanism = self.sasl.sasl_mechanism_inter_broker_protocol
