@@ -13,6 +13,7 @@ from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
@@ -30,6 +31,7 @@ from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
     RegisterBrokerRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     UnregisterBrokerRecord,
@@ -90,6 +92,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
 NO_CONNECTION = -1
+CREDENTIALS = (UserScramCredentialRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 
 Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
@@ -139,7 +142,7 @@ class Node:
             self.cluster.peers,
             self._deadlines,
             self.metrics,
-            carries_principals=bool(config.security.authorizer_class_name),
+            carries_principals=bool(config.security.authorizer_class_name or config.token_key),
         )
         self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
@@ -316,7 +319,9 @@ class Node:
             quotas=ConnectionQuotas(self._connection_limits, connections_max),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential, token_keys),
+            authentication=Authentication(
+                config, self._doors.clock, self._doors.chance, self._credential, token_keys, self._delegation_token
+            ),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
@@ -335,6 +340,11 @@ class Node:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
         return self.image.access.scram.get((user, mechanism))
+
+    def _delegation_token(self, token_id: str) -> DelegationToken | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady
+        return self.image.access.tokens.get(token_id)
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -448,10 +458,10 @@ class Node:
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
             self._node_registered()
-        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+        if any(isinstance(fact, CREDENTIALS) for fact in facts):
             self.connections.end_where(
                 lambda peer: peer.login is not None and peer.login.is_revoked,
-                "its user was removed, or has another password",
+                "its user or token was removed, or has another password",
             )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()

@@ -22,6 +22,7 @@ from chronik.core.access.scram import (
     ScramCredential,
     ScramExchange,
     ScramMechanism,
+    TokenCredential,
 )
 from chronik.core.errors import Code, Refused
 
@@ -89,6 +90,7 @@ class SaslServer:
     session_ms: int = 0  # how long a login lasts; 0: as long as the connection
     validate: Validator | None = None  # of tokens, where they are taken
     wall_ms: Callable[[], int] = lambda: 0
+    tokens: Callable[[str, ScramMechanism], TokenCredential | None] | None = None  # delegation tokens, where there are
 
     def begin(self, mechanism: str) -> Exchange:
         if mechanism == PLAIN:
@@ -97,18 +99,25 @@ class SaslServer:
             assert self.validate is not None  # or it would not be one of the mechanisms
             return OAuthExchange(self.validate)
         scram = SCRAM_MECHANISMS[mechanism]
-        return ScramExchange(scram, lambda user: self.credentials(user, scram), self.nonce(), self.decoy_key)
+        tokens = self.tokens
+        return ScramExchange(
+            scram,
+            lambda user: self.credentials(user, scram),
+            self.nonce(),
+            self.decoy_key,
+            None if tokens is None else lambda token_id: tokens(token_id, scram),
+        )
 
 
 class SaslLogin:
     """Of one connection."""
 
     __slots__ = (
-        "_credential",
         "_exchange",
         "_mechanism",
         "_now_ms",
         "_on_principal",
+        "_scram",
         "_server",
         "ends_ms",
         "is_raw",
@@ -124,7 +133,7 @@ class SaslLogin:
         self._on_principal = on_principal
         self._mechanism = ""
         self._exchange: Exchange | None = None
-        self._credential: ScramCredential | None = None  # with which it logged in, where that may be taken away
+        self._scram: ScramExchange | None = None  # by which it logged in: what it used may be taken away
         self.principal: KafkaPrincipal | None = None
         self.session_lifetime_ms = 0  # of the last login, for the response: 0 for ever
         self.ends_ms: int | None = None  # when it has to log in anew
@@ -139,13 +148,17 @@ class SaslLogin:
 
     @property
     def is_revoked(self) -> bool:
-        """Whether its user is gone, or has another password by now."""
-        if self.principal is None or self._credential is None:
-            return False
+        """Whether its user or token is gone, or has another password by now."""
+        scram = self._scram
         try:
-            return self._server.credentials(self.principal.name, SCRAM_MECHANISMS[self._mechanism]) != self._credential
+            return scram is not None and scram.current() != scram.credential
         except NotReady:
             return False
+
+    @property
+    def is_token(self) -> bool:
+        """Whether it logged in with a delegation token: then it can ask for none."""
+        return self._scram is not None and self._scram.is_token
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -175,7 +188,7 @@ class SaslLogin:
             if self.principal is not None and principal != self.principal:
                 raise AuthenticationFailed("Cannot change principals during re-authentication")
             self._exchange, self.is_raw, self.principal = None, False, principal
-            self._credential = exchange.credential if isinstance(exchange, ScramExchange) else None
+            self._scram = exchange if isinstance(exchange, ScramExchange) else None
             self.session_lifetime_ms = self._lifetime_of(exchange)
             self.ends_ms = self._now_ms() + self.session_lifetime_ms if self.session_lifetime_ms else None
             self._on_principal(principal)
@@ -184,7 +197,7 @@ class SaslLogin:
     def _lifetime_of(self, exchange: Exchange) -> int:
         """How long the login lasts, 0 for ever: never longer than the token."""
         longest_ms = self._server.session_ms
-        if not isinstance(exchange, OAuthExchange) or exchange.expires_ms is None:
+        if not isinstance(exchange, OAuthExchange | ScramExchange) or exchange.expires_ms is None:
             return longest_ms
         # One that is only let in for the difference of clocks is over at once, as in Kafka.
         left_ms = max(exchange.expires_ms - self._server.wall_ms(), 1)

@@ -28,6 +28,7 @@ from chronik.core.access.sasl import PLAIN
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.definitions import BadConfig, Section, Setting, parse_known, settings_of, unknown_key
 from chronik.core.config.sections.connections import ConnectionsConfig
+from chronik.core.config.sections.delegation import SECRET_KEY, DelegationConfig
 from chronik.core.config.sections.fetch import FetchConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.http import HttpConfig
@@ -70,6 +71,7 @@ class NodeConfig:
     upkeep: UpkeepConfig = field(default_factory=UpkeepConfig)
     groups: GroupsConfig = field(default_factory=GroupsConfig)
     offsets: OffsetsConfig = field(default_factory=OffsetsConfig)
+    delegation: DelegationConfig = field(default_factory=DelegationConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     trace: TraceConfig = field(default_factory=TraceConfig)
 
@@ -86,7 +88,7 @@ class NodeConfig:
         jaas: dict[str, str] = {}
         for key, text in values.items():
             name = ALIASES.get(key, key)
-            if is_jaas(key):
+            if is_jaas(key) or key == SECRET_KEY:
                 jaas[key.lower()] = text
                 continue
             if name not in NODE_SETTINGS and name not in WITHOUT_EFFECT:
@@ -109,6 +111,11 @@ class NodeConfig:
     def unsecured_rules(self, listener: str) -> ClaimRules | None:
         """What a token that nothing has signed must say, where such are taken. Raises BadConfig."""
         return unsecured_rules(self.jaas, listener)
+
+    @property
+    def token_key(self) -> str | None:
+        """Of which the secrets of delegation tokens are made; None where there are none."""
+        return self.jaas.get(SECRET_KEY) or None
 
     @property
     def needs_token_keys(self) -> bool:

@@ -14,6 +14,7 @@ import asyncio
 from collections.abc import Callable
 
 from chronik.api.call import Peer
+from chronik.core.access.delegation_tokens import DelegationToken, TokenCredentials
 from chronik.core.access.oauth import TokenKeys, Validator, unsecured_claims
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN, Credentials, NotReady, SaslLogin, SaslServer
@@ -39,9 +40,12 @@ class Authentication:
         chance: Chance,
         credentials: Credentials,
         token_keys: TokenKeys | None = None,
+        find_token: Callable[[str], DelegationToken | None] = lambda token_id: None,
     ) -> None:
         """`credentials` are those of the metadata log; it raises NotReady while they are not known. `token_keys`:
-        those that sign tokens, where such are taken."""
+        those that sign tokens, where such are taken. `find_token`: the delegation tokens of the metadata log."""
+        key = config.token_key
+        tokens = None if key is None else TokenCredentials(key, find_token, clock.now_ms)
         self._identifying = frozenset(
             point.name
             for point in config.listeners.all
@@ -64,6 +68,7 @@ class Authentication:
                 config.sasl.connections_max_reauth_ms,
                 _validator(config, point.name, clock, token_keys),
                 clock.now_ms,
+                tokens,
             )
             for point in config.listeners.all
             if point.is_sasl

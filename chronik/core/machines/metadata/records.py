@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 from chronik.core.access.acls import Acl, AclPatternType, AclPermission
+from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Corrupt
 from chronik.core.records.schema import (
@@ -247,11 +248,45 @@ class RemoveUserScramCredentialRecord:
     mechanism: int = field_of(INT8)
 
 
+@dataclass(frozen=True, slots=True)
+class DelegationTokenRecord:
+    """Its secret is not in it, but made of its id and the key of the nodes."""
+
+    durable: ClassVar[bool] = True
+    owner: str = field_of(STRING)
+    requester: str = field_of(STRING)
+    renewers: tuple[str, ...] = field_of(array_of(STRING))
+    issue_timestamp: int = field_of(INT64)
+    max_timestamp: int = field_of(INT64)
+    expiration_timestamp: int = field_of(INT64)
+    token_id: str = field_of(STRING)
+
+
+def token_record(token: DelegationToken) -> DelegationTokenRecord:
+    return DelegationTokenRecord(
+        str(token.owner),
+        str(token.requester),
+        tuple(map(str, token.renewers)),
+        token.issued_ms,
+        token.max_ms,
+        token.expires_ms,
+        token.token_id,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveDelegationTokenRecord:
+    durable: ClassVar[bool] = True
+    token_id: str = field_of(STRING)
+
+
 AccessRecord: TypeAlias = (
     AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
     | UserScramCredentialRecord
     | RemoveUserScramCredentialRecord
+    | DelegationTokenRecord
+    | RemoveDelegationTokenRecord
 )
 MetadataRecord: TypeAlias = (
     RegisterBrokerRecord
@@ -276,6 +311,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     ConfigRecord: (4, 0),
     PartitionChangeRecord: (5, 0),
     RemoveTopicRecord: (9, 0),
+    DelegationTokenRecord: (10, 0),
     UserScramCredentialRecord: (11, 0),
     FeatureLevelRecord: (12, 0),
     ProducerIdsRecord: (15, 0),
@@ -283,6 +319,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     AccessControlEntryRecord: (18, 0),
     RemoveAccessControlEntryRecord: (19, 0),
     RemoveUserScramCredentialRecord: (22, 0),
+    RemoveDelegationTokenRecord: (26, 0),
 }
 # Versions that differ from the written one in nothing but tags, which are read when they are there.
 _ALSO_READ: dict[type[MetadataRecord], tuple[int, ...]] = {
