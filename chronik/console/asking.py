@@ -8,14 +8,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from chronik.client import inspect_request, trace_switch
 from chronik.client.admin import REQUEST_TIMEOUT_S, ClusterAdmin, ConfigValue
 from chronik.client.connecting import parse_addresses
 from chronik.client.errors import ChronikError
+from chronik.client.inspect_request import Inspections
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.client.sending import NewMessage, send_one
+from chronik.client.trace_switch import plain_looks
 from chronik.client.transactions import OPEN_STATES, TransactionAdmin, TransactionDescription, TransactionListing
 from chronik.console.kafka_source import row_of
 from chronik.console.pages.settings import FeatureShown, NodeConfig, QuorumShown, Voter, source_words
+from chronik.console.pages.trace import ASKED_MAX, SHOWN_KINDS
 from chronik.console.sight import Partition, Sight
 from chronik.console.words import time_of
 from chronik.inspect.find_record import At
@@ -35,6 +39,7 @@ from chronik.inspect.live_model import Row
 from chronik.inspect.read_record import RecordReading, read
 from chronik.inspect.record_format import ShownRecord
 from chronik.inspect.record_story import story_of
+from chronik.trace.inspections import EventsView
 from chronik.trace.story import RecordStory
 
 ASK_TIMEOUT_S = 5.0
@@ -173,6 +178,25 @@ class ClusterQuestions:
             raise ChronikError("there is no record to be sent again", found.problem)
         old = found.record
         return self.produce(to, NewMessage(old.key, old.value, tuple(old.headers)))
+
+    # --- the trace
+
+    def events(self, sight: Sight, topic: str) -> Inspections[EventsView]:
+        """The newest that each node has of one topic, or of all. Raises ChronikError where there is no trace."""
+        with plain_looks(self.bootstrap):
+            return inspect_request.events(
+                self.addresses_of(sight), ASK_TIMEOUT_S, [topic] if topic else None, last=ASKED_MAX,
+                kinds=list(SHOWN_KINDS),
+            )  # fmt: skip
+
+    def switch_trace(self, topic: str, *, is_on: bool) -> None:
+        """Of one topic, or of all. Raises ChronikError."""
+        addresses = parse_addresses(self.bootstrap)
+        with plain_looks(self.bootstrap):
+            if topic:
+                trace_switch.switch_topic(addresses, self.bootstrap, topic, is_on=is_on)
+            else:
+                trace_switch.switch_all(addresses, is_on=is_on)
 
     # --- settings
 

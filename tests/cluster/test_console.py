@@ -128,6 +128,26 @@ def test_an_open_transaction_is_listed_and_aborted(cluster: RunningCluster, show
     assert "till" not in [row["transactional_id"] for row in shown.model("/transactions")["rows"]]
 
 
+def test_the_trace_is_switched_followed_and_counts_refusals(
+    cluster: RunningCluster, shown: ConsoleProcess, orders: str
+) -> None:
+    assert "Nothing is traced" in shown.page("/trace")
+    shown.post("/trace", "/trace", topic="orders", is_on="1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap, "client.id": "traced-shop"})
+    producer.produce("orders", b"traced", partition=2)
+    assert producer.flush(30) == 0
+
+    page = shown.model("/trace?topic=orders&client=traced-shop")
+    assert page["topics"] == ["orders"]
+    assert {"produce_appended", "produce_answered"} <= {event["kind"] for event in page["events"]}
+    assert [(row["step"], row["count"]) for row in page["times"]] == [("produce answered", 1)]
+    only = shown.model("/trace?topic=orders&kind=produce_appended")
+    assert {event["kind"] for event in only["events"]} == {"produce_appended"}
+
+    shown.post("/trace", "/trace", topic="orders", is_on="")
+    assert shown.model("/trace")["is_on"] is False
+
+
 def test_a_config_of_a_node_is_changed_and_put_back(shown: ConsoleProcess, orders: str) -> None:
     def value() -> str:
         configs = shown.model("/settings?node=2&every=1&q=log.cleaner.backoff.ms")["configs"]

@@ -54,6 +54,8 @@ def build(desk: Desk, names: frozenset[str]) -> ASGIApp:
         Route("/transactions", reading.transactions),
         Route("/transaction", reading.transaction),
         Route("/transaction/abort", changing.checked(changing.abort_transaction), methods=["POST"]),
+        Route("/trace", reading.trace, methods=["GET"]),
+        Route("/trace", changing.checked(changing.switch_trace), methods=["POST"]),
         Route("/settings", reading.settings, methods=["GET"]),
         Route("/settings", changing.checked(changing.alter_node_config), methods=["POST"]),
         Route("/live", reading.live),

@@ -131,6 +131,13 @@ class ChangingRoutes:
         await run_in_threadpool(self._desk.questions.abort, name)
         return await self._done(f"/transaction?{urlencode({'id': name})}")
 
+    # --- the trace
+
+    async def switch_trace(self, request: Request, given: dict[str, str]) -> Response:
+        topic = given.get("topic", "").strip()
+        await run_in_threadpool(self._desk.questions.switch_trace, topic, is_on=bool(given.get("is_on")))
+        return await self._done(f"/trace?{urlencode({'topic': topic})}" if topic else "/trace")
+
     # --- nodes
 
     async def alter_node_config(self, request: Request, given: dict[str, str]) -> Response:

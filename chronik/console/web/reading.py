@@ -15,7 +15,7 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from chronik.client.errors import ChronikError
 from chronik.client.request import NoAnswer
-from chronik.console.pages import groups, messages, overview, record, settings, topics, transactions
+from chronik.console.pages import groups, messages, overview, record, settings, topics, trace, transactions
 from chronik.console.pages.frame import Frame
 from chronik.console.search.query import SearchQuery, parse_query
 from chronik.console.search.reader import SearchRun
@@ -169,6 +169,15 @@ class ReadingRoutes:
         found, stable = await run_in_threadpool(self._desk.questions.transaction, name)
         page = transactions.transaction_page(frame, found, stable, round(time.time() * 1000))
         return self._desk.answer(request, "transaction.html", page)
+
+    async def trace(self, request: Request) -> Response:
+        observed, sight = await self._desk.sight()
+        topic, kind, client = (request.query_params.get(field, "").strip() for field in ("topic", "kind", "client"))
+        kind = kind if kind in trace.SHOWN_KINDS else ""
+        options = [*(["--topic", topic] if topic else []), *(["--kind", kind] if kind else [])]
+        frame = self._desk.frame(observed, "Trace", "trace", "trace", "tail", *options)
+        found = await run_in_threadpool(self._desk.questions.events, sight, topic)
+        return self._desk.answer(request, "trace.html", trace.trace_page(frame, found, topic, kind, client))
 
     async def settings(self, request: Request) -> Response:
         observed, sight = await self._desk.sight()

@@ -68,7 +68,7 @@ def test_our_own_names_are(host: str) -> None:
     "url",
     ["/topics", "/topics/orders/delete", "/topics/orders/partitions", "/topics/orders/configs", "/group/reset",
      "/group/delete", "/searches/x/stop", "/topics/orders/messages", "/topics/orders/elect", "/topics/orders/clear",
-     "/topics/orders/0/1/again", "/transaction/abort", "/settings"],
+     "/topics/orders/0/1/again", "/transaction/abort", "/settings", "/trace"],
 )  # fmt: skip
 def test_what_changes_something_needs_the_token(url: str) -> None:
     desk = desk_of(SIGHT)
