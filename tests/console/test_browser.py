@@ -18,7 +18,7 @@ BROWSER = "CHRONIK_CHROMIUM"
 """Set in the environment: where Chromium is, if not in the path."""
 WAIT_MS = 30_000
 HOSTILE = b"<script>document.title='harmed'</script><img src=x onerror=\"document.title='harmed'\">\xe2\x80\xae"
-PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/topics/orders/0/0", "/groups", "/settings")
+PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/topics/orders/0/0", "/groups", "/transactions", "/trace", "/settings")
 
 
 @pytest.fixture(scope="module")
