@@ -19,7 +19,7 @@ from chronik.client.connecting import (
 from chronik.client.current_groups import unknown_group
 from chronik.client.current_topics import Unsure, current_topics, unknown_topic
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.inspect_request import NotChronik
+from chronik.client.inspect_request import CANNOT_LOOK
 from chronik.client.request import NoAnswer
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class ClusterAdmin:
         for _ in range(LISTS_MAX):  # topics come and go meanwhile
             try:
                 current = current_topics(addresses).partitions
-            except NotChronik:
+            except CANNOT_LOOK:
                 return self.topics(), None
             except NoAnswer as problem:
                 return self.topics(), str(problem)
@@ -131,7 +131,7 @@ class ClusterAdmin:
         majority, and at another Kafka, where that cannot be known."""
         try:
             current_topics(parse_addresses(self.bootstrap))
-        except NotChronik:
+        except CANNOT_LOOK:
             return None
         except NoAnswer as problem:
             return str(problem)

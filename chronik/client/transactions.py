@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chronik.client.cluster_view import view_of
-from chronik.client.connecting import check_reachable, parse_addresses
+from chronik.client.connecting import check_reachable, parse_addresses, unanswered
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.client.request import Address, NoAnswer, ask
 from chronik.core.errors import Code
@@ -66,7 +66,10 @@ class TransactionAdmin:
                 return dict(view_of(address).addresses)
             except NoAnswer as silent:
                 problem = silent
-        raise ChronikError(f"no node tells which others there are: {problem}", "name one that runs with --bootstrap")
+        silent_all = ChronikError(
+            f"no node tells which others there are: {problem}", "name one that runs with --bootstrap"
+        )
+        raise unanswered(bootstrap, silent_all)
 
     def listed(self, states: Iterable[str] = ()) -> list[TransactionListing]:
         """All of them, or those in these states, by id."""
