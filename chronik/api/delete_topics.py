@@ -41,7 +41,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         if gate is None or name is None or gate.may(AclOperation.DELETE, AclResourceType.TOPIC, name):
             allowed.append(wanted)
             continue
-        # An id is not to tell the name to whom may not see it.
+        # An id must not reveal the name to a client that may not see it.
         shown = wanted.name or (name if gate.sees(AclOperation.DESCRIBE, AclResourceType.TOPIC, name) else None)
         refused.append(_result(shown, _id_of(wanted), Code.TOPIC_AUTHORIZATION_FAILED, None))
     quota = mutation_quota(caller, context, STRICT_FROM)

@@ -27,7 +27,7 @@ from chronik.core.machines.metadata.records import (
 )
 
 PLAINTEXT = 0
-NOBODY = -1
+NO_NODE = -1
 
 
 def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -48,7 +48,7 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
         for key, limit in limits.items():
             yield quota_record(entity, key, limit)
     if image.next_producer_id:
-        yield ProducerIdsRecord(NOBODY, NOBODY, image.next_producer_id)
+        yield ProducerIdsRecord(NO_NODE, NO_NODE, image.next_producer_id)
 
 
 def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:
