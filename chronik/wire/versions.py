@@ -75,6 +75,8 @@ _ALL = (
     _api(45, "alter_partition_reassignments", 0, 1, 0),
     _api(46, "list_partition_reassignments", 0, 0, 0),
     _api(47, "offset_delete", 0, 0, 99),
+    _api(48, "describe_client_quotas", 0, 1, 1),
+    _api(49, "alter_client_quotas", 0, 1, 1),
     _api(50, "describe_user_scram_credentials", 0, 0, 0),
     _api(51, "alter_user_scram_credentials", 0, 0, 0),
     _api(52, "vote", 0, 2, 0),
