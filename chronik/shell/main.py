@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.ssl_principal import NoMatchingRule, distinguished_name, mapper_of
 from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
@@ -137,6 +139,7 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                principal=self._own_principal(),
             )
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
@@ -161,6 +164,24 @@ class House:
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         return self.node
+
+    def _own_principal(self) -> KafkaPrincipal:
+        """As what other nodes see this one, where that is by its certificate. Raises StartError."""
+        security = self._config.security
+        if self._tls is None or self._client_tls is None or not security.identifies_clients:
+            return ANONYMOUS
+        subject = self._tls.own_subject()
+        if subject is None:
+            log.warning("the trust store does not vouch for this node's own certificate: no other node may trust it")
+            return ANONYMOUS
+        try:
+            return KafkaPrincipal(
+                USER_TYPE, mapper_of(security.ssl_principal_mapping_rules)(distinguished_name(subject))
+            )
+        except NoMatchingRule as problem:
+            raise StartError(
+                f"this node's own certificate is none of a node: {problem}", "see ssl.principal.mapping.rules"
+            ) from problem
 
     async def _start(self, node: Node) -> tuple[str, int]:
         """In a cluster it waits for others. If that takes long, they are looked at: some never come."""
