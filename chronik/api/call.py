@@ -32,6 +32,7 @@ class Peer:
         "node_id",
         "order",
         "principal",
+        "throttle_ms",
     )
 
     def __init__(self, connection_id: int, host: str, listener: str = "") -> None:
@@ -45,6 +46,7 @@ class Peer:
         self.may_be_node = True  # nothing that is known of it says that it is none
         self.is_node = False  # it has identified itself as another node of this cluster
         self.node_id = -1  # which one
+        self.throttle_ms = 0  # with its next answer it is not read from for so long: it is over a quota
         self.is_forwarded = False  # it is a node's that asks for a client, whose principal and host it has
         self.order = BatchOrder()  # of the idempotent batches that it sends
         self.caller: Caller | None = None  # of its last request; None again when anything of the above changes

@@ -87,6 +87,7 @@ _ROWS = {
     "describe_topic_partitions": ApiRow(_ANYWHERE, (_DESCRIBE_TOPIC,)),
     "describe_acls": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
     "describe_user_scram_credentials": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),
+    "describe_client_quotas": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "list_config_resources": ApiRow(_ANYWHERE, (_CLUSTER_CONFIGS,)),
     "describe_delegation_token": ApiRow(_ANYWHERE, (_DESCRIBE_TOKEN, _DESCRIBE_TOKENS)),
     "inspect": ApiRow(_ANYWHERE, (_DESCRIBE_CLUSTER,)),  # ours, not Kafka's
@@ -139,6 +140,7 @@ _ROWS = {
     "create_delegation_token": ApiRow(_CONTROLLER, (_CREATE_TOKENS,)),  # only for another user
     "renew_delegation_token": ApiRow(_CONTROLLER, ()),  # its owner and renewers may
     "expire_delegation_token": ApiRow(_CONTROLLER, ()),
+    "alter_client_quotas": ApiRow(_CONTROLLER, (_ALTER_CLUSTER_CONFIGS,)),
     "update_features": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "elect_leaders": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),
     "alter_partition_reassignments": ApiRow(_CONTROLLER, (_ALTER_CLUSTER,)),

@@ -18,6 +18,7 @@ from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
+from chronik.core.config.definitions import INT_MAX
 from chronik.core.config.node import NodeConfig
 from chronik.core.config.sections.groups import GroupsConfig
 from chronik.core.config.sections.offsets import OffsetsConfig
@@ -30,6 +31,7 @@ from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
 from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
+    ClientQuotaRecord,
     RegisterBrokerRecord,
     RemoveDelegationTokenRecord,
     RemoveTopicRecord,
@@ -39,6 +41,9 @@ from chronik.core.machines.metadata.records import (
 )
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
+from chronik.core.quotas.client_quotas import ClientQuotas
+from chronik.core.quotas.connection_rates import NODE as ALL_LISTENERS
+from chronik.core.quotas.connection_rates import ConnectionRates
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.replica.replica import Replica
 from chronik.core.replica.throttle import follower_throttle, leader_throttle
@@ -117,6 +122,9 @@ class Node:
         self.identity = identity
         self._principal = principal
         self.data_dir = data_dir
+        self._listener_names = tuple(point.name for point in config.listeners.all)
+        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
+        self._spared_listeners = config.listeners.node_listeners if len(self._listener_names) > 1 else frozenset()
         self._doors = doors
         self.metrics = Metrics()
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
@@ -142,8 +150,8 @@ class Node:
             self.cluster.peers,
             self._deadlines,
             self.metrics,
-            carries_principals=bool(config.security.authorizer_class_name or config.token_key),
         )
+        self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
@@ -316,7 +324,12 @@ class Node:
             frame_bytes_max=config.connections.socket_request_max_bytes,
             under_way_max=config.connections.queued_max_requests,
             send_now=self._doors.network.send_now,
-            quotas=ConnectionQuotas(self._connection_limits, connections_max),
+            quotas=ConnectionQuotas(
+                self._connection_limits,
+                connections_max,
+                ConnectionRates(self.image.quotas, config.quotas),
+                self._doors.clock.monotonic_ms,
+            ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
             authentication=Authentication(
@@ -348,7 +361,18 @@ class Node:
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
-        return ConnectionLimits(config.max_connections, config.max_connections_per_ip, config.connection_overrides)
+        limit_of, names = self.config.limit_of, self._listener_names
+        opened = {name: limit_of(name, "max.connections") for name in names}
+        rates = {name: limit_of(name, "max.connection.creation.rate") for name in names}
+        rates[ALL_LISTENERS] = config.max_connection_creation_rate
+        return ConnectionLimits(
+            config.max_connections,
+            config.max_connections_per_ip,
+            config.connection_overrides,
+            {name: limit for name, limit in opened.items() if limit is not None},
+            {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
+            self._spared_listeners,
+        )
 
     def _join_cluster(self, time: SteadyTime) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
@@ -465,6 +489,8 @@ class Node:
             )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
+        if any(isinstance(fact, ClientQuotaRecord) for fact in facts):
+            self._dispatch.quotas_changed()
 
     def _node_registered(self) -> None:
         """An id may be another principal's from now on: what used it before is no node any more."""
@@ -507,6 +533,7 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
+            quotas=self.quotas,
             authorizer=self._authorizer(),
             look=inspect_here,
             is_slow=lambda connection_id: self.connections.is_slow(connection_id),

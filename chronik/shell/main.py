@@ -30,6 +30,7 @@ from chronik.shell.descriptors import raise_limit, shared_out
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
+from chronik.shell.first_users import make_first_users
 from chronik.shell.jwks import JwksKeys
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
@@ -37,6 +38,7 @@ from chronik.shell.settings import read_config_file
 from chronik.shell.tls import TlsContexts
 
 if TYPE_CHECKING:
+    from chronik.core.machines.metadata.access_changes import ScramUpsertion
     from chronik.shell.http_server import HttpServer
 
 log = logging.getLogger(__name__)
@@ -46,8 +48,9 @@ LOOK_AT_CERTIFICATES_EVERY_S = 1.0
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
-def run(values: dict[str, str], config_path: str | None = None) -> int:
-    """Run a node in the foreground until SIGINT or SIGTERM. Raises StartError when it cannot start."""
+def run(values: dict[str, str], config_path: str | None = None, first_users: tuple[ScramUpsertion, ...] = ()) -> int:
+    """Run a node in the foreground until SIGINT or SIGTERM; at its first start it makes these users. Raises StartError
+    when it cannot start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     config = load_config(values, config_path)
     # Requests make no cycles; what is collected is mostly what the imports left. Rarely is often enough.
@@ -56,7 +59,7 @@ def run(values: dict[str, str], config_path: str | None = None) -> int:
     gc.set_threshold(50_000, 20, 50)
     runner = asyncio.Runner(loop_factory=_loop_factory())
     with runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, first_users))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -82,8 +85,9 @@ def load_config(values: dict[str, str], config_path: str | None) -> NodeConfig:
 class House:
     """A node with its doors, its lock and its HTTP port."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, first_users: tuple[ScramUpsertion, ...] = ()) -> None:
         self._config = config
+        self._first_users = first_users
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
@@ -147,6 +151,7 @@ class House:
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
+            await make_first_users(self.node, self._first_users)
         except WrongDirectory as problem:
             raise StartError(
                 f"the data directory {config.server.log_dirs} cannot be used: {problem}",
@@ -287,10 +292,10 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
         )
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) -> int:
     join_checks.refuse_own_address(config)
     _warn_of_open_doors(config)
-    house = House(config)
+    house = House(config, first_users)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

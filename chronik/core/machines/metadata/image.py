@@ -23,6 +23,7 @@ from chronik.core.machines.metadata.records import (
     AccessRecord,
     BrokerEndpoint,
     BrokerRegistrationChangeRecord,
+    ClientQuotaRecord,
     ConfigRecord,
     FeatureLevelRecord,
     MetadataRecord,
@@ -35,6 +36,8 @@ from chronik.core.machines.metadata.records import (
     UnregisterBrokerRecord,
     end_points,
 )
+from chronik.core.quotas.entities import entity_of
+from chronik.core.quotas.limits import QuotaLimits
 
 __all__ = ["ALL_BROKERS", "Broker", "MetadataImage", "Partition", "Topic"]
 
@@ -104,6 +107,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.holdings = Holdings()
         self.access = AccessImage()
+        self.quotas = QuotaLimits()
         # Up to which offset of the metadata log the records are in here: with it one can tell whether anything
         # changed, and two nodes that have the same version have the same image.
         self.version = 0
@@ -208,6 +212,7 @@ class MetadataImage:
         other._broker_overrides = {name: dict(values) for name, values in self._broker_overrides.items()}
         other._group_overrides = {name: dict(values) for name, values in self._group_overrides.items()}
         other.access = self.access.copy()
+        other.quotas = self.quotas.copy()
         other._broker_configs_changed()
         return other
 
@@ -217,6 +222,7 @@ class MetadataImage:
         self.next_producer_id = 0
         self.holdings = Holdings()
         self.access.clear()
+        self.quotas.clear()
         self._topics_by_id, self._names_by_collision_key = {}, {}
         self._topic_overrides, self._broker_overrides, self._group_overrides = {}, {}, {}
         self._broker_configs_changed()
@@ -310,6 +316,14 @@ class MetadataImage:
     @_apply.register
     def _(self, record: ProducerIdsRecord) -> None:
         self.next_producer_id = record.next_producer_id
+
+    @_apply.register
+    def _(self, record: ClientQuotaRecord) -> None:
+        entity = entity_of((one.entity_type, one.entity_name) for one in record.entity)
+        if record.remove:
+            self.quotas.remove(entity, record.key)
+        else:
+            self.quotas.set(entity, record.key, record.value)
 
     @_apply.register
     def _(self, record: AccessRecord) -> None:

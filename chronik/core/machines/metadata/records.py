@@ -15,9 +15,11 @@ from chronik.core.access.acls import Acl, AclPatternType, AclPermission
 from chronik.core.access.delegation_tokens import DelegationToken
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Corrupt
+from chronik.core.quotas.entities import QuotaEntity
 from chronik.core.records.schema import (
     BOOL,
     BYTES,
+    FLOAT64,
     INT8,
     INT16,
     INT32,
@@ -280,6 +282,29 @@ class RemoveDelegationTokenRecord:
     token_id: str = field_of(STRING)
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaEntityData:
+    """One part of what a quota is about; without a name, the default."""
+
+    entity_type: str = field_of(STRING)
+    entity_name: str | None = field_of(NULLABLE_STRING)
+
+
+@dataclass(frozen=True, slots=True)
+class ClientQuotaRecord:
+    durable: ClassVar[bool] = True
+    entity: tuple[QuotaEntityData, ...] = field_of(array_of(Schema(QuotaEntityData, flexible=True)))
+    key: str = field_of(STRING)
+    value: float = field_of(FLOAT64)
+    remove: bool = field_of(BOOL)
+
+
+def quota_record(entity: QuotaEntity, key: str, value: float | None) -> ClientQuotaRecord:
+    """That a quota is so much from now on, or (None) that there is none."""
+    parts = tuple(QuotaEntityData(kind, name) for kind, name in entity)
+    return ClientQuotaRecord(parts, key, value or 0.0, value is None)
+
+
 AccessRecord: TypeAlias = (
     AccessControlEntryRecord
     | RemoveAccessControlEntryRecord
@@ -299,6 +324,7 @@ MetadataRecord: TypeAlias = (
     | FeatureLevelRecord
     | ProducerIdsRecord
     | BrokerRegistrationChangeRecord
+    | ClientQuotaRecord
     | AccessRecord
 )
 
@@ -314,6 +340,7 @@ _WRITTEN: dict[type[MetadataRecord], tuple[int, int]] = {
     DelegationTokenRecord: (10, 0),
     UserScramCredentialRecord: (11, 0),
     FeatureLevelRecord: (12, 0),
+    ClientQuotaRecord: (14, 0),
     ProducerIdsRecord: (15, 0),
     BrokerRegistrationChangeRecord: (17, 1),
     AccessControlEntryRecord: (18, 0),
