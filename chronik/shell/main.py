@@ -91,6 +91,7 @@ class House:
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
+        self._let_in_by = join_checks.as_a_node(config)
         self._token_keys = JwksKeys(config.sasl) if config.needs_token_keys else None
         self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
@@ -124,8 +125,8 @@ class House:
         try:
             # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.server.cluster_id)
-            self._config = config = await join_checks.with_voters(config, self._files, self._client_tls)
-            await join_checks.refuse_twin(config, self._client_tls)
+            self._config = config = await join_checks.with_voters(config, self._files, self._let_in_by)
+            await join_checks.refuse_twin(config, self._let_in_by)
             identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
@@ -196,7 +197,7 @@ class House:
                 await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
                 if starting.done():
                     break
-                await join_checks.refuse_strangers(self._config, self._client_tls)
+                await join_checks.refuse_strangers(self._config, self._let_in_by)
             return await starting
         finally:
             starting.cancel()

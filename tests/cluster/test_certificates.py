@@ -15,6 +15,7 @@ from chronik.core.errors import Code
 from chronik.testing import RunningCluster
 from chronik.wire.versions import NODE_SOFTWARE, node_name
 from tests.certificates import Authority, needs_openssl
+from tests.clients.support import wait_until
 from tests.cluster.wire_client import WireClient
 
 pytestmark = needs_openssl
@@ -26,7 +27,7 @@ class CertifiedCluster(RunningCluster):
     def __init__(self, directory: Path, authority: Authority) -> None:
         super().__init__(3, str(directory), authority.node_settings("node"))
         self.authority = authority
-        principals = ";".join(f"User:CN=node{node_id},O=chronik" for node_id in self.nodes)
+        principals = ";".join(f"User:CN=node{node_id},O=chronik" for node_id in (*self.nodes, 4))  # which may join
         for node_id, node in self.nodes.items():
             node.settings["ssl.keystore.location"] = str(authority.key_store(f"node{node_id}"))
             node.settings["super.users"] = principals
@@ -94,3 +95,14 @@ def test_a_node_may_not_report_in_the_name_of_another(cluster: CertifiedCluster)
                 broker_id=other, broker_epoch=0, current_metadata_offset=0, want_fence=True, want_shut_down=True
             )
             assert node.ask(beat).error_code == Code.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_a_node_joins_a_running_cluster_over_tls(cluster: CertifiedCluster) -> None:
+    """It has to show its certificate before it knows who votes."""
+    store = cluster.authority.key_store("node4")
+    added = cluster.add({"ssl.keystore.location": str(store), "super.users": cluster.nodes[1].settings["super.users"]})
+    try:
+        wait_until(lambda: cluster.view(1).is_whole([1, 2, 3, 4]), "the others know the fourth")
+    finally:
+        added.stop()
+        cluster.nodes.pop(4)
