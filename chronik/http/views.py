@@ -94,6 +94,7 @@ def reading(node: Node) -> NodeReading:
         connections_of_nodes=connections.quotas.nodes_open,
         connections_refused=connections.quotas.refused_total,
         **_of_quotas(node),
+        certificate_days=_certificate_days(node),
         connections_idle=connections.idle_total,
         connections_given_up=connections.unfinished_total + connections.memory.given_up_total,
         request_bytes=connections.memory.used_bytes,
@@ -126,6 +127,13 @@ def reading(node: Node) -> NodeReading:
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
     )
+
+
+def _certificate_days(node: Node) -> dict[tuple[str, ...], float]:
+    expires_s = node.metrics.certificate_expires_s
+    if expires_s is None:
+        return {}
+    return {("ssl.keystore",): round((expires_s - node.trace.clock.now_ms() / 1000) / 86_400, 3)}
 
 
 def _of_quotas(node: Node) -> dict[str, Any]:

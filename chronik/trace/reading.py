@@ -71,6 +71,7 @@ class NodeReading:
     quota_waits: ByLabels  # by quota
     quota_wait_seconds: ByLabels  # the same
     quota_clients: int
+    certificate_days: ByLabels  # by store
     connections_idle: int
     connections_given_up: int
     request_bytes: int

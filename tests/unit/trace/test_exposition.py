@@ -22,6 +22,7 @@ NOTHING = NodeReading(
     connections_max=0, connections_accepted=0, connections_malformed=0, connections_of_nodes=0,
     connections_refused=0, connections_delayed=0, quota_clients=0,
     quota_waits={("producer_byte_rate",): 3}, quota_wait_seconds={("producer_byte_rate",): 1.5},
+    certificate_days={("ssl.keystore",): 1.5},
     connections_idle=0, connections_given_up=0, request_bytes=0, request_bytes_max=0,
     connections_waiting_for_memory=0, commits=Timed(0, 0.0), waiting_producers=0,
     waiting_fetches=0, fetch_sessions=0, groups={}, producer_ids=0, topics=0, partitions=0, partitions_leaderless=0,
