@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
@@ -128,7 +128,6 @@ class Node:
             self.metrics,
             carries_principals=bool(config.security.authorizer_class_name),
         )
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
         self._dispatch = Dispatch(
             self._request_context,
@@ -387,6 +386,10 @@ class Node:
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
 
+    @property
+    def sessions(self) -> FetchSessions:
+        return self._request_context.fetching.sessions
+
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
         registered, as the metadata log says of its voters."""
@@ -440,7 +443,12 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            fetch_config=self.config.fetch,
+            fetching=FetchContext(
+                self.config.fetch,
+                FetchSessions(self.config.fetch.max_incremental_fetch_session_cache_slots),
+                leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
+                is_slow=lambda connection_id: self.connections.is_slow(connection_id),
+            ),
             clock=self._doors.clock,
             chance=self._doors.chance,
             metadata=self.cluster.controller,
@@ -449,17 +457,14 @@ class Node:
             verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=self.sessions,
             metrics=self.metrics,
             observation=self.trace,
-            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             authorizer=self._authorizer(),
             look=inspect_here,
-            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     async def start(self) -> tuple[str, int]:
