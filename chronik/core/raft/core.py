@@ -12,7 +12,7 @@ from chronik.core.raft.messages import LogPoint, Message
 from chronik.core.raft.progress import Progress
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.reach import EPOCH_MAX, EpochReach
-from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftLog, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftLog, RaftSettings, Ready, VotersChange
 from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Transfer, Unattached
 
 SNAPSHOT_BYTES_A_FETCH = 1024 * 1024
@@ -24,17 +24,17 @@ class Raft:
     taken."""
 
     def __init__(
-        self, node_id: int, election: ElectionState, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
+        self, node_id: int, election: ElectionState, log: RaftLog, settings: RaftSettings, chance: Chance, now_ms: int
     ) -> None:
         self.node_id = node_id
         self.election = election
         # Not known until a leader says so, but what a snapshot replaced was safe.
         self.high_watermark = log.start_offset if log.start_offset > 0 else -1
         self._log = log
-        self._timeouts = timeouts
+        self._settings = settings
         self._chance = chance
         self._now_ms = now_ms
-        self._reach = EpochReach(timeouts.fetch_ms)
+        self._reach = EpochReach(settings.fetch_ms)
         self._ready = Ready()
         self.has_caught_up = False  # in this life: it had all that a leader called safe in its own epoch
         if election.epoch < log.latest_epoch:
@@ -50,7 +50,7 @@ class Raft:
             return Follower(self.leader, self._give_up_at_ms())
         if self.election.is_new and self._log.end_offset == 0:
             # A cluster that begins has no leader to wait for; should there be one, the pre-vote says so.
-            return Unattached(self._now_ms + self._chance.below(max(self._timeouts.election_ms // 4, 1)))
+            return Unattached(self._now_ms + self._chance.below(max(self._settings.election_ms // 4, 1)))
         # A node that led before the restart does not go on in that epoch: it may have lost records that were not
         # synced, and would write others in their place.
         return Unattached(self._election_at_ms())
@@ -120,7 +120,8 @@ class Raft:
             case Follower(leader, transfer=None):
                 return Envelope(leader, m.Fetch(self.node_id, self.epoch, self._log_end))
             case Follower(leader, transfer=Transfer(snapshot, position)):
-                ask = m.FetchSnapshot(self.node_id, self.epoch, snapshot, position, SNAPSHOT_BYTES_A_FETCH)
+                bytes_max = self._settings.snapshot_fetch_bytes_max
+                ask = m.FetchSnapshot(self.node_id, self.epoch, snapshot, position, bytes_max)
                 return Envelope(leader, ask)
             case Unattached() if not self.is_voter:
                 voter = self.voters.ids[self._chance.below(len(self.voters.ids))]
@@ -249,14 +250,14 @@ class Raft:
 
     def _ask_around(self) -> None:
         """Find out whether a majority would vote for this node, without an epoch being spent on it."""
-        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        again_at_ms = self._now_ms + self._settings.ask_again_ms
         self._ask(Prospective(self._election_at_ms(), again_at_ms, {self.node_id: True}))
 
     def _stand(self) -> None:
         """Begin the next epoch as a candidate (Raft, 5.2)."""
         self._settle()  # one that is new stands only when a majority has nothing either: the history begins here
         self._elect(ElectionState(self.epoch + 1, self.node_id, None))
-        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        again_at_ms = self._now_ms + self._settings.ask_again_ms
         self._ask(Candidate(self._election_at_ms(), again_at_ms, {self.node_id: True}))
 
     def _ask(self, role: Prospective | Candidate) -> None:
@@ -281,7 +282,7 @@ class Raft:
             case False, Prospective():
                 self._wait_for_leader()
             case False, Candidate(retry_at_ms=None) as lost:
-                lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._timeouts.backoff_max_ms)
+                lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._settings.backoff_max_ms)
 
     def _wait_for_leader(self) -> None:
         """Nothing wants this node now: believe in the leader it knew, or wait for the next chance."""
@@ -303,7 +304,7 @@ class Raft:
                 if self.role is role:
                     self._wait_for_leader()
             case _ if self._now_ms >= role.ask_again_at_ms:
-                role.ask_again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+                role.ask_again_at_ms = self._now_ms + self._settings.ask_again_ms
                 self._ask(role)
 
     def _on_vote(self, vote: m.Vote) -> None:
@@ -355,7 +356,7 @@ class Raft:
 
     def _announce(self, role: Leader) -> None:
         """Tell the voters that have not fetched lately; those that have know."""
-        every_ms = self._timeouts.fetch_ms // 2
+        every_ms = self._settings.fetch_ms // 2
         role.announce_at_ms = self._now_ms + every_ms
         for voter in self.voters.others(self.node_id):
             fetched_ms = role.progress.of(voter).fetched_ms
@@ -366,7 +367,7 @@ class Raft:
     @property
     def _majority_ms(self) -> int:
         """A leader that has not been fetched from by a majority for this long has lost it (check-quorum)."""
-        return self._timeouts.fetch_ms * 3 // 2
+        return self._settings.fetch_ms * 3 // 2
 
     def _majority_until_ms(self, role: Leader) -> int:
         return max(role.since_ms, role.progress.heard_ms(self.voters, self._now_ms)) + self._majority_ms
@@ -472,7 +473,7 @@ class Raft:
                 )  # its own epoch is over: it must not lead it again
             self.role = Unattached(self._election_at_ms())
         elif self._now_ms >= role.announce_at_ms:
-            role.announce_at_ms = self._now_ms + self._timeouts.ask_again_ms
+            role.announce_at_ms = self._now_ms + self._settings.ask_again_ms
             for voter in role.unaware:
                 self._send(voter, m.EndEpoch(self.node_id, self.epoch, role.successors))
 
@@ -506,7 +507,7 @@ class Raft:
         if rank == 0:
             self._stand()  # the leader itself asked for an election: no voter needs to be asked whether one is wanted
         elif isinstance(self.role, Follower):
-            wait_ms = min(rank * self._timeouts.election_ms // 2, self._timeouts.fetch_ms)
+            wait_ms = min(rank * self._settings.election_ms // 2, self._settings.fetch_ms)
             self.role.fetch_until_ms = min(self.role.fetch_until_ms, self._now_ms + wait_ms)
             self.role.has_fetched = False  # its leader is gone, so it may support another
 
@@ -649,10 +650,10 @@ class Raft:
 
     def _election_at_ms(self) -> int:
         # Somewhere in [1, 2) timeouts, so that two voters seldom stand at the same time (Raft, 5.2).
-        return self._now_ms + self._timeouts.election_ms + self._chance.below(self._timeouts.election_ms)
+        return self._now_ms + self._settings.election_ms + self._chance.below(self._settings.election_ms)
 
     def _give_up_at_ms(self) -> int:
-        return self._now_ms + self._timeouts.fetch_ms
+        return self._now_ms + self._settings.fetch_ms
 
     # --- work to do
 
