@@ -32,6 +32,7 @@ from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
     from chronik.core.replica.replica import Replica
+    from chronik.node.net.connection import Connections
     from chronik.node.node import Node
 
 PROBLEMS_SHOWN = 20
@@ -80,9 +81,7 @@ def readiness(node: Node) -> Health:
 
 def reading(node: Node) -> NodeReading:
     """All of the node's numbers, of one moment."""
-    metrics, connections, commits = node.metrics, node.connections, node.replicas.sync_rounds
-    waiting_producers, waiting_fetches = node.waiting.counts()
-    disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
+    metrics, commits = node.metrics, node.replicas.sync_rounds
     held = [replica for replica in node.replicas.held() if replica.offline is None]
     served = [replica for replica in held if replica.log.end_offset > 0]
     monotonic_ms = node.trace.clock.monotonic_ms()
@@ -106,24 +105,9 @@ def reading(node: Node) -> NodeReading:
             throttled_bytes={(role,): count for role, count in metrics.throttled_bytes.items()},
             throttled_waits={(role,): count for role, count in metrics.throttled_waits.items()},
         ),
-        connections=ConnectionReading(
-            open=len(connections.open),
-            max=connections.quotas.open_max,
-            accepted=connections.accepted_total,
-            malformed=connections.malformed_total,
-            of_nodes=connections.quotas.nodes_open,
-            refused=connections.quotas.refused_total,
-            idle=connections.idle_total,
-            given_up=connections.unfinished_total + connections.memory.given_up_total,
-            waiting_for_memory=connections.memory.waiting,
-            request_bytes=connections.memory.used_bytes,
-            request_bytes_max=connections.memory.limit_bytes,
-        ),
+        connections=_connections(node.connections),
         commits=Timed(commits.rounds, commits.sync_seconds),
-        waiting=WaitingReading(
-            producers=waiting_producers,
-            fetches=waiting_fetches,
-        ),
+        waiting=WaitingReading(*node.waiting.counts()),
         fetch_sessions=len(node.sessions),
         groups=groups(node),
         producer_ids=sum(len(replica.log.producers) for replica in held),
@@ -146,13 +130,26 @@ def reading(node: Node) -> NodeReading:
             quorum_epoch=node.cluster.quorum.epoch,
             metadata_offset=node.image.version,
         ),
-        disk=DiskReading(
-            size_bytes=disk_size_bytes,
-            free_bytes=disk_free_bytes,
-        ),
+        disk=DiskReading(*node.replicas.disk_bytes()),
         served=[partition(replica) for replica in served],
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
+    )
+
+
+def _connections(connections: Connections) -> ConnectionReading:
+    return ConnectionReading(
+        open=len(connections.open),
+        max=connections.quotas.open_max,
+        accepted=connections.accepted_total,
+        malformed=connections.malformed_total,
+        of_nodes=connections.quotas.nodes_open,
+        refused=connections.quotas.refused_total,
+        idle=connections.idle_total,
+        given_up=connections.unfinished_total + connections.memory.given_up_total,
+        waiting_for_memory=connections.memory.waiting,
+        request_bytes=connections.memory.used_bytes,
+        request_bytes_max=connections.memory.limit_bytes,
     )
 
 
