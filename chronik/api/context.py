@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import SaslLogin
+from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.core.quotas.client_quotas import ClientQuotas
+from chronik.core.quotas.limits import QuotaLimits
 from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
@@ -396,5 +399,6 @@ class RequestContext:
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
+    quotas: ClientQuotas = field(default_factory=lambda: ClientQuotas(QuotaLimits(), QuotasConfig()))
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nothing looks: in the simulator

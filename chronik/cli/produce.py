@@ -16,7 +16,7 @@ from chronik.cli.values import parse_pairs
 from chronik.client.admin import ClusterAdmin
 from chronik.client.delivery import Tally
 from chronik.client.errors import ChronikError
-from chronik.client.sending import Destination, MessageSender, generated
+from chronik.client.message_sender import Destination, MessageSender, generated
 from chronik.shell.interrupts import Interrupts
 
 EXAMPLE = example(

@@ -23,6 +23,7 @@ from chronik.trace.reading import (
     NodeReading,
     PartitionReading,
     PartitionTotals,
+    QuotaReading,
     RequestReading,
     Timed,
     TrafficReading,
@@ -31,6 +32,7 @@ from chronik.trace.reading import (
 from chronik.wire.versions import EVERY_API
 
 if TYPE_CHECKING:
+    from chronik.core.quotas.client_quotas import ClientQuotas
     from chronik.core.replica.replica import Replica
     from chronik.node.net.connection import Connections
     from chronik.node.node import Node
@@ -106,6 +108,7 @@ def reading(node: Node) -> NodeReading:
             throttled_waits={(role,): count for role, count in metrics.throttled_waits.items()},
         ),
         connections=_connections(node.connections),
+        quotas=_quotas(node.quotas),
         commits=Timed(commits.rounds, commits.sync_seconds),
         waiting=WaitingReading(*node.waiting.counts()),
         fetch_sessions=len(node.sessions),
@@ -145,11 +148,20 @@ def _connections(connections: Connections) -> ConnectionReading:
         malformed=connections.malformed_total,
         of_nodes=connections.quotas.nodes_open,
         refused=connections.quotas.refused_total,
+        delayed=connections.quotas.delayed_total,
         idle=connections.idle_total,
         given_up=connections.unfinished_total + connections.memory.given_up_total,
         waiting_for_memory=connections.memory.waiting,
         request_bytes=connections.memory.used_bytes,
         request_bytes_max=connections.memory.limit_bytes,
+    )
+
+
+def _quotas(quotas: ClientQuotas) -> QuotaReading:
+    return QuotaReading(
+        {(key.value,): count for key, count in quotas.throttled.items()},
+        {(key.value,): ms / 1000 for key, ms in quotas.throttled_ms.items()},
+        len(quotas),
     )
 
 

@@ -91,8 +91,22 @@ FAMILIES = (
     _counter(
         "chronik_connections_refused_total",
         "connections.refused",
-        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors.",
+        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors, or opened"
+        " faster than a quota of their address allows.",
     ),
+    _counter(
+        "chronik_connections_delayed_total",
+        "connections.delayed",
+        "Connections that were not served at once, as more came than max.connection.creation.rate allows.",
+    ),
+    _counter("chronik_quota_throttled_total", "quotas.waits", "Answers that made a client over a quota wait.", "quota"),
+    _counter(
+        "chronik_quota_throttled_seconds_total",
+        "quotas.wait_seconds",
+        "For how long those clients were made to wait.",
+        "quota",
+    ),
+    _gauge("chronik_quota_clients", "quotas.clients", "Rates of clients that are measured, for quotas that are set."),
     _counter(
         "chronik_connections_idle_total",
         "connections.idle",

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-ByLabels: TypeAlias = Mapping[tuple[str, ...], int]
+ByLabels: TypeAlias = Mapping[tuple[str, ...], float]
 
 
 class Timed(NamedTuple):
@@ -73,11 +73,20 @@ class ConnectionReading(NamedTuple):
     malformed: int
     of_nodes: int
     refused: int
+    delayed: int
     idle: int
     given_up: int
     waiting_for_memory: int
     request_bytes: int
     request_bytes_max: int
+
+
+class QuotaReading(NamedTuple):
+    """Clients over their quotas."""
+
+    waits: ByLabels  # by quota
+    wait_seconds: ByLabels  # the same
+    clients: int
 
 
 class WaitingReading(NamedTuple):
@@ -128,6 +137,7 @@ class NodeReading:
     requests: RequestReading
     traffic: TrafficReading
     connections: ConnectionReading
+    quotas: QuotaReading
     commits: Timed
     waiting: WaitingReading
     fetch_sessions: int

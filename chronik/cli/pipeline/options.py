@@ -12,6 +12,8 @@ import typer
 from chronik.cli.values import parse_pairs
 from chronik.client.connecting import parse_addresses, written
 from chronik.client.errors import ChronikError
+from chronik.client.security import in_force
+from chronik.client.security_settings import kafka_settings, pairs_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,10 +106,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def kafka_options(bootstrap: str, settings: Sequence[str] | None = None) -> dict[str, str]:
-    """The options of `format("chronik")` that say how to reach the cluster."""
-    pairs = parse_pairs("--kafka", settings or ())
+    """The options of `format("chronik")` that say how to reach the cluster, and how this program is let in there."""
+    said = kafka_settings(in_force()) | pairs_given(settings or ())
     return {"kafka.bootstrap.servers": written(parse_addresses(bootstrap))} | {
-        f"kafka.{name.removeprefix('kafka.')}": value for name, value in pairs.items()
+        f"kafka.{name}": value for name, value in said.items()
     }
 
 
