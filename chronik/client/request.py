@@ -68,7 +68,7 @@ def ask(
 def connect(
     address: Address, timeout_s: float, security: Security | None = None, tls: ssl.SSLContext | None = None
 ) -> socket.socket:
-    """Encrypted and logged in, where that is wanted. Raises OSError, NotLetIn. A node may have been told to go by a
+    """Encrypted and logged in, where that is wanted. Raises OSError, NotLetIn. A node may have been given a
     name that cannot be one, such as `a..b`."""
     try:
         connection = socket.create_connection(address, timeout=timeout_s)

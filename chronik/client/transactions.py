@@ -112,6 +112,20 @@ class TransactionAdmin:
             coordinator=coordinator,
         )
 
+    def existing(self, transactional_id: str) -> TransactionDescription:
+        """As `described`, in plain words where there is no such id."""
+        try:
+            return self.described(transactional_id)
+        except RefusedByNode as refused:
+            if refused.code != Code.TRANSACTIONAL_ID_NOT_FOUND:
+                raise
+            raise ChronikError(f"no transactional id {transactional_id}", "see `chronik transaction list`") from None
+
+    def abort_open(self, found: TransactionDescription) -> None:
+        """As `abort`; one that is not open is refused, since that would only fence its producer."""
+        check_open(found)
+        self.abort(found.transactional_id, found.timeout_ms)
+
     def abort(self, transactional_id: str, timeout_ms: int) -> None:
         """Abort what is open, and fence its producer. Returns when every partition has heard of it."""
         from kio.schema.init_producer_id.v4.request import InitProducerIdRequest
@@ -154,6 +168,12 @@ class TransactionAdmin:
             return ask(self._addresses[node_id], request)
         except NoAnswer as problem:
             raise ChronikError(f"node {node_id} does not tell of its transactions: {problem}") from problem
+
+
+def check_open(found: TransactionDescription) -> None:
+    """Raises ChronikError."""
+    if found.state != ONGOING:
+        raise ChronikError(f"{found.transactional_id} has nothing to abort: its transaction is {found.state}")
 
 
 def _check(code: Code, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Builds the house with real doors and runs it until it is told to stop."""
+"""Builds the house with real doors and runs it until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.ssl_principal import NoMatchingRule, distinguished_name, mapper_of
 from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
@@ -137,6 +139,7 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                principal=self._own_principal(),
             )
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
@@ -161,6 +164,24 @@ class House:
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         return self.node
+
+    def _own_principal(self) -> KafkaPrincipal:
+        """As what other nodes see this one, where that is by its certificate. Raises StartError."""
+        security = self._config.security
+        if self._tls is None or self._client_tls is None or not security.identifies_clients:
+            return ANONYMOUS
+        subject = self._tls.own_subject()
+        if subject is None:
+            log.warning("the trust store does not vouch for this node's own certificate: no other node may trust it")
+            return ANONYMOUS
+        try:
+            return KafkaPrincipal(
+                USER_TYPE, mapper_of(security.ssl_principal_mapping_rules)(distinguished_name(subject))
+            )
+        except NoMatchingRule as problem:
+            raise StartError(
+                f"this node's own certificate is none of a node: {problem}", "see ssl.principal.mapping.rules"
+            ) from problem
 
     async def _start(self, node: Node) -> tuple[str, int]:
         """In a cluster it waits for others. If that takes long, they are looked at: some never come."""
@@ -218,7 +239,7 @@ def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
         if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
             log.warning(
-                "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md",
+                "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
 
@@ -249,7 +270,7 @@ def written(address: tuple[str, int]) -> str:
 
 
 async def stay(node: Node, stop: asyncio.Event) -> None:
-    """Until the node is told to stop. Raises StartError when another has taken its place."""
+    """Until the node is asked to stop. Raises StartError when another has taken its place."""
     loop = asyncio.get_running_loop()
     waits = [loop.create_task(event.wait()) for event in (stop, node.cluster.liveness.has_to_end)]
     try:
@@ -278,7 +299,7 @@ async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) ->
         stopping = loop.create_task(stop.wait())
         await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not opening.done():  # told to stop while still recovering: what is not open need not be closed in order
+        if not opening.done():  # asked to stop while still recovering: what is not open need not be closed in order
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
             return 0

@@ -155,6 +155,7 @@ class CommitOffsetsInTransaction(GroupCommand[OffsetsCommitted]):
     generation: int  # or member epoch; -1 from such clients
     offsets: tuple[OffsetToCommit, ...]
     producer_id: int
+    knows_epochs: bool = False  # TxnOffsetCommit v6 and later: the client knows the errors of KIP-848
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +166,7 @@ class FetchOffsets(GroupCommand[OffsetsFetched]):
     partitions: tuple[tuple[str, int], ...] | None
     member_id: str | None = None
     member_epoch: int = -1
-    requires_stable: bool = False  # an offset is not told while another is pending in a transaction (KIP-447)
+    requires_stable: bool = False  # an offset is not returned while another is pending in a transaction (KIP-447)
 
 
 @dataclass(frozen=True, slots=True)
