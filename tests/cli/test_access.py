@@ -97,3 +97,20 @@ def test_what_cannot_be_meant_is_refused(admin: Secured) -> None:
     assert "give --user" in admin.refused("quota", "set", "producer_byte_rate=1")
     assert "there is no limit rate here" in admin.refused("quota", "set", "rate=1", "--user", "a")
     assert "--ip stands alone" in admin.refused("quota", "remove", "x", "--ip", "1.2.3.4", "--user", "a")
+
+
+def test_a_quota_is_tried_set_listed_and_removed(admin: Secured) -> None:
+    of = ["--user", "cid", "--client-id", "<default>"]
+    assert admin.ok("quota", "set", "producer_byte_rate=1e6", *of, "--dry-run").out.startswith("would set ")
+    assert admin.ok("quota", "list", *of, "--json").json == []
+    admin.ok("quota", "set", "producer_byte_rate=1e6", "request_percentage=50", *of)
+    assert admin.ok("quota", "list", "--user", "cid", "--json").json == [
+        {
+            "entity": {"user": "cid", "client-id": None},
+            "limits": {"producer_byte_rate": 1e6, "request_percentage": 50.0},
+        }
+    ]
+    admin.ok("quota", "remove", "producer_byte_rate", *of)
+    assert "request_percentage" in admin.ok("quota", "list", *of).out
+    admin.ok("quota", "remove", "request_percentage", *of)
+    assert admin.ok("quota", "list", *of).out == "no quotas\n"
