@@ -69,7 +69,7 @@ def reading(node: Node) -> NodeReading:
     """All of the node's numbers, of one moment."""
     metrics, connections, commits = node.metrics, node.connections, node.replicas.sync_rounds
     waiting_producers, waiting_fetches = node.waiting.counts()
-    disk_size_bytes, disk_free_bytes = node.replicas.disk_bytes()
+    disk_bytes = node.replicas.disk_bytes()
     held = [replica for replica in node.replicas.held() if replica.offline is None]
     served = [replica for replica in held if replica.log.end_offset > 0]
     monotonic_ms = node.trace.clock.monotonic_ms()
@@ -92,7 +92,6 @@ def reading(node: Node) -> NodeReading:
         connections_accepted=connections.accepted_total,
         connections_malformed=connections.malformed_total,
         connections_of_nodes=connections.quotas.nodes_open,
-        connections_refused=connections.quotas.refused_total,
         **_of_quotas(node),
         connections_idle=connections.idle_total,
         connections_given_up=connections.unfinished_total + connections.memory.given_up_total,
@@ -120,8 +119,8 @@ def reading(node: Node) -> NodeReading:
         is_controller=node.cluster.metadata.is_controller,
         quorum_epoch=node.cluster.quorum.epoch,
         metadata_offset=node.image.version,
-        disk_size_bytes=disk_size_bytes,
-        disk_free_bytes=disk_free_bytes,
+        disk_size_bytes=disk_bytes[0],
+        disk_free_bytes=disk_bytes[1],
         served=[partition(replica) for replica in served],
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
@@ -131,6 +130,7 @@ def reading(node: Node) -> NodeReading:
 def _of_quotas(node: Node) -> dict[str, Any]:
     quotas = node.quotas
     return {
+        "connections_refused": node.connections.quotas.refused_total,
         "connections_delayed": node.connections.quotas.delayed_total,
         "quota_waits": {(key.value,): count for key, count in quotas.throttled.items()},
         "quota_wait_seconds": {(key.value,): ms / 1000 for key, ms in quotas.throttled_ms.items()},

@@ -96,12 +96,12 @@ FAMILIES = (
         "Connections that were not served at once, as more came than max.connection.creation.rate allows.",
     ),
     _counter(
-        "chronik_quota_throttled_total", "quota_waits", "Answers that told a client over a quota to wait.", "quota"
+        "chronik_quota_throttled_total", "quota_waits", "Answers by which a client over a quota has to wait.", "quota"
     ),
     _counter(
         "chronik_quota_throttled_seconds_total",
         "quota_wait_seconds",
-        "For how long those clients were told to wait.",
+        "For how long those clients had to wait.",
         "quota",
     ),
     _gauge("chronik_quota_clients", "quota_clients", "Rates of clients that are measured, for quotas that are set."),
