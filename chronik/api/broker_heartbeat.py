@@ -1,6 +1,7 @@
 """BrokerHeartbeat (63), versions 0-2. A node is alive, and says how far it has followed the metadata.
 
-It is told whether it may serve, and, when it wants to stop, whether it may do so now. Only the controller answers it.
+The response says whether it may serve, and, when it wants to stop, whether it may do so now. Only the controller
+answers it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 
@@ -20,6 +22,7 @@ RESPONSE = BrokerHeartbeatResponse
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_is_node(request.broker_id, caller)
     command = BrokerHeartbeat(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,

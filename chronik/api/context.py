@@ -14,8 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from chronik.core.access.principal import ANONYMOUS, KafkaPrincipal
 from chronik.core.access.sasl import SaslLogin
+from chronik.core.config.sections.quotas import QuotasConfig
 from chronik.core.errors import Code, Corrupt
 from chronik.core.machines.metadata.producer_ids import ProducerIds
+from chronik.core.quotas.client_quotas import ClientQuotas
+from chronik.core.quotas.limits import QuotaLimits
 from chronik.core.records.control import Marker
 from chronik.core.replica.batch_order import BatchOrder
 from chronik.trace.metrics import Metrics
@@ -230,13 +233,13 @@ class ReplicaDesk(Protocol):
 
 
 class WaitingFetch(Protocol):
-    """Someone who waits for a partition to have more to read."""
+    """Waits for a partition to have more to read."""
 
     def wake(self) -> None: ...
 
 
 class Watcher(Protocol):
-    """Someone who wants to know of everything that happens to a partition."""
+    """Is notified of everything that happens to a partition."""
 
     def changed(self, replica: Replica) -> None: ...
 
@@ -310,7 +313,7 @@ class ForwardingDesk(Protocol):
     """The way to other nodes (node/routing/forwarding.py)."""
 
     def produce(self, produce: PendingProduce, batches: list[PartitionBatch]) -> None:
-        """Send each partition's batch to its leader; the request is told what became of each."""
+        """Send each partition's batch to its leader; the request is given what became of each."""
 
     def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""
@@ -387,6 +390,7 @@ class RequestContext:
     transactions: TransactionsDesk | None = None  # None in tests of what has nothing to do with them
     verification: VerificationDesk | None = None  # the same
     quorum: QuorumDesk | None = None
+    quotas: ClientQuotas = field(default_factory=lambda: ClientQuotas(QuotaLimits(), QuotasConfig()))
     authorizer: Authorizer | None = None  # None without access control: then there are no ACLs to speak of
     look: Look | None = None  # None where nothing looks: in the simulator
     is_slow: Callable[[int], bool] = lambda connection_id: False  # whether a client does not take what it is sent

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from chronik.api import authorization, follower_fetch, quorum_fetch
+from chronik.api import authorization, follower_fetch, quorum_fetch, throttling
 from chronik.api.call import Call
 from chronik.api.context import RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
@@ -144,6 +144,8 @@ class _Fetch:
         self._context = context
         self._gate = authorization.gate_of(context, call.caller, "fetch")
         self._max_bytes = min(request.max_bytes, context.fetch_config.fetch_max_bytes)
+        if context.quotas.limits.is_in_use:
+            self._max_bytes = throttling.fetch_bytes_max(call, context, self._max_bytes)
         self._deadline: object | None = None
         self._parked_at: list[Replica] = []
         self._is_done = False
@@ -264,6 +266,12 @@ class _Fetch:
 
     def _send(self, plan: Plan, contents: list[Outgoing | Unread]) -> None:
         session = self._session
+        throttle_ms = 0
+        if self._context.quotas.limits.is_in_use:
+            throttle_ms, is_withheld = throttling.with_fetch(self._call, self._context, plan.size_bytes)
+            if is_withheld:
+                self._send_nothing(throttle_ms)
+                return
         answers: list[FetchAnswer] = []
         # A client that takes its time is not to keep records in memory, nor is an answer of very many partitions.
         kept_bytes = KEPT_BYTES if self._context.is_slow(self._call.caller.connection_id) else 0
@@ -280,7 +288,21 @@ class _Fetch:
         listener = self._call.caller.listener
         nodes = endpoints_of(self._context.metadata.image, leaders, listener) if leaders else ()
         header = self._call.header
-        self._call.answer(wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes))
+        self._call.answer(
+            wire.encode(header.version, header.correlation_id, 0, session_id, answers, nodes, throttle_ms)
+        )
+
+    def _send_nothing(self, throttle_ms: int) -> None:
+        """Over its quota: it asks again when it has waited, for all that it asked for now (KIP-219). A session that it
+        has not heard of yet is none."""
+        session_id = NO_SESSION if self._session is None else self._session.session_id
+        if session_id != NO_SESSION and self._request.session_epoch == INITIAL_EPOCH:
+            self._context.sessions.close(session_id)
+            session_id = NO_SESSION
+        header = self._call.header
+        self._call.answer(
+            wire.encode(header.version, header.correlation_id, 0, session_id, [], throttle_ms=throttle_ms)
+        )
 
     def _partition_answer(self, part: Part, content: Outgoing | Unread, unread_from_bytes: int) -> FetchAnswer:
         topic, partition = part.asked.key

@@ -35,7 +35,7 @@ from enum import Enum
 from functools import partial
 from typing import TypeAlias
 
-from chronik.api import authorization
+from chronik.api import authorization, throttling
 from chronik.api.call import Call
 from chronik.api.context import NULL_RECORDS, HeldUp, PartitionBatch, RequestContext
 from chronik.api.leaders import LEADER_CHANGED, current_leader, endpoints_of
@@ -144,7 +144,7 @@ def _append(
     look: _Look = _Look.WHERE_WANTED,
     ready: memoryview | bytearray | None = None,
 ) -> None:
-    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once. `ready` is
+    """Append one partition's batch and notify `pending` when it is safe; a refusal is its answer at once. `ready` is
     what to keep of it, when that took long to make."""
     request, context, records = pending.request, pending.context, batch.records
     try:
@@ -250,7 +250,7 @@ def _partition_name(batch: PartitionBatch, context: RequestContext) -> TopicPart
 
 def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
     """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
-    would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
+    would take this for the producer's first. With NOT_LEADER_OR_FOLLOWER the producer sends both, in order."""
     known = context.metadata.image.topic_by_name_or_id(batch.topic)
     if known is None or read_producer_id(batch.records) < 0:
         return False
@@ -264,7 +264,7 @@ def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
 
 def _is_in_order(batch: PartitionBatch, replica: Replica, order: BatchOrder, context: RequestContext) -> bool:
     """Whether nothing of its producer that came before it on its connection is missing here. A log that knows the
-    producer sees that by itself. Told to look for the leader, the producer sends all of it again, in order."""
+    producer sees that by itself. With NOT_LEADER_OR_FOLLOWER the producer sends all of it again, in order."""
     producer_id = read_producer_id(batch.records)
     if producer_id < 0:
         return True
@@ -452,13 +452,16 @@ class _Pending:
         self.outstanding -= 1
         if self.outstanding:
             return
+        throttle_ms = 0
+        if self.context.quotas.limits.is_in_use:
+            throttle_ms = throttling.after_produce(self.call, self.context)
         if self.request.acks == 0:
             # Nothing reads an answer to acks=0; hanging up is the only way to say that something went wrong.
             self.call.answer(None if self.failed else ())
             return
         version = self.call.header.version
         endpoints = self._name_leaders() if self.failed and version >= wire.LEADERS_FROM else ()
-        self.call.answer((wire.encode(version, self.call.header.correlation_id, self.topics, endpoints),))
+        self.call.answer((wire.encode(version, self.call.header.correlation_id, self.topics, endpoints, throttle_ms),))
 
     def _name_leaders(self) -> Sequence[NodeEndpoint]:
         """Put the leader into each answer that says it has changed. Returns where those leaders are."""

@@ -12,6 +12,7 @@ from chronik.cli.cluster import commands as cluster
 from chronik.cli.console import command as console
 from chronik.cli.group import commands as group
 from chronik.cli.pipeline import commands as pipeline
+from chronik.cli.security_options import add_security_options
 from chronik.cli.serve import command as serve
 from chronik.cli.trace import command as trace
 from chronik.cli.verify import command as verify
@@ -44,6 +45,7 @@ app.command("lab", epilog=lab.EXAMPLE)(lab.lab)
 app.add_typer(pipeline.app)
 app.command("simulate", epilog=simulate.EXAMPLE)(simulate.simulate)
 app.command("bench", epilog=bench.EXAMPLE, context_settings=bench.CONTEXT)(bench.bench)
+add_security_options(app)
 
 
 def _print_version(is_asked: bool) -> None:

@@ -19,7 +19,7 @@ from chronik.client.connecting import (
 from chronik.client.current_groups import unknown_group
 from chronik.client.current_topics import Unsure, current_topics, unknown_topic
 from chronik.client.errors import ChronikError, RefusedByNode
-from chronik.client.inspect_request import NotChronik
+from chronik.client.inspect_request import CANNOT_LOOK
 from chronik.client.request import NoAnswer
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ class ConfigValue:
 
 
 def told_offset(offset: int, at: int) -> int | None:
-    """What an answer to ListOffsets says: -1 for a time that no record has reached; None when nothing was told.
-    librdkafka gives -1001, and no error, for a partition whose leader went away before it answered. A log has both of
-    its ends, so nothing below 0 is one."""
+    """What an answer to ListOffsets says: -1 for a time that no record has reached; None when the response has no
+    offset. librdkafka gives -1001, and no error, for a partition whose leader went away before it answered. A log has
+    both of its ends, so nothing below 0 is one."""
     is_end = at in (EARLIEST, LATEST)
     return None if offset < (0 if is_end else -1) else offset
 
@@ -107,12 +107,12 @@ class ClusterAdmin:
 
     def topics_now(self) -> tuple[list[TopicState], str | None]:
         """Every topic, by name, and why that is not sure: None where a node that is in touch with the others says the
-        same, and at another Kafka, where nobody can tell. Raises Unsure where it says something else."""
+        same, and at another Kafka, where that cannot be known. Raises Unsure where it says something else."""
         addresses, differing = parse_addresses(self.bootstrap), ""
         for _ in range(LISTS_MAX):  # topics come and go meanwhile
             try:
                 current = current_topics(addresses).partitions
-            except NotChronik:
+            except CANNOT_LOOK:
                 return self.topics(), None
             except NoAnswer as problem:
                 return self.topics(), str(problem)
@@ -128,10 +128,10 @@ class ClusterAdmin:
 
     def doubt(self) -> str | None:
         """Why what nodes say of the cluster as a whole is not sure; None where one answers that is in touch with a
-        majority, and at another Kafka, where nobody can tell."""
+        majority, and at another Kafka, where that cannot be known."""
         try:
             current_topics(parse_addresses(self.bootstrap))
-        except NotChronik:
+        except CANNOT_LOOK:
             return None
         except NoAnswer as problem:
             return str(problem)
@@ -232,7 +232,7 @@ class ClusterAdmin:
         return found
 
     def committed(self, group: str) -> dict[Partition, int]:
-        """What a group has committed, per partition. Raises RefusedByNode where that is not told of one of them."""
+        """What a group has committed, per partition. Raises RefusedByNode where a response lacks one of them."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         found = self.answer(
@@ -274,7 +274,18 @@ class ClusterAdmin:
 
     def alter_topic_configs(self, name: str, configs: Mapping[str, str | None]) -> None:
         """None puts a config back to its default."""
-        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+        from confluent_kafka.admin import ResourceType
+
+        self._alter_configs(ResourceType.TOPIC, name, configs)
+
+    def alter_node_configs(self, node: int, configs: Mapping[str, str | None]) -> None:
+        """Of one node, while it runs. None puts a config back to what its file or the default says."""
+        from confluent_kafka.admin import ResourceType
+
+        self._alter_configs(ResourceType.BROKER, str(node), configs)
+
+    def _alter_configs(self, kind: Any, name: str, configs: Mapping[str, str | None]) -> None:
+        from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource
 
         entries = [
             ConfigEntry(
@@ -282,7 +293,7 @@ class ClusterAdmin:
             )
             for key, value in configs.items()
         ]
-        resource = ConfigResource(ResourceType.TOPIC, name, incremental_configs=entries)
+        resource = ConfigResource(kind, name, incremental_configs=entries)
         self.answer(lambda: self.admin.incremental_alter_configs([resource], request_timeout=REQUEST_TIMEOUT_S))
 
     def add_partitions(self, name: str, partitions: int) -> None:
@@ -291,6 +302,30 @@ class ClusterAdmin:
 
         wanted = NewPartitions(name, partitions)
         self.answer(lambda: self.admin.create_partitions([wanted], request_timeout=REQUEST_TIMEOUT_S))
+
+    def clear_records(self, ends: Mapping[Partition, int]) -> None:
+        """Delete the records of each partition that are before that offset."""
+        from confluent_kafka import TopicPartition
+
+        places = [TopicPartition(topic, partition, end) for (topic, partition), end in ends.items()]
+        with plain_errors(self.bootstrap):
+            for asked in self.admin.delete_records(places, request_timeout=REQUEST_TIMEOUT_S).values():
+                asked.result()
+
+    def elect_preferred(self, partitions: Iterable[Partition]) -> dict[Partition, str]:
+        """Let the first replica of each partition lead it, where that is in sync. Returns what was refused, and why;
+        one that leads already is as wanted."""
+        from confluent_kafka import ElectionType, KafkaError, TopicPartition
+
+        places = [TopicPartition(topic, partition) for topic, partition in partitions]
+        answered = self.answer(
+            lambda: self.admin.elect_leaders(ElectionType.PREFERRED, places, request_timeout=REQUEST_TIMEOUT_S)
+        )
+        return {
+            (place.topic, place.partition): reason(error)
+            for place, error in answered.items()
+            if error is not None and error.code() != KafkaError.ELECTION_NOT_NEEDED
+        }
 
     def delete_topic(self, name: str) -> None:
         self.answer(lambda: self.admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT_S))

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from typing import TypeAlias
 
 from chronik.client.admin import ClusterAdmin
-from chronik.client.connecting import no_answer
+from chronik.client.connecting import no_answer, not_let_in
 from chronik.client.errors import ChronikError, RefusedByNode
 from chronik.client.inspect_request import Inspections, InspectRefused, NotChronik, inspect_everywhere
-from chronik.client.request import Address, NoAnswer, ask
+from chronik.client.request import Address, NoAnswer, NotLetIn, ask
 from chronik.core.errors import Code
 from chronik.trace.inspections import CLUSTER, ClusterStateView, Traces
 
@@ -36,6 +36,8 @@ def plain_looks(bootstrap: str) -> Iterator[None]:
         raise ChronikError(f"there is no trace: {problem}", "only a chronik cluster traces") from None
     except InspectRefused as problem:
         raise ChronikError(str(problem)) from None
+    except NotLetIn as problem:
+        raise not_let_in(problem) from None
     except NoAnswer:
         raise no_answer(bootstrap) from None
 
@@ -67,7 +69,7 @@ def switch_all(addresses: Sequence[Address], *, is_on: bool) -> tuple[ByNode, li
     named. Raises NoAnswer, ChronikError."""
     _alter(addresses, BROKER, ALL_NODES, "true" if is_on else None)
     if not is_on and not _comes_true(addresses, lambda traces: not traces.is_all):
-        _alter(addresses, BROKER, ALL_NODES, "false")  # nodes were started with it: what they are told here goes first
+        _alter(addresses, BROKER, ALL_NODES, "false")  # nodes were started with it: what is set here goes first
     by_node = _wait_until(addresses, lambda traces: traces.is_all == is_on)
     otherwise = sorted({topic for seen in by_node.values() for topic in seen.traces.exceptions})
     for topic in otherwise:

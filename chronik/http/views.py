@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from chronik import __version__
 from chronik.core.machines.groups.classic_group import ClassicState
@@ -93,6 +93,7 @@ def reading(node: Node) -> NodeReading:
         connections_malformed=connections.malformed_total,
         connections_of_nodes=connections.quotas.nodes_open,
         connections_refused=connections.quotas.refused_total,
+        **_of_quotas(node),
         connections_idle=connections.idle_total,
         connections_given_up=connections.unfinished_total + connections.memory.given_up_total,
         request_bytes=connections.memory.used_bytes,
@@ -125,6 +126,16 @@ def reading(node: Node) -> NodeReading:
         followers=[each for replica in served for each in followers(replica, monotonic_ms)],
         offline=sorted(node.replicas.partitions.offline()),
     )
+
+
+def _of_quotas(node: Node) -> dict[str, Any]:
+    quotas = node.quotas
+    return {
+        "connections_delayed": node.connections.quotas.delayed_total,
+        "quota_waits": {(key.value,): count for key, count in quotas.throttled.items()},
+        "quota_wait_seconds": {(key.value,): ms / 1000 for key, ms in quotas.throttled_ms.items()},
+        "quota_clients": len(quotas),
+    }
 
 
 def partition(replica: Replica) -> PartitionReading:

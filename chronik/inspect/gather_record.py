@@ -1,6 +1,6 @@
 """Gathers what can be known of one record: looks at every node, their events, the trace topic, the groups' offsets.
 
-At another Kafka there is nobody to look at: then it is what its protocol tells.
+At another Kafka there is no inspect request: then it is what its protocol says.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from functools import cached_property, partial
 
 from chronik.client.admin import ClusterAdmin, TopicState
 from chronik.client.cluster_view import view_of
-from chronik.client.connecting import parse_addresses
+from chronik.client.connecting import parse_addresses, unanswered
 from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere, states
@@ -53,7 +53,7 @@ class Gatherer:
 
     @cached_property
     def state(self) -> TopicState:
-        """As a client is told it. Raises ChronikError for a topic that is not there."""
+        """As Metadata names it. Raises ChronikError for a topic that is not there."""
         return self.cluster.topic(self.topic)
 
     @cached_property
@@ -65,7 +65,7 @@ class Gatherer:
         try:
             return states(self.addresses, LOOK_TIMEOUT_S, topics=[self.topic, OFFSETS_TOPIC])
         except NoAnswer as problem:
-            raise ChronikError(str(problem), "check --bootstrap") from None
+            raise unanswered(self.cluster.bootstrap, ChronikError(str(problem), "check --bootstrap")) from None
 
     def known(self, partition: int, offset: int) -> KnownRecord:
         try:
@@ -124,7 +124,7 @@ class Gatherer:
         except NotChronik:
             raise
         except NoAnswer as problem:
-            raise ChronikError(str(problem), "check --bootstrap") from None
+            raise unanswered(self.cluster.bootstrap, ChronikError(str(problem), "check --bootstrap")) from None
 
     @cached_property
     def _remembered(self) -> Remembered:
@@ -146,7 +146,7 @@ class Gatherer:
             read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
             try:
                 return [event for event in read if self._is_told(event)]
-            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be told
+            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be shown
                 self.reporter.note(f"the trace topic cannot be read now: {problem}")
                 return None
 
@@ -203,7 +203,7 @@ class Gatherer:
                 offsets = self.cluster.committed(str(group.group_id))
                 if place in offsets:
                     committed[str(group.group_id)] = offsets[place]
-        except ChronikError as problem:  # all else can be told
+        except ChronikError as problem:  # all else can be shown
             untold.append(str(problem))
         return KnownRecord(looks=[told], is_chronik=False, committed=committed, untold_groups=untold)
 

@@ -87,8 +87,24 @@ FAMILIES = (
     _counter(
         "chronik_connections_refused_total",
         "connections_refused",
-        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors.",
+        "Connections turned away: over max.connections, max.connections.per.ip or the file descriptors, or opened"
+        " faster than a quota of their address allows.",
     ),
+    _counter(
+        "chronik_connections_delayed_total",
+        "connections_delayed",
+        "Connections that were not served at once, as more came than max.connection.creation.rate allows.",
+    ),
+    _counter(
+        "chronik_quota_throttled_total", "quota_waits", "Answers that told a client over a quota to wait.", "quota"
+    ),
+    _counter(
+        "chronik_quota_throttled_seconds_total",
+        "quota_wait_seconds",
+        "For how long those clients were told to wait.",
+        "quota",
+    ),
+    _gauge("chronik_quota_clients", "quota_clients", "Rates of clients that are measured, for quotas that are set."),
     _counter(
         "chronik_connections_idle_total",
         "connections_idle",
@@ -180,7 +196,7 @@ PARTITION_FAMILIES = (
         "chronik_partition_leader", "1 where this node leads the partition, 0 where it follows.", "is_leader"
     ),
 )
-# With one more label, `follower`: its node id. Told by the leader alone.
+# With one more label, `follower`: its node id. Reported by the leader alone.
 FOLLOWER_FAMILIES = (
     PartitionFamily(
         "chronik_partition_follower_lag_records", "Records that the follower does not have yet.", "lag_records"

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-ByLabels: TypeAlias = Mapping[tuple[str, ...], int]
+ByLabels: TypeAlias = Mapping[tuple[str, ...], float]
 
 
 class Timed(NamedTuple):
@@ -67,6 +67,10 @@ class NodeReading:
     connections_malformed: int
     connections_of_nodes: int
     connections_refused: int
+    connections_delayed: int
+    quota_waits: ByLabels  # by quota
+    quota_wait_seconds: ByLabels  # the same
+    quota_clients: int
     connections_idle: int
     connections_given_up: int
     request_bytes: int

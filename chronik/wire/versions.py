@@ -75,6 +75,8 @@ _ALL = (
     _api(45, "alter_partition_reassignments", 0, 1, 0),
     _api(46, "list_partition_reassignments", 0, 0, 0),
     _api(47, "offset_delete", 0, 0, 99),
+    _api(48, "describe_client_quotas", 0, 1, 1),
+    _api(49, "alter_client_quotas", 0, 1, 1),
     _api(50, "describe_user_scram_credentials", 0, 0, 0),
     _api(51, "alter_user_scram_credentials", 0, 0, 0),
     _api(52, "vote", 0, 2, 0),
@@ -102,7 +104,7 @@ _ALL = (
 
 APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}
 
-# Not Kafka's and never told to clients: nodes and our own programs ask each other (decision 0017). Kafka counts its
+# Not Kafka's and never listed for clients: nodes and our own programs ask each other (decision 0017). Kafka counts its
 # requests up from 0, so this one is far away.
 INSPECT = 31_000
 PRIVATE_APIS: dict[int, ApiVersion] = {INSPECT: _api(INSPECT, "inspect", 0, 0, 99)}

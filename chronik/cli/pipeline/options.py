@@ -15,6 +15,8 @@ import typer
 from chronik.cli.values import parse_pairs
 from chronik.client.connecting import parse_addresses, written
 from chronik.client.errors import ChronikError
+from chronik.client.security import in_force
+from chronik.client.security_settings import kafka_settings, pairs_given
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -92,7 +94,7 @@ def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], re
 def _quiet_java(log: str) -> Iterator[None]:
     """What Java, when it is started here, says on standard error for all its life goes into a file.
 
-    Those are warnings about itself, and the stack traces of errors that are told in one line. Where it does not even
+    Those are warnings about itself, and the stack traces of errors that are shown in one line. Where it does not even
     start, the end of the file is shown.
     """
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs what it raises, with a stack trace
@@ -137,10 +139,10 @@ def spark_errors() -> Iterator[None]:
 
 
 def kafka_options(bootstrap: str, settings: Sequence[str] | None = None) -> dict[str, str]:
-    """The options of `format("chronik")` that say how to reach the cluster."""
-    pairs = parse_pairs("--kafka", settings or ())
+    """The options of `format("chronik")` that say how to reach the cluster, and how this program is let in there."""
+    said = kafka_settings(in_force()) | pairs_given(settings or ())
     return {"kafka.bootstrap.servers": written(parse_addresses(bootstrap))} | {
-        f"kafka.{name.removeprefix('kafka.')}": value for name, value in pairs.items()
+        f"kafka.{name}": value for name, value in said.items()
     }
 
 

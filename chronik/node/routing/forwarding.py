@@ -51,12 +51,10 @@ class Forwarding:
         peers: Peers,
         deadlines: Deadlines,
         metrics: Metrics,
-        *,
-        carries_principals: bool = False,
     ) -> None:
         self._cluster = cluster
         self._peers = peers
-        self._routes = Routes(peers, carries_principals=carries_principals)
+        self._routes = Routes(peers)
         self._produce = ProduceForwarder(node_id, cluster, self._routes, deadlines, metrics)
         self._controller = ControllerForwarder(node_id, cluster)
         self._one_address = OneAddress(node_id, cluster.image, groups, transactions)
@@ -94,7 +92,7 @@ class Forwarding:
     # --- what happens meanwhile
 
     def metadata_applied(self, facts: list[Any]) -> None:
-        """The image changed; the replicas have been told before."""
+        """The image changed; the replicas have been notified before."""
         image = self._cluster.image
         self.taken = at(*Destination) - ANY_NODES_OWN if self._one_address.is_in_use else CONTROLLER_BOUND
         if len(self._routes):
