@@ -80,9 +80,10 @@ class Killer:
     def _run(self) -> None:
         try:
             for mark in range(KILL_EVERY // 2, MESSAGES, KILL_EVERY):
-                while self._progress() < mark:
-                    if self._ending.wait(0.02):
-                        return
+                while self._progress() < mark and not self._ending.wait(0.02):
+                    pass
+                if self._ending.is_set():
+                    return
                 node_id = next(self._victims)()
                 self._cluster.kill(node_id)
                 self.kills += 1
@@ -97,9 +98,10 @@ class Killer:
             yield self
         finally:
             self._ending.set()
-            self._thread.join(WAIT_S)
+            self._thread.join(2 * WAIT_S)
+        assert not self._thread.is_alive(), "a node does not come back"
         assert not self._problems, self._problems
-        assert self.kills >= MESSAGES // KILL_EVERY - 1, "the copy was over before the nodes were killed"
+        assert self.kills > MESSAGES // KILL_EVERY // 2, "the copy was over before the nodes were killed"
 
 
 def read_again(bootstrap: str, topic: str) -> dict[int, list[bytes]]:
