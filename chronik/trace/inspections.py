@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from chronik.trace.events import STORED_NAMES, AnyEvent, GroupSeen, PartitionSeen
+from chronik.trace.events import STORED_NAMES, AnyEvent, GroupSeen, PartitionSeen, TransactionSeen
 
 CLUSTER, STATE, EVENTS, TOPICS = "cluster", "state", "events", "topics"
 
@@ -106,6 +106,7 @@ class StateView(msgspec.Struct, frozen=True, gc=False):
     totals: Totals
     unopened: tuple[UnopenedSeen, ...] = ()  # neither among `partitions` nor among `copies`
     is_current: bool = False  # it was asked to make sure of the cluster's metadata, and a majority of voters was there
+    transactions: tuple[TransactionSeen, ...] = ()  # coordinated here, and not over within a second
 
 
 class TopicsView(msgspec.Struct, frozen=True, gc=False):
