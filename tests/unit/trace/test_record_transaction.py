@@ -45,7 +45,7 @@ def test_the_fate_and_who_is_given_it(
     assert ending in told.summary
 
 
-def test_its_transactional_id_and_the_time_of_its_marker_come_from_coordinators_and_the_trace() -> None:
+def test_its_id_and_the_time_of_its_marker_come_from_coordinators_and_the_trace() -> None:
     marked = TransactionMarked(99, 1, TOPIC, PARTITION, 7, 1, False, 46, 4, 3)
     elsewhere = TransactionMarked(98, 1, TOPIC, PARTITION + 1, 7, 1, False, 46, 5, 3)
     added = TransactionPartitionAdded(90, 2, TOPIC, PARTITION, ID, 7, 0)
