@@ -4,7 +4,7 @@ The first thing a client asks. An unknown version gets a version 0 answer with U
 that the client can go on with a version both know (KIP-35, KIP-511); dispatch sees to that. From version 3 the client
 names itself, a name that is no name is refused, and the answer has the cluster's features (KIP-584). From version 5 a
 client may say which node of which cluster it believes to talk to; one that is wrong has to begin anew with its
-bootstrap servers (KIP-1242). Other nodes are told of the private requests too.
+bootstrap servers (KIP-1242). Other nodes get the private requests too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
                 raise Refused(Code.INVALID_REQUEST, f"client software name or version {name!r}")
     if caller.version >= MISROUTED_FROM:
         _check_route(request, context)
-    # Another node is told of the requests that are ours alone: it may be of a version that has fewer of them.
+    # Another node gets the requests that are ours alone: it may be of a version that has fewer of them.
     return answer(Code.NONE, EVERY_API if caller.is_node else APIS, context.metadata.image, caller.version)
 
 

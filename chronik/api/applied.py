@@ -1,7 +1,7 @@
 """The answer to a change of topics waits until the live brokers have applied it.
 
 So what is asked of any node next finds the topic there, or gone. Kafka answers when its controller has it, and a client
-may be told UNKNOWN_TOPIC_OR_PARTITION by a broker that is some milliseconds behind. The wait is short, never longer
+may get UNKNOWN_TOPIC_OR_PARTITION from a broker that is some milliseconds behind. The wait is short, never longer
 than the request's own timeout, and not for brokers that are fenced or did not come in time before
 (core/raft/applied.py).
 """

@@ -4,7 +4,7 @@ A request is refused whole where it needs a right that its principal has not (`_
 (`_PARTS`): what is allowed goes to the handler, the rest is refused in the shape of its module's `refuse`, and both
 answers become one. What a handler would tell of topics and groups that the principal may not see is taken out of its
 response (`_SEEN`). Produce, fetch, metadata and a few others ask for themselves (`ASK_THEMSELVES`). A request that is
-in none of these tables is refused: one that was forgotten lets nobody in.
+in none of these tables is refused: one that was forgotten lets no client in.
 
 Nodes and super users are not asked about. What a node sends on for a client is asked about as that client's.
 """
@@ -320,7 +320,7 @@ _SEEN: dict[str, Callable[[Gate, Any], Any]] = {
     "consumer_group_describe": _described_groups,
 }
 
-# These ask for themselves, topic by topic or key by key; or everybody may have them.
+# These ask for themselves, topic by topic or key by key; or every client may have them.
 ASK_THEMSELVES = frozenset(
     ("produce", "fetch", "metadata", "find_coordinator", "offset_fetch", "describe_topic_partitions", "delete_topics",
      "describe_cluster", "inspect", "api_versions", "sasl_handshake", "sasl_authenticate")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.begin_quorum_epoch.v1 import request as asked
-from kio.schema.begin_quorum_epoch.v1 import response as told
+from kio.schema.begin_quorum_epoch.v1 import response as wire
 from kio.schema.begin_quorum_epoch.v1.request import BeginQuorumEpochRequest
 from kio.schema.begin_quorum_epoch.v1.response import BeginQuorumEpochResponse
 
@@ -24,10 +24,10 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     part = only_partition(request.topics)
     check_sender(request.cluster_id, part.leader_id, caller, context)
     answer = quorum_of(context).step(BeginEpoch(part.leader_id, part.leader_epoch))
-    told_part = told.PartitionData(
+    partition_answer = wire.PartitionData(
         partition_index=PARTITION, error_code=answer.code, leader_id=id_of(answer.leader), leader_epoch=answer.epoch
     )
-    topics = (told.TopicData(topic_name=METADATA_TOPIC, partitions=(told_part,)),)
+    topics = (wire.TopicData(topic_name=METADATA_TOPIC, partitions=(partition_answer,)),)
     return BeginQuorumEpochResponse(error_code=Code.NONE, topics=topics)
 
 

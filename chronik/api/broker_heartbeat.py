@@ -1,6 +1,7 @@
 """BrokerHeartbeat (63), versions 0-2. A node is alive, and says how far it has followed the metadata.
 
-It is told whether it may serve, and, when it wants to stop, whether it may do so now. Only the controller answers it.
+The response says whether it may serve, and, when it wants to stop, whether it may do so now. Only the controller
+answers it.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ def _member(member: DescribedConsumerMember, image: MetadataImage) -> Member:
 
 
 def _assignment(topics: tuple[TopicIdPartitions, ...], image: MetadataImage) -> Assignment:
-    """By id and name; a topic that is gone has no name, and nobody can read it any more."""
+    """By id and name; a topic that is gone has no name, and cannot be read any more."""
     named = [(image.topic_by_id(topic_id), topic_id, partitions) for topic_id, partitions in topics]
     return Assignment(
         topic_partitions=tuple(

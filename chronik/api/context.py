@@ -230,13 +230,13 @@ class ReplicaDesk(Protocol):
 
 
 class WaitingFetch(Protocol):
-    """Someone who waits for a partition to have more to read."""
+    """Waits for a partition to have more to read."""
 
     def wake(self) -> None: ...
 
 
 class Watcher(Protocol):
-    """Someone who wants to know of everything that happens to a partition."""
+    """Is notified of everything that happens to a partition."""
 
     def changed(self, replica: Replica) -> None: ...
 
@@ -310,7 +310,7 @@ class ForwardingDesk(Protocol):
     """The way to other nodes (node/routing/forwarding.py)."""
 
     def produce(self, produce: PendingProduce, batches: list[PartitionBatch]) -> None:
-        """Send each partition's batch to its leader; the request is told what became of each."""
+        """Send each partition's batch to its leader; the request is given what became of each."""
 
     def ask_node(self, node_id: int, call: Call) -> Awaitable[memoryview]:
         """Another node's whole answer to this request. Raises Refused (BROKER_NOT_AVAILABLE)."""

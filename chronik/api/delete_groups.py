@@ -1,4 +1,4 @@
-"""DeleteGroups (42), versions 0-3. Forget groups that nobody is in, and all they have committed. 3 adds a message."""
+"""DeleteGroups (42), versions 0-3. Forget groups without members, and all they have committed. 3 adds a message."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ NO_LOW_WATERMARK = -1
 
 
 class _Gone:
-    """Watches a partition until nobody in sync has anything below an offset any more."""
+    """Watches a partition until no in-sync replica has anything below an offset any more."""
 
     def __init__(self, replica: Replica, offset: int) -> None:
         self.replica = replica

@@ -39,7 +39,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         if gate is None or name is None or gate.may(AclOperation.DELETE, AclResourceType.TOPIC, name):
             allowed.append(wanted)
             continue
-        # An id is not to tell the name to whom may not see it.
+        # An id must not reveal the name to a client that may not see it.
         shown = wanted.name or (name if gate.sees(AclOperation.DESCRIBE, AclResourceType.TOPIC, name) else None)
         topic_id = None if wanted.topic_id is None else topic_ids.to_wire(wanted.topic_id)
         refused.append(_result(shown, topic_id, Code.TOPIC_AUTHORIZATION_FAILED, None))

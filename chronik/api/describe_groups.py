@@ -1,7 +1,7 @@
 """DescribeGroups (15), versions 0-6. State, protocol and members of classic groups.
 
 A group that does not exist is 'Dead' without an error up to version 5, GROUP_ID_NOT_FOUND from version 6 (KIP-1043).
-What the client may do is told where there is no error.
+What the client may do is given where there is no error.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from chronik.api.context import Caller, RequestContext
 from chronik.api.quorum_topic import PARTITION, answered, only_partition, quorum_of
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
-from chronik.core.raft.messages import NOBODY
+from chronik.core.raft.messages import NO_NODE
 from chronik.core.raft.view import QuorumView, ReplicaView
 
 KEY = 55
@@ -60,7 +60,7 @@ def _part(code: Code, message: str | None, leader: int | None, epoch: int) -> An
         partition_index=PARTITION,
         error_code=code,
         error_message=message,
-        leader_id=NOBODY if leader is None else leader,
+        leader_id=NO_NODE if leader is None else leader,
         leader_epoch=epoch,
         high_watermark=-1,
         current_voters=(),

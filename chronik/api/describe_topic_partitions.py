@@ -37,7 +37,7 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if gate is not None:
         ask = gate.may if request.topics else gate.sees
         denied = {name for name in names if not ask(AclOperation.DESCRIBE, AclResourceType.TOPIC, name)}
-        if not request.topics:  # nobody asked for them by name
+        if not request.topics:  # they were not asked for by name
             names = [name for name in names if name not in denied]
     left = max(1, min(request.response_partition_limit, PARTITIONS_PER_ANSWER_MAX))
     live = {broker.id: None for broker in image.live_brokers()}

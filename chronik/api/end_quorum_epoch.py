@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.end_quorum_epoch.v1 import request as asked
-from kio.schema.end_quorum_epoch.v1 import response as told
+from kio.schema.end_quorum_epoch.v1 import response as wire
 from kio.schema.end_quorum_epoch.v1.request import EndQuorumEpochRequest
 from kio.schema.end_quorum_epoch.v1.response import EndQuorumEpochResponse
 
@@ -25,10 +25,10 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     check_sender(request.cluster_id, part.leader_id, caller, context)
     successors = tuple(candidate.candidate_id for candidate in part.preferred_candidates)
     answer = quorum_of(context).step(EndEpoch(part.leader_id, part.leader_epoch, successors))
-    told_part = told.PartitionData(
+    partition_answer = wire.PartitionData(
         partition_index=PARTITION, error_code=answer.code, leader_id=id_of(answer.leader), leader_epoch=answer.epoch
     )
-    topics = (told.TopicData(topic_name=METADATA_TOPIC, partitions=(told_part,)),)
+    topics = (wire.TopicData(topic_name=METADATA_TOPIC, partitions=(partition_answer,)),)
     return EndQuorumEpochResponse(error_code=Code.NONE, topics=topics)
 
 

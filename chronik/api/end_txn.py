@@ -23,7 +23,7 @@ RESPONSE = EndTxnResponse
 
 FENCED_FROM = 2
 EPOCH_BUMP_FROM, EPOCH_BUMP_CLIENT = 5, 2
-_NOBODY = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
+_NO_PRODUCER = ProducerIdentity(NO_PRODUCER_ID, NO_EPOCH)
 
 
 async def handle(request: EndTxnRequest, caller: Caller, context: RequestContext) -> EndTxnResponse:
@@ -49,4 +49,4 @@ def _response(code: Code, producer: ProducerIdentity) -> EndTxnResponse:
 
 
 def refuse(request: EndTxnRequest, code: Code, message: str | None) -> EndTxnResponse:
-    return _response(code, _NOBODY)
+    return _response(code, _NO_PRODUCER)

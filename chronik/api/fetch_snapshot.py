@@ -6,7 +6,7 @@ import datetime
 from typing import Any
 
 from kio.schema.fetch_snapshot.v1 import request as asked
-from kio.schema.fetch_snapshot.v1 import response as told
+from kio.schema.fetch_snapshot.v1 import response as wire
 from kio.schema.fetch_snapshot.v1.request import FetchSnapshotRequest
 from kio.schema.fetch_snapshot.v1.response import FetchSnapshotResponse
 
@@ -45,16 +45,16 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
             content = quorum.read_snapshot_part(point, answer.position, answer.end_position - answer.position)
         except OSError as problem:
             raise Refused(Code.KAFKA_STORAGE_ERROR, str(problem)) from problem
-    told_part = told.PartitionSnapshot(
+    partition_answer = wire.PartitionSnapshot(
         index=PARTITION,
         error_code=answer.code,
-        snapshot_id=told.SnapshotId(end_offset=point.end_offset, epoch=point.epoch),
-        current_leader=told.LeaderIdAndEpoch(leader_id=id_of(answer.leader), leader_epoch=answer.epoch),
+        snapshot_id=wire.SnapshotId(end_offset=point.end_offset, epoch=point.epoch),
+        current_leader=wire.LeaderIdAndEpoch(leader_id=id_of(answer.leader), leader_epoch=answer.epoch),
         size=answer.size_bytes,
         position=answer.position,
         unaligned_records=content,
     )
-    topics = (told.TopicSnapshot(name=METADATA_TOPIC, partitions=(told_part,)),)
+    topics = (wire.TopicSnapshot(name=METADATA_TOPIC, partitions=(partition_answer,)),)
     return FetchSnapshotResponse(throttle_time=NO_TIME, error_code=Code.NONE, topics=topics)
 
 

@@ -3,9 +3,9 @@
 A follower names its partitions once and then those that moved; its session knows which of them have something new to
 tell (`_news`), so a round costs what happened in it, however many partitions lie idle. Naming an offset is the
 follower's word that it has everything below. It is answered at once when there are records (synced here or not), a
-watermark or a log start that it has not been told, or an error; else it waits. When it has more to say meanwhile, its
+watermark or a log start that it has not been sent, or an error; else it waits. When it has more to say meanwhile, its
 next request comes before the last is answered: that one then gets its empty answer. Records of a throttled partition
-that is not in sync there are held back while the throttle's rate is exceeded (`_held_back`); all else is told.
+that is not in sync there are held back while the throttle's rate is exceeded (`_held_back`); all else is sent.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def begin(call: Call, request: FetchRequest, context: RequestContext) -> Callabl
 
 
 def _objection(request: FetchRequest, caller: Caller, context: RequestContext) -> Code:
-    """Why this is not a fetch of the node in whose name it is; NONE when nothing speaks against it.
+    """Why this is not a fetch of the node that it names; NONE when nothing speaks against it.
 
     What a follower has counts only under the registration that this node knows of (KIP-903). One that has not
     registered in this life yet may read, and does not count. Only authentication can tell more.
@@ -83,12 +83,12 @@ def _session(request: FetchRequest, context: RequestContext) -> FollowerSession 
 class _Entry:
     """A partition of a follower."""
 
-    __slots__ = ("asked", "is_out", "replica", "told")
+    __slots__ = ("asked", "is_out", "replica", "sent_bounds")
 
     def __init__(self, asked: FetchPartition) -> None:
         self.asked = asked
         self.replica: Replica | None = None  # the one that is watched for it
-        self.told: tuple[int, int] | None = None  # watermark and log start of the last answer
+        self.sent_bounds: tuple[int, int] | None = None  # watermark and log start of the last answer
         self.is_out = False  # it was given records, and has not said since how far it is
 
 
@@ -143,7 +143,7 @@ class FollowerSession:
                 entry = self._entries[key] = _Entry(asked)
             before = entry.asked
             if asked.leader_epoch != before.leader_epoch or asked.fetch_offset < before.fetch_offset:
-                entry.told = None  # it cut off its end, or began anew, and did not take the watermark it was told
+                entry.sent_bounds = None  # it cut off its end, or began anew, and did not take the watermark
             entry.asked, entry.is_out = asked, False
             self._news.pop(key, None)
             self._news[key] = None
@@ -196,7 +196,7 @@ class FollowerSession:
             self._look()
 
     def _hold_back(self, key: Key, now_ms: int) -> None:
-        """Its records wait until the throttle may let them go. What else there is to tell of it is told."""
+        """Its records wait until the throttle may let them go. What else there is to say of it is sent."""
         self._held_back[key] = None
         self._context.metrics.throttled_waits[LEADER] += 1
         if self._throttle_timer is None:
@@ -247,7 +247,7 @@ class FollowerSession:
         image = self._context.metadata.image
         replica = self._context.replicas.leader(topic_name(image, topic), partition)
         if entry.asked.leader_epoch < 0:
-            raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows whom it follows")
+            raise Refused(Code.UNKNOWN_LEADER_EPOCH, "a follower knows its leader's epoch")
         replica.check_epoch(entry.asked.leader_epoch)
         if replica.in_sync is None or self._follower_id not in replica.in_sync.followers:
             # It is one in metadata that this node has not seen yet, or was one in metadata it has not seen.
@@ -269,7 +269,7 @@ class FollowerSession:
             replica = self._replica(key, entry)
             parting = diverging(replica.log, asked.fetch_offset, asked.last_fetched_epoch)
         except Refused:
-            return  # it is told when its answer is planned
+            return  # it is sent when its answer is planned
         if self._broker_epoch == ANY_EPOCH:
             return
         if 0 <= asked.log_start_offset <= replica.log.end_offset:
@@ -304,7 +304,7 @@ class FollowerSession:
             if isinstance(given, Slice):
                 room -= given.length
                 is_first = False
-            # To one that is still busy with what it was given, a watermark is told when it says how far it is.
+            # To one that is still busy with what it was given, a watermark is sent when it says how far it is.
             if given is not None or code or (not entry.is_out and self._is_news(entry, replica)):
                 parts.append(_Part(key, code, replica, given))
             else:
@@ -334,7 +334,7 @@ class FollowerSession:
         return given, False
 
     def _is_news(self, entry: _Entry, replica: Replica | None) -> bool:
-        return replica is not None and entry.told != (replica.high_watermark, replica.log.start_offset)
+        return replica is not None and entry.sent_bounds != (replica.high_watermark, replica.log.start_offset)
 
     def _read(self, parts: list[_Part]) -> None:
         contents: list[Outgoing | Unread | None] = [
@@ -379,19 +379,21 @@ class FollowerSession:
         if code:
             self._context.metrics.refused(FETCH, code)
             if entry is not None:
-                entry.told, entry.is_out = None, False
+                entry.sent_bounds, entry.is_out = None, False
             start_offset = -1 if replica is None else replica.log.start_offset
             leader = current_leader(self._context.metadata.image, topic, partition) if code in LEADER_CHANGED else None
             return FetchAnswer(topic, partition, code, -1, -1, start_offset, leader=leader)
         assert replica is not None  # or there would be a code
-        told = (replica.high_watermark, replica.log.start_offset)
+        bounds = (replica.high_watermark, replica.log.start_offset)
         if entry is not None:
-            entry.told = told
+            entry.sent_bounds = bounds
             if entry.is_out and not records:  # compacted while it was being read: looked at again
                 entry.is_out = False
                 self._news[part.key] = None
         parting = EpochEnd(*given) if isinstance(given, Diverging) else None
         horizon = replica.log.horizon.offset if records else NOTHING_GONE
         return FetchAnswer(
-            *(topic, partition, 0, told[0], told[0], told[1], records), diverging=parting, tombstone_horizon=horizon
+            *(topic, partition, 0, bounds[0], bounds[0], bounds[1], records),
+            diverging=parting,
+            tombstone_horizon=horizon,
         )

@@ -22,7 +22,7 @@ async def handle(request: HeartbeatRequest, caller: Caller, context: RequestCont
     try:
         await context.groups.ask(request.group_id, command)
     except Refused as refused:
-        # While the group is being read back nobody loses its place: members need not know, as in Kafka.
+        # While the group is being read back no member loses its place, and none needs to know, as in Kafka.
         if refused.code is not Code.COORDINATOR_LOAD_IN_PROGRESS:
             raise
     return HeartbeatResponse(throttle_time=datetime.timedelta(0), error_code=Code.NONE)

@@ -1,7 +1,7 @@
-"""Look (31000), version 0: what this node sees. Ours, not Kafka's, and no client is told of it (decision 0017).
+"""Inspect (31000), version 0: what this node sees. Ours, not Kafka's, and not listed for clients (decision 0017).
 
 The request is a JSON object behind its length (int32), `{"view": "state", ...}`; so is the answer, which has the key
-`error` when there is none. Whatever comes here gets an answer: who looks is told what was wrong with the question.
+`error` when there is none. Whatever comes here gets an answer: it says what was wrong with the question.
 
 `"node": N` means another node: the look is passed on to it, so that any one node that can be reached is enough.
 """
@@ -86,10 +86,10 @@ def _pass_on(node_id: Any, call: Call, context: RequestContext) -> Awaitable[mem
         raise Refused(Code.INVALID_REQUEST, f"{node_id!r} is no number of a node")
     if call.caller.is_node or context.forwarding is None:
         raise Refused(Code.BROKER_NOT_AVAILABLE, f"this is node {context.node_id}, not {node_id}")
-    return _told(context.forwarding.ask_node(node_id, call))
+    return _answer_of(context.forwarding.ask_node(node_id, call))
 
 
-async def _told(asking: Awaitable[memoryview]) -> memoryview:
+async def _answer_of(asking: Awaitable[memoryview]) -> memoryview:
     return (await asking)[2 * _LENGTH.size :]  # behind the correlation id and the length, which are written anew
 
 

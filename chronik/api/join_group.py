@@ -3,7 +3,7 @@ others need. In a group of the consumer protocol (KIP-848) it comes at once, and
 
 Version 0 has no rebalance timeout of its own: it is the session timeout. Up to 3 a new member is let in at once, from 4
 it is given an id first and joins again with it (KIP-394). From 5 it may be static (KIP-345). From 9 a static leader
-that comes back can be told that no assignment is needed (KIP-814).
+that comes back can be answered that no assignment is needed (KIP-814).
 """
 
 from __future__ import annotations

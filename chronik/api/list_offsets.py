@@ -53,7 +53,7 @@ FIRST_VERSION = {
 }
 
 CONSUMER = -1
-# Versions below 5 do not know OFFSET_NOT_AVAILABLE: they are told to look for the leader again.
+# Versions below 5 do not know OFFSET_NOT_AVAILABLE: their error code makes them look for the leader again.
 OFFSET_NOT_AVAILABLE_FROM = 5
 
 

@@ -31,7 +31,7 @@ RESPONSE = AnyMetadataResponse
 
 TOPIC_IDS_FROM = 12
 _DESCRIBE = (AclOperation.DESCRIBE, AclResourceType.TOPIC)
-LISTENER_NOT_FOUND_FROM = 6  # before, clients are told that there is no leader
+LISTENER_NOT_FOUND_FROM = 6  # before, the response says that there is no leader
 
 
 class MetadataView(NamedTuple):
@@ -94,7 +94,7 @@ def _hidden(gate: Gate, topics: Iterable[Any], image: MetadataImage) -> dict[tup
 
 
 def _report(topics: Iterable[Any], view: MetadataView, caller: Caller, context: RequestContext) -> None:
-    """What a client is told of each topic that is observed."""
+    """What the response says of each topic that is observed."""
     observer = context.observation.observer
     for topic in topics:
         if topic.error_code:

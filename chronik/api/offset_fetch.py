@@ -94,7 +94,7 @@ async def _ask(
 
 
 def _is_of_another(fetched: FetchedOffset, image: MetadataImage) -> bool:
-    """Committed for an earlier topic of that name: this one begins anew, though nobody has cleared that away yet."""
+    """Committed for an earlier topic of that name: this one begins anew, though that is not cleared away yet."""
     known = image.topic(fetched.topic)
     return known is not None and fetched.topic_id not in (NO_TOPIC_ID, known.id)
 

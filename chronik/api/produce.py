@@ -144,7 +144,7 @@ def _append(
     look: _Look = _Look.WHERE_WANTED,
     ready: memoryview | bytearray | None = None,
 ) -> None:
-    """Append one partition's batch and have `pending` told when it is safe; a refusal is its answer at once. `ready` is
+    """Append one partition's batch and notify `pending` when it is safe; a refusal is its answer at once. `ready` is
     what to keep of it, when that took long to make."""
     request, context, records = pending.request, pending.context, batch.records
     try:
@@ -250,7 +250,7 @@ def _partition_name(batch: PartitionBatch, context: RequestContext) -> TopicPart
 
 def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
     """Whether one before it was put off here, when this node led: the leader of now knows nothing of that one, and
-    would take this for the producer's first. Told to look for the leader, the producer sends both, in order."""
+    would take this for the producer's first. With NOT_LEADER_OR_FOLLOWER the producer sends both, in order."""
     known = context.metadata.image.topic_by_name_or_id(batch.topic)
     if known is None or read_producer_id(batch.records) < 0:
         return False
@@ -264,7 +264,7 @@ def _is_overtaking(batch: PartitionBatch, context: RequestContext) -> bool:
 
 def _is_in_order(batch: PartitionBatch, replica: Replica, order: BatchOrder, context: RequestContext) -> bool:
     """Whether nothing of its producer that came before it on its connection is missing here. A log that knows the
-    producer sees that by itself. Told to look for the leader, the producer sends all of it again, in order."""
+    producer sees that by itself. With NOT_LEADER_OR_FOLLOWER the producer sends all of it again, in order."""
     producer_id = read_producer_id(batch.records)
     if producer_id < 0:
         return True

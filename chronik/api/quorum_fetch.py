@@ -22,10 +22,10 @@ from chronik.api.quorum_topic import (
 )
 from chronik.core.errors import Code, Corrupt, Refused
 from chronik.core.ports import Outgoing
-from chronik.core.raft.messages import NOBODY, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
+from chronik.core.raft.messages import NO_NODE, Fetch, LastAnswer, LogPoint, RaftFetchAnswer
 from chronik.wire import fetch as wire
 from chronik.wire import follower_fetch
-from chronik.wire.fetch import NOT_TOLD, EpochEnd, FetchPartition, FetchRequest
+from chronik.wire.fetch import NOT_SENT, EpochEnd, FetchPartition, FetchRequest
 from chronik.wire.leaders import CurrentLeader
 from chronik.wire.versions import FETCH, node_name
 
@@ -58,18 +58,18 @@ class _QuorumFetch:
         self._context = context
         self._quorum = quorum
         self._deadline: object | None = None
-        # What the follower was last told. Its own fetch may be what moves the watermark: then it hears of that at once.
+        # The last answer to the follower. Its own fetch may be what moves the watermark: then it hears of that at once.
         self._sender = remembered(request.replica_id, quorum)
-        told = quorum.last_answers.get(self._sender, NO_ANSWER)
-        self._known_watermark = told.high_watermark
+        last_answer = quorum.last_answers.get(self._sender, NO_ANSWER)
+        self._known_watermark = last_answer.high_watermark
         # A node asks again on a connection when it has its answer: then it followed, whatever it may do by now.
-        is_next = told.connection_id == call.caller.connection_id
+        is_next = last_answer.connection_id == call.caller.connection_id
         self._is_done = False
-        if self._sender != NOBODY and self._asked.high_watermark != NOT_TOLD:
+        if self._sender != NO_NODE and self._asked.high_watermark != NOT_SENT:
             quorum.applied.note(self._sender, self._asked.high_watermark)
         last_epoch = max(self._asked.last_fetched_epoch, 0)
         point = LogPoint(last_epoch, self._asked.fetch_offset)
-        followed_ms = told.at_ms if is_next else NO_ANSWER.at_ms
+        followed_ms = last_answer.at_ms if is_next else NO_ANSWER.at_ms
         self._fetch = Fetch(self._sender, self._asked.leader_epoch, point, quorum.now_ms(), followed_ms)
 
     def begin(self) -> Callable[[], None]:
@@ -127,7 +127,7 @@ class _QuorumFetch:
         return content
 
     def _send(self, answer: RaftFetchAnswer, records: Outgoing) -> None:
-        if answer.is_sound and self._sender != NOBODY:
+        if answer.is_sound and self._sender != NO_NODE:
             connection_id = self._call.caller.connection_id
             self._quorum.last_answers[self._sender] = LastAnswer(
                 answer.high_watermark, connection_id, self._quorum.now_ms()

@@ -8,7 +8,7 @@ from typing import Any
 from chronik.api.context import Caller, QuorumDesk, RequestContext
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.names import METADATA_TOPIC
-from chronik.core.raft.messages import NOBODY
+from chronik.core.raft.messages import NO_NODE
 
 METADATA_TOPIC_ID = bytes(15) + b"\x01"
 PARTITION = 0
@@ -36,7 +36,7 @@ def check_sender(cluster_id: str | None, node_id: int, caller: Caller, context: 
 
 def remembered(node_id: int, quorum: QuorumDesk) -> int:
     """The sender of a fetch: nothing is remembered of a node that is neither a voter nor registered."""
-    return node_id if node_id >= 0 and quorum.address_of(node_id) is not None else NOBODY
+    return node_id if node_id >= 0 and quorum.address_of(node_id) is not None else NO_NODE
 
 
 def quorum_of(context: RequestContext) -> QuorumDesk:
@@ -62,8 +62,8 @@ def answered(response: Any, number_field: str = "partition_index", name_field: s
 
 
 def leader_of(leader_id: int) -> int | None:
-    return None if leader_id == NOBODY else leader_id
+    return None if leader_id == NO_NODE else leader_id
 
 
 def id_of(leader: int | None) -> int:
-    return NOBODY if leader is None else leader
+    return NO_NODE if leader is None else leader

@@ -32,7 +32,7 @@ def trace_refusal(
 def trace_refused_request(
     context: RequestContext, api: str, caller: Caller, code: int, reason: str | None, request: Any
 ) -> None:
-    """A whole request was refused, whatever it is: told of each topic that it names, or once if it names none."""
+    """A whole request was refused, whatever it is: said of each topic that it names, or once if it names none."""
     if not context.observation.observer.is_observing:
         return
     topics: list[str] | list[None] = _topics(request) or [None]

@@ -1,4 +1,4 @@
-"""SyncGroup (14), versions 0-5. A member asks for its assignment; the leader brings everybody's.
+"""SyncGroup (14), versions 0-5. A member asks for its assignment; the leader brings those of all.
 
 From 3 the caller may be static. From 5 it says which protocol it means, and both sides check.
 """

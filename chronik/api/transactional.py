@@ -38,7 +38,7 @@ def checked_id(transactional_id: str | None) -> str:
 
 
 def fenced_code(code: Code, version: int, fenced_from: int) -> Code:
-    """PRODUCER_FENCED for clients that know it; those of versions before are told that their epoch is invalid."""
+    """PRODUCER_FENCED for clients that know it; those of versions before get INVALID_PRODUCER_EPOCH."""
     return Code.INVALID_PRODUCER_EPOCH if code is Code.PRODUCER_FENCED and version < fenced_from else code
 
 
@@ -55,7 +55,7 @@ async def ask_with_producer_id(context: RequestContext, command: InitProducer | 
 
 # Of Produce: clients that know TRANSACTION_ABORTABLE, and those of transaction version 2, which add no partitions.
 ABORTABLE_FROM, IMPLICIT_FROM = 11, 12
-# What a producer is to try again, told with the one code that makes all of them do so and look for no other leader.
+# What a producer is to try again, answered with the one code that makes all of them do so and look for no other leader.
 _AGAIN = (
     Code.NETWORK_EXCEPTION,
     Code.COORDINATOR_LOAD_IN_PROGRESS,
@@ -65,7 +65,7 @@ _AGAIN = (
 
 
 def unverified(code: Code, version: int) -> Refused:
-    """What a producer that speaks this version of Produce is told when its coordinator does not confirm a transaction.
+    """The error for a producer that speaks this version of Produce when its coordinator does not confirm a transaction.
     One that still ends is common with transaction version 2, and those producers know its own code."""
     if code in _AGAIN or (code is Code.CONCURRENT_TRANSACTIONS and version < IMPLICIT_FROM):
         return Refused(Code.NOT_ENOUGH_REPLICAS, f"the transaction cannot be verified now: {code.name}")

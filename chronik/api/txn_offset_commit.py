@@ -34,7 +34,7 @@ LOADING_FROM = 2
 ABORTABLE_FROM = 4
 ADDS_FROM = 5
 
-# The transaction's coordinator cannot say it now. A client that is told so in these words would look for the group's
+# The transaction's coordinator cannot say it now. A client that got this code would look for the group's
 # coordinator, which has nothing to do with it: this one makes it ask again.
 _AGAIN = (Code.NETWORK_EXCEPTION, Code.COORDINATOR_NOT_AVAILABLE, Code.NOT_COORDINATOR)
 

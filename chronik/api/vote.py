@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kio.schema.vote.v2 import request as asked
-from kio.schema.vote.v2 import response as told
+from kio.schema.vote.v2 import response as wire
 from kio.schema.vote.v2.request import VoteRequest
 from kio.schema.vote.v2.response import VoteResponse
 
@@ -35,10 +35,10 @@ def refuse(request: Any, code: Code, message: str | None) -> Any:
 
 
 def _response(code: Code, leader: int | None, epoch: int, is_granted: bool) -> Any:
-    part = told.PartitionData(
+    part = wire.PartitionData(
         partition_index=PARTITION, error_code=code, leader_id=id_of(leader), leader_epoch=epoch, vote_granted=is_granted
     )
-    return VoteResponse(error_code=Code.NONE, topics=(told.TopicData(topic_name=METADATA_TOPIC, partitions=(part,)),))
+    return VoteResponse(error_code=Code.NONE, topics=(wire.TopicData(topic_name=METADATA_TOPIC, partitions=(part,)),))
 
 
 # --- the asking side

@@ -88,7 +88,7 @@ def _introduce(exhibit: Exhibit, as_json: bool) -> None:
 def _stay(run: LabRun, interrupts: Interrupts, seconds: float | None, until_named: bool, as_json: bool) -> None:
     if not as_json:
         _say_where(run)
-    told: list[tuple[Any, ...]] = []
+    shown: list[tuple[Any, ...]] = []
     while not interrupts.is_ending and (seconds is None or run.seconds < seconds):
         time.sleep(LOOK_EVERY_S)
         problem = run.try_look()
@@ -97,7 +97,7 @@ def _stay(run: LabRun, interrupts: Interrupts, seconds: float | None, until_name
         if gone := run.ended():
             raise ChronikError(f"node {gone[0]} has ended", f"its log is in {run.data_dir}")
         if not as_json:
-            told = _say_news(run, told)
+            shown = _say_news(run, shown)
         if until_named and run.named_after_s is not None:
             break
 
@@ -115,12 +115,12 @@ def _say_where(run: LabRun) -> None:
     print_note("Ctrl-C ends it")
 
 
-def _say_news(run: LabRun, told: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+def _say_news(run: LabRun, shown: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """What stalls, each time that is something else than a moment ago."""
     now = [
         (verdict.cause, verdict.topic, verdict.partition, verdict.group, verdict.client_id) for verdict in run.verdicts
     ]
-    if now != told:
+    if now != shown:
         print_line()
         _print_counts(run)
         for verdict in run.verdicts:

@@ -48,7 +48,7 @@ def _open_closed_streams() -> None:
 
 
 def _refuse_unreadable(arguments: list[str]) -> None:
-    """Bytes that are not UTF-8 come from the shell as half characters, of which nobody expects any: librdkafka's client
+    """Bytes that are not UTF-8 come from the shell as half characters, which no library expects: librdkafka's client
     for Python crashes over a topic of that name."""
     for argument in arguments:
         try:

@@ -16,7 +16,7 @@ from chronik.inspect.words import counted as counted
 if TYPE_CHECKING:
     from rich.console import Console
 
-# Piped output is cut by nobody: a table there is as wide as what it holds.
+# Piped output is not cut: a table there is as wide as what it holds.
 UNBOUNDED_COLUMNS = 10_000
 
 
@@ -36,7 +36,7 @@ def print_note(text: str) -> None:
 
 def is_confirmed(question: str) -> bool:
     """Whether a person says yes. Asked on standard error, for standard output may be read by a script; typer's own
-    question puts a part of itself there whatever it is told."""
+    question puts a part of itself there whatever it is given."""
     print(f"{question} [y/N]: ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 

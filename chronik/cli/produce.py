@@ -58,7 +58,7 @@ def produce(
     ] = None,
     partition: Annotated[int | None, typer.Option(min=0, metavar="N", help="Only to this partition.")] = None,
     acks: Annotated[
-        AcksOption, typer.Option(help="Who must have a message: nobody, its leader, all in sync.")
+        AcksOption, typer.Option(help="Which replicas must have a message: 0 none, 1 its leader, all those in sync.")
     ] = AcksOption.ALL,
     compression: Annotated[Compression, typer.Option(help="How batches are packed.")] = Compression.NONE,
     file: Annotated[

@@ -50,8 +50,8 @@ def simulate(
     outcomes = _run(wanted, seconds, nodes, jobs, is_bar_wanted=not as_json, is_whole_story_kept=seed is not None)
     broken = next((outcome for outcome in outcomes if outcome.broken is not None), None)
     if as_json:
-        told = {"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])}
-        print_json(told | _coverage(outcomes) if with_coverage else told)
+        outcome_lines = {"worlds": len(outcomes), "broken": broken is not None, "last": asdict(outcomes[-1])}
+        print_json(outcome_lines | _coverage(outcomes) if with_coverage else outcome_lines)
     elif broken is not None:
         options = {"--nodes": nodes, "--seconds": seconds}
         _tell(broken, "".join(f" {name} {value:g}" for name, value in options.items() if value is not None))
@@ -81,9 +81,9 @@ def _run(
     outcomes: list[WorldOutcome] = []
     with (
         progress("Worlds", len(seeds), unit="worlds", is_wanted=is_bar_wanted) as advance,
-        contextlib.closing(run_many(seeds, seconds, nodes, jobs or cores())) as told,
+        contextlib.closing(run_many(seeds, seconds, nodes, jobs or cores())) as outcome_lines,
     ):
-        for outcome in told:
+        for outcome in outcome_lines:
             outcomes.append(outcome)
             advance(1)
             if outcome.broken is not None:

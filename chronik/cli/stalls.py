@@ -68,13 +68,13 @@ def _watch(gathering: TraceHistory, seconds: float, advance: Callable[[int], Non
     """Looks from the first to the last moment: what stood still in both has stood still for so long."""
     began_s = time.monotonic()
     found = gathering.look(LOOK_TIMEOUT_S)
-    told = 0
+    shown = 0
     while (left_s := began_s + seconds - time.monotonic()) > 0:
         time.sleep(min(LOOK_EVERY_S, left_s))
         found = gathering.look(LOOK_TIMEOUT_S)
         passed = int(time.monotonic() - began_s)
-        advance(passed - told)
-        told = passed
+        advance(passed - shown)
+        shown = passed
     return found
 
 
@@ -121,8 +121,8 @@ def nothing(gathering: TraceHistory) -> str:
     from chronik.trace.stalls import Limits
 
     is_too_little = gathering.known_s is not None and gathering.known_s * 1000 < Limits().stand_still_ms
-    is_untold = bool(gathering.silent or gathering.unheard or gathering.cut_off) or not gathering.states
-    if is_too_little or is_untold:
+    is_incomplete = bool(gathering.silent or gathering.unheard or gathering.cut_off) or not gathering.states
+    if is_too_little or is_incomplete:
         return "no stall is seen, and too little is known to say that there is none"
     return "nothing stalls"
 

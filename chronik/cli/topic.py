@@ -238,9 +238,11 @@ def messages(starts: Mapping[Partition, int | None], ends: Mapping[Partition, in
     spans = [(number, starts[topic, number], end) for (topic, number), end in ends.items()]
     counts = {number: _count(start, end) for number, start, end in spans}
     known = sum(count for count in counts.values() if count is not None)
-    untold = [str(number) for number, count in counts.items() if count is None]
+    not_known = [str(number) for number, count in counts.items() if count is None]
     words = f"about {counted(known, 'message')}"
-    return f"{words} and those of partition {', '.join(untold)}, which no leader tells of now" if untold else words
+    return (
+        f"{words} and those of partition {', '.join(not_known)}, which no leader tells of now" if not_known else words
+    )
 
 
 def _refuse_unknown(cluster: ClusterAdmin, name: str, keys: list[str]) -> None:
@@ -269,9 +271,9 @@ def _better(refused: RefusedByNode, settings: dict[str, str | None]) -> ChronikE
 
 
 def partition_row(state: PartitionState, start: int | None, end: int | None, watched: Monitor | None) -> dict[str, Any]:
-    """Whom a client is told to ask may lead no more: what it said counts where no node knows better."""
+    """The leader that Metadata names may lead no more: what it said counts where no node knows better."""
     seen = None if watched is None else watched.partitions.get(state.partition)
-    if watched is not None and seen is None and (watched.silent or end != 0):  # else nobody has written there yet
+    if watched is not None and seen is None and (watched.silent or end != 0):  # else nothing was written there yet
         start = end = None
     if seen is not None and end is not None and end < seen.watermark:
         start = end = None

@@ -62,9 +62,9 @@ class ConfigValue:
 
 
 def told_offset(offset: int, at: int) -> int | None:
-    """What an answer to ListOffsets says: -1 for a time that no record has reached; None when nothing was told.
-    librdkafka gives -1001, and no error, for a partition whose leader went away before it answered. A log has both of
-    its ends, so nothing below 0 is one."""
+    """What an answer to ListOffsets says: -1 for a time that no record has reached; None when the response has no
+    offset. librdkafka gives -1001, and no error, for a partition whose leader went away before it answered. A log has
+    both of its ends, so nothing below 0 is one."""
     is_end = at in (EARLIEST, LATEST)
     return None if offset < (0 if is_end else -1) else offset
 
@@ -107,7 +107,7 @@ class ClusterAdmin:
 
     def topics_now(self) -> tuple[list[TopicState], str | None]:
         """Every topic, by name, and why that is not sure: None where a node that is in touch with the others says the
-        same, and at another Kafka, where nobody can tell. Raises Unsure where it says something else."""
+        same, and at another Kafka, where that cannot be known. Raises Unsure where it says something else."""
         addresses, differing = parse_addresses(self.bootstrap), ""
         for _ in range(LISTS_MAX):  # topics come and go meanwhile
             try:
@@ -128,7 +128,7 @@ class ClusterAdmin:
 
     def doubt(self) -> str | None:
         """Why what nodes say of the cluster as a whole is not sure; None where one answers that is in touch with a
-        majority, and at another Kafka, where nobody can tell."""
+        majority, and at another Kafka, where that cannot be known."""
         try:
             current_topics(parse_addresses(self.bootstrap))
         except NotChronik:
@@ -232,7 +232,7 @@ class ClusterAdmin:
         return found
 
     def committed(self, group: str) -> dict[Partition, int]:
-        """What a group has committed, per partition. Raises RefusedByNode where that is not told of one of them."""
+        """What a group has committed, per partition. Raises RefusedByNode where a response lacks one of them."""
         from confluent_kafka import ConsumerGroupTopicPartitions
 
         found = self.answer(

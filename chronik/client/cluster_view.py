@@ -16,7 +16,7 @@ class ClusterView:
     cluster_id: str
     controller_id: int | None
     addresses: Mapping[int, Address]
-    """Of the live nodes, as clients are told them."""
+    """Of the live nodes, as Metadata responses give them."""
     leaderless: tuple[Partition, ...]
     """Partitions without a leader."""
     replicas: Mapping[Partition, tuple[int, ...]]

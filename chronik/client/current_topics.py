@@ -2,7 +2,7 @@
 since: that it does not name one says nothing, unless a majority of the voters was in touch with the cluster's
 controller meanwhile.
 
-At another Kafka nobody can tell, and what a node answers has to do.
+At another Kafka that cannot be known, and what a node answers has to do.
 """
 
 from __future__ import annotations

@@ -158,9 +158,9 @@ def inspect_everywhere(
 
     at_once = min(len(known.nodes), AT_ONCE_MAX) or 1
     with ThreadPoolExecutor(at_once) as others, ThreadPoolExecutor(at_once) as threads:
-        told = dict(zip((node.id for node in known.nodes), threads.map(ask_both_ways, known.nodes), strict=True))
-    answers = {node_id: each for node_id, each in told.items() if not isinstance(each, NoAnswer)}
-    silent = {node_id: str(each) for node_id, each in told.items() if isinstance(each, NoAnswer)}
+        replies = dict(zip((node.id for node in known.nodes), threads.map(ask_both_ways, known.nodes), strict=True))
+    answers = {node_id: each for node_id, each in replies.items() if not isinstance(each, NoAnswer)}
+    silent = {node_id: str(each) for node_id, each in replies.items() if isinstance(each, NoAnswer)}
     return Inspections(answers, silent)
 
 

@@ -56,7 +56,7 @@ def ask(
 
 
 def connect(address: Address, timeout_s: float, tls: ssl.SSLContext | None = None) -> socket.socket:
-    """Raises OSError. A node may have been told to go by a name that cannot be one, such as `a..b`."""
+    """Raises OSError. A node may have been given a name that cannot be one, such as `a..b`."""
     try:
         connection = socket.create_connection(address, timeout=timeout_s)
     except UnicodeError as problem:  # as Python has it

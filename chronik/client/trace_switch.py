@@ -67,7 +67,7 @@ def switch_all(addresses: Sequence[Address], *, is_on: bool) -> tuple[ByNode, li
     named. Raises NoAnswer, ChronikError."""
     _alter(addresses, BROKER, ALL_NODES, "true" if is_on else None)
     if not is_on and not _comes_true(addresses, lambda traces: not traces.is_all):
-        _alter(addresses, BROKER, ALL_NODES, "false")  # nodes were started with it: what they are told here goes first
+        _alter(addresses, BROKER, ALL_NODES, "false")  # nodes were started with it: what is set here goes first
     by_node = _wait_until(addresses, lambda traces: traces.is_all == is_on)
     otherwise = sorted({topic for seen in by_node.values() for topic in seen.traces.exceptions})
     for topic in otherwise:

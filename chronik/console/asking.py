@@ -147,7 +147,7 @@ class ClusterQuestions:
         )
         told = _first(addresses, request)
         if told.error_code or not told.topics or told.topics[0].partitions[0].error_code:
-            raise NoAnswer("the quorum is not told of")
+            raise NoAnswer("the node did not describe the quorum")
         part = told.topics[0].partitions[0]
         top = max((voter.log_end_offset for voter in (*part.current_voters, *part.observers)), default=0)
         voters = [

@@ -15,7 +15,7 @@ from chronik.inspect.live_model import LiveTotals, Row
 
 # Two questions for each partition: a large cluster is not asked about all of them for a list.
 OFFSETS_MAX = 2_000
-NOT_TOLD = (
+NOT_KNOWN = (
     "next offsets, gaps and followers' lags: only Chronik tells them",
     "what stalls: the rules need what Chronik's nodes trace",
     "sizes on disk, versions and load of the nodes: they are not asked for",
@@ -37,7 +37,7 @@ class KafkaSource:
         admin = self._admin()
         topics = admin.topics()
         places = [(topic.name, part.partition) for topic in topics for part in topic.partitions]
-        unknown = list(NOT_TOLD)
+        unknown = list(NOT_KNOWN)
         starts: dict[Partition, int | None] = {}
         ends: dict[Partition, int | None] = {}
         if len(places) <= OFFSETS_MAX:
@@ -78,7 +78,7 @@ class KafkaSource:
 
 
 def row_of(topic: TopicState, part: PartitionState, start: int | None, end: int | None) -> Row:
-    """What any Kafka tells of a partition: the end that consumers are told is its high watermark."""
+    """What any Kafka says of a partition: the end that consumers are given is its high watermark."""
     return Row(
         topic=topic.name,
         partition=part.partition,

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from chronik.console.sight import Partition, Sight
 
 POINTS_MAX = 1_800  # an hour at one look every two seconds
-SILENCE_S = 60.0  # a line is not drawn over a longer time in which nobody looked
+SILENCE_S = 60.0  # a line is not drawn over a longer time in which no page looked
 
 
 @dataclass(frozen=True)
 class Series:
-    """Lists of one length. A rate is None where it is not known: nobody looked, or a leader did not answer."""
+    """Lists of one length. A rate is None where it is not known: no page looked, or a leader did not answer."""
 
     at_s: list[float]
     in_per_s: list[float | None]
@@ -36,7 +36,8 @@ class RateSeries:
         rate: float | None = None
         if self._before is not None and at_s > self._before[0]:
             before_s, before = self._before
-            # A watermark that nobody tells now is left out, and one that is seen for the first time has no rate yet.
+            # A watermark that no leader reports now is left out, and one that is seen for the first time has no rate
+            # yet.
             moved = sum(max(end - before.get(place, end), 0) for place, end in sight.watermarks.items())
             rate = moved / (at_s - before_s)
         self._before = (at_s, sight.watermarks)

@@ -1,4 +1,4 @@
-"""The console's process: binds its port, builds the parts, serves until it is told to end."""
+"""The console's process: binds its port, builds the parts, serves until it is asked to end."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 class ConsoleServer(uvicorn.Server):
-    """uvicorn sends itself the signal that ended it again, at its end. A console that is told to end has ended as
+    """uvicorn sends itself the signal that ended it again, at its end. A console that is asked to end has ended as
     it should, with exit code 0."""
 
     def __init__(self, config: uvicorn.Config, watch: ClusterWatch) -> None:

@@ -101,7 +101,7 @@ class ClusterWatch:
         self._thread.start()
 
     def close(self) -> None:
-        """Pages that wait are told as well, and go."""
+        """Pages that wait are answered as well, and go."""
         with self._changed:
             self._is_closing = True
             self._tell_subscribers()
@@ -122,7 +122,7 @@ class ClusterWatch:
             self._changed.notify_all()
 
     def observed(self, timeout_s: float = FIRST_LOOK_S) -> Observed:
-        """The newest; waits for the first look, and for a new one where nobody looked for long."""
+        """The newest; waits for the first look, and for a new one where no page looked for long."""
         self.touch()
         with self._changed:
             if self._is_old():

@@ -1,1 +1,1 @@
-"""Ring 0: deterministic. Told the time, handed its files and its dice, and never waits."""
+"""Ring 0: deterministic. It is given the time, its files and its dice, and never waits."""

@@ -1,6 +1,6 @@
 """Incremental fetch sessions (KIP-227): a consumer names its partitions once and then only what changed.
 
-The session remembers what was asked of each partition and what the client was last told of it; an answer then leaves
+The session remembers what was asked of each partition and what the last response said of it; an answer then leaves
 out a partition that has no records and no news. Partitions that were given records go to the end of the line, so that
 none is starved when answers are cut by size.
 """
@@ -22,16 +22,16 @@ Key: TypeAlias = tuple[str | bytes, int]
 
 
 class SessionPartition:
-    """What a client asked of a partition and what it was last told."""
+    """What a client asked of a partition and what the last response said."""
 
-    __slots__ = ("fetch_offset", "key", "leader_epoch", "max_bytes", "told")
+    __slots__ = ("fetch_offset", "key", "leader_epoch", "max_bytes", "sent")
 
     def __init__(self, key: Key, fetch_offset: int, max_bytes: int, leader_epoch: int) -> None:
         self.key = key
         self.fetch_offset = fetch_offset
         self.max_bytes = max_bytes
         self.leader_epoch = leader_epoch
-        self.told: tuple[int, int] | None = None  # high watermark and log start of the last answer that had it
+        self.sent: tuple[int, int] | None = None  # high watermark and log start of the last answer that had it
 
 
 class FetchSession:
@@ -62,12 +62,12 @@ class FetchSession:
         if partition is None:
             return True
         if error_code:
-            partition.told = None  # once the error is over, that is news too
+            partition.sent = None  # once the error is over, that is news too
             return True
-        told = (high_watermark, start_offset)
-        if not has_records and partition.told == told:
+        sent = (high_watermark, start_offset)
+        if not has_records and partition.sent == sent:
             return False
-        partition.told = told
+        partition.sent = sent
         if has_records:
             self.partitions.move_to_end(key)
         return True

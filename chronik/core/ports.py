@@ -1,6 +1,6 @@
 """The four doors: the only ways through which the house reaches the world.
 
-`shell/` has the real ones, `sim/` simulated ones. `core/` is handed files and told the time; it never
+`shell/` has the real ones, `sim/` simulated ones. `core/` is given files and the time; it never
 waits, so of `Files` it uses only what answers at once.
 """
 

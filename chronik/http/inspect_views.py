@@ -321,18 +321,18 @@ async def history(node: Node) -> tuple[list[AnyEvent], int]:
     from chronik.trace.events import EventsLost  # loads msgspec: a node that nothing looks at runs without it
 
     let_go = node.trace.added - node.trace.kept
-    told: list[AnyEvent] = []
+    gathered: list[AnyEvent] = []
     cursor, end = 0, node.trace.added
     while cursor < end:
         read = node.trace.read(cursor, EVENTS_A_TURN)
-        told += read.events
+        gathered += read.events
         cursor = read.cursor
         await asyncio.sleep(0)
     now = await state(node, {})
     led = {(seen.topic, seen.partition) for seen in now.partitions}
-    kept = [event for event in told if isinstance(event, RefusedEvent) or _is_of(event, led)]
+    kept = [event for event in gathered if isinstance(event, RefusedEvent) or _is_of(event, led)]
     if let_go > 0:
-        kept.insert(0, EventsLost(told[0].at_us if told else now.now_us, now.node, let_go))
+        kept.insert(0, EventsLost(gathered[0].at_us if gathered else now.now_us, now.node, let_go))
     return [*kept, *now.partitions, *now.groups], now.now_us
 
 

@@ -67,7 +67,7 @@ def totals(node: Node, monotonic_ms: int) -> Totals:
         for each in late:
             lag_records_largest = max(lag_records_largest, each.lag_records)
             lag_ms_largest = max(lag_ms_largest, each.lag_ms)
-    for placed in _unopened(node):  # nobody has asked for it since this node started: its log is as it was
+    for placed in _unopened(node):  # no client has asked for it since this node started: its log is as it was
         led += 1
         under_replicated += len(placed.in_sync) < len(placed.replicas)
     return Totals(

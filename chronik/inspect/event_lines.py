@@ -108,7 +108,7 @@ def _(event: kinds.FetchDropped) -> Line:
     return Line(_place(event), "hung up", words, CONSUMING)
 
 
-# --- refusals, and what clients were told
+# --- refusals, and what Metadata responses said
 
 
 @line_of.register
@@ -282,7 +282,7 @@ def _ids(ids: tuple[int, ...]) -> str:
 
 
 def _node(node_id: int) -> str:
-    return "nobody" if node_id < 0 else f"node {node_id}"
+    return "no node" if node_id < 0 else f"node {node_id}"
 
 
 def _took(took_us: int) -> str:

@@ -79,7 +79,7 @@ def by_key(
     total = sum(end - begin[number] for number, end in left.items())
     found: dict[int, deque[tuple[int, int, int]]] = {number: deque(maxlen=newest) for number in left}
     settings = client_settings(cluster.bootstrap) | {"group.id": "chronik-cli", "enable.auto.commit": False}
-    # Where what was told to be the beginning is gone by now, or is another node's, reading begins where the log does.
+    # Where the reported beginning is gone by now, or is another node's, reading begins where the log does.
     settings |= {"enable.partition.eof": True, "fetch.wait.max.ms": 100, "auto.offset.reset": "earliest"}
     with plain_errors(cluster.bootstrap):
         consumer = Consumer(settings)
@@ -103,7 +103,7 @@ def to_read(
     cluster: ClusterAdmin, topic: TopicState, partitions: list[int]
 ) -> tuple[dict[int, int], dict[int, int], dict[int, str]]:
     """Where each partition begins; up to where it is to be read at least; and those of which no leader tells it. One
-    that is told to be empty is read, too: the node that said so may lead no more, and a fetch is answered by the
+    that is reported to be empty is read, too: the node that said so may lead no more, and a fetch is answered by the
     leader."""
     led = {part.partition for part in topic.partitions if part.leader is not None}
     places = [(topic.name, number) for number in partitions if number in led]
@@ -137,7 +137,7 @@ def until_read(
                 heard_at = time.monotonic()
             is_at_end = error is not None and error.code() == KafkaError._PARTITION_EOF
             # Of other errors, such as that a node is gone, nothing has been read, though they name partition 0. An end
-            # below the one that was told is a new leader's, which for a moment knows of less than the last one.
+            # below the one that was reported is a new leader's, which for a moment knows of less than the last one.
             read_to = offset if is_at_end else offset + 1 if error is None else -1
             if number in left and read_to >= left[number]:
                 del left[number]
@@ -169,7 +169,7 @@ def by_sequence(
 
 def reached_ends(addresses: list[Address], topic: str) -> Callable[[int], int | str]:
     """By partition, up to where it must be read for all that consumers can be given, as far as nodes know; or why that
-    is not known. Another Kafka does not tell: then what clients are told has to do."""
+    is not known. Another Kafka does not say: then what clients are given has to do."""
     try:
         seen = states(addresses, STATES_TIMEOUT_S, topics=[topic])
     except NotChronik:

@@ -1,6 +1,6 @@
 """Gathers what can be known of one record: looks at every node, their events, the trace topic, the groups' offsets.
 
-At another Kafka there is nobody to look at: then it is what its protocol tells.
+At another Kafka there is no inspect request: then it is what its protocol says.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Gatherer:
 
     @cached_property
     def state(self) -> TopicState:
-        """As a client is told it. Raises ChronikError for a topic that is not there."""
+        """As Metadata names it. Raises ChronikError for a topic that is not there."""
         return self.cluster.topic(self.topic)
 
     @cached_property
@@ -174,7 +174,7 @@ class Gatherer:
             read = stored_events(self.cluster.bootstrap, partitions, since_ms, words, step)
             try:
                 return [event for event in read if self._is_told(event)]
-            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be told
+            except ChronikError as problem:  # which node leads it may be what is wrong; all else can be shown
                 self.reporter.note(f"the trace topic cannot be read now: {problem}")
                 return None
 
@@ -232,7 +232,7 @@ class Gatherer:
                 offsets = self.cluster.committed(str(group.group_id))
                 if place in offsets:
                     committed[str(group.group_id)] = offsets[place]
-        except ChronikError as problem:  # all else can be told
+        except ChronikError as problem:  # all else can be shown
             untold.append(str(problem))
         return KnownRecord(looks=[told], is_chronik=False, committed=committed, untold_groups=untold)
 

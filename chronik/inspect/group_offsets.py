@@ -168,7 +168,7 @@ def progress_rows(
 
 
 def existing_group(cluster: ClusterAdmin, name: str) -> tuple[ConsumerGroupDescription, dict[Partition, int]]:
-    """A group and what it committed; one that nobody ever joined or committed to is an error with the nearest name."""
+    """A group and what it committed; one without any member or commit is an error with the nearest name."""
     group = described_or_none(cluster, name)
     if group is None:
         raise cluster.unknown_group(name)

@@ -1,6 +1,6 @@
 """What `chronik watch` shows, without a terminal: snapshots of a cluster go in, rows with rates and histories come out.
 
-Pure: it is told the time with each snapshot. A partition is told of by its leader; when that is silent, by the best
+Pure: each snapshot has the time. A partition is reported by its leader; when that is silent, by the best
 copy that answers, and then the row says so.
 """
 
@@ -50,8 +50,8 @@ class Row:
     partition: int
     leader: int | None
     is_heard: bool
-    """The leader itself told this. Else it is what a follower knows, or a leader that may be one no more: it is not in
-    touch with the cluster, and another that could lead does not answer."""
+    """The leader itself reported this. Else it is what a follower knows, or a leader that may be one no more: it is not
+    in touch with the cluster, and another that could lead does not answer."""
     leader_epoch: int
     log_start: int | None
     last_stable_offset: int | None
@@ -64,7 +64,7 @@ class Row:
     size_bytes: int
     offline: str | None
     is_leader_unsure: bool = False
-    """It told this itself, and may lead no more."""
+    """It reported this itself, and may lead no more."""
     placed: tuple[int, ...] = ()
     """The nodes that are to have it, where nothing is known of followers."""
     in_per_s: float | None = None
@@ -116,7 +116,7 @@ class Row:
 
 @dataclass(frozen=True)
 class GroupRow:
-    """A group, told by its coordinator."""
+    """A group, reported by its coordinator."""
 
     group: str
     state: str
@@ -323,7 +323,7 @@ def _row_of_leader(seen: PartitionSeen, is_sure: bool) -> Row:
 
 
 def _row_of_copy(copy: CopySeen) -> Row:
-    """The metadata's log is told of in this way even by its leader: it has a quorum and no in-sync set."""
+    """The metadata's log is reported in this way even by its leader: it has a quorum and no in-sync set."""
     return Row(
         topic=copy.topic,
         partition=copy.partition,

@@ -86,7 +86,7 @@ class Looker:
 
 
 class Given:
-    """Asks as it is told to, and counts the records that consumers were given by what passes through it."""
+    """Asks as configured, and counts the records that consumers were given by what passes through it."""
 
     def __init__(self, asking: NodeInspector) -> None:
         self._asking = asking

@@ -74,5 +74,5 @@ class Eye:
             if self._away_since_s is None:
                 self._away_since_s = now_s
             return Away(problem, now_s - self._away_since_s)
-        except Exception as fault:  # told, and raised where the terminal is whole again
+        except Exception as fault:  # reported, and raised where the terminal is whole again
             return Broken(fault)

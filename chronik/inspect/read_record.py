@@ -45,7 +45,7 @@ def read(bootstrap: str, topic: str, partition: int, offset: int, *, is_committe
 def reading_of(
     consumer: Any, topic: str, partition: int, offset: int, timeout_s: float = READ_TIMEOUT_S
 ) -> RecordReading:
-    """From a consumer that has been told to begin at that offset."""
+    """From a consumer that begins at that offset."""
     from confluent_kafka import KafkaError
 
     deadline = time.monotonic() + timeout_s

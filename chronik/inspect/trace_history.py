@@ -77,7 +77,7 @@ class TraceHistory:
         self._events: list[AnyEvent] = []
         self._cursors: dict[int, int] = {}
         self._began_us: dict[int, int] = {}
-        self._wrapped: set[int] = set()  # nodes that let go of events before the first look, and have told nothing yet
+        self._wrapped: set[int] = set()  # nodes that dropped events before the first look, and reported none yet
         self._shifts_us: dict[int, int] = {}  # by node: what to add to its times
 
     def look(self, timeout_s: float = 5.0) -> tuple[list[AnyEvent], int]:
@@ -116,7 +116,7 @@ class TraceHistory:
         return [*self._events, *holes], now_us
 
     def _take_events(self, look: EventsView) -> None:
-        # What a node that was started anew had under way before is told by nobody.
+        # What a node that was started anew had under way before is reported by no node.
         is_new = look.began_us != self._began_us.setdefault(look.node, look.began_us)
         if look.node not in self._cursors and look.traces.kept < look.traces.added:
             self._wrapped.add(look.node)  # what it has begins with the first event that it tells

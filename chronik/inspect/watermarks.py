@@ -29,7 +29,7 @@ class Monitor:
 
 
 def monitor(addresses: Sequence[Address], topic: str) -> Monitor | None:
-    """None where nobody can tell: it is no chronik, or it does not answer looks."""
+    """None where it is not known: it is no chronik, or it does not answer looks."""
     from chronik.client.inspect_request import states
     from chronik.client.request import NoAnswer
     from chronik.trace.leading import newest_leaders, sure_leaders

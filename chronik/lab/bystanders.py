@@ -1,5 +1,5 @@
 """Clients and topics beside the writer and the reader that are well, and look ill to who is not careful: a slow
-consumer, one that waits at an empty topic, a group that nobody is in, a topic that is compacted while it is in use.
+consumer, one that waits at an empty topic, a group without members, a topic that is compacted while it is in use.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Bystanders:
         self._leave_a_group()
 
     def _leave_a_group(self) -> None:
-        """It has committed once, and never comes back: its lag grows, and that is nobody's fault."""
+        """It has committed once, and never comes back: its lag grows, and that is no fault."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
         from confluent_kafka.admin import AdminClient
 

@@ -29,7 +29,7 @@ from chronik.node.routing.forwarding import Forwarding
 
 AFTER_RECORDS = 300
 STARVED_PARTITION = 1
-# Programs of ours look at the cluster by this name (client/request.py): they are told the truth, to see what is wrong.
+# Programs of ours look at the cluster by this name (client/request.py): they get true answers, to see what is wrong.
 LOOKING = "chronik-cli"
 
 
@@ -100,7 +100,8 @@ def partition_starved() -> None:
 
 
 def _give_no_more(is_meant: Callable[[Replica], bool]) -> None:
-    """Answers to fetches hold nothing of these partitions from so many records on. The watermark is told as it is."""
+    """Answers to fetches hold nothing of these partitions from so many records on. The watermark is reported as it
+    is."""
     plan, readable_bound = fetch._Fetch._plan, Replica.readable_bound
     is_planning = False
 

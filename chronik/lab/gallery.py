@@ -60,7 +60,7 @@ EXHIBITS = (
     Exhibit(
         "watermark-stands-still",
         "Leaders stop moving the high watermark, although every follower has everything.",
-        "Messages are taken, and nobody gets to read them.",
+        "Messages are appended, and no consumer gets to read them.",
         Cause.WATERMARK_STANDS_STILL,
         verify_options=ENOUGH_MESSAGES,
     ),
@@ -80,7 +80,7 @@ EXHIBITS = (
     ),
     Exhibit(
         "client-timeout-too-short",
-        "A reader gives up after 300 ms, and has told the node to wait 5 s for 50 MB.",
+        "A reader gives up after 300 ms, and has asked the node to wait 5 s for 50 MB.",
         "It hangs up before every answer, asks again, and never gets anything. The cluster is well.",
         Cause.CLIENT_LIMIT,
         habits=Habits(is_impatient=True),

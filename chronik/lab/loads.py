@@ -53,7 +53,7 @@ class Habits:
 
 @dataclass
 class LoadCounts:
-    """What the clients have been told so far."""
+    """What the clients have been answered so far."""
 
     sent: int = 0
     acknowledged: int = 0
@@ -106,7 +106,7 @@ class Load:
         producer = Producer({**settings_of(self._bootstrap, WRITER), "acks": 1, "linger.ms": 5, **self._habits.writer})
         counts = self.counts
 
-        def told(error: Any, _: Any) -> None:
+        def delivered(error: Any, _: Any) -> None:
             if error is None:
                 counts.acknowledged += 1
             else:
@@ -116,7 +116,7 @@ class Load:
             try:
                 for _ in range(WRITTEN_AT_ONCE):
                     value = b"message %d" % counts.sent
-                    producer.produce(self._topic, value, partition=counts.sent % PARTITIONS, on_delivery=told)
+                    producer.produce(self._topic, value, partition=counts.sent % PARTITIONS, on_delivery=delivered)
                     counts.sent += 1
             except BufferError:  # nothing is acknowledged any more, and that is what is to be seen
                 producer.poll(0.5)

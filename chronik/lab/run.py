@@ -59,7 +59,7 @@ class LabRun:
         self._began_at = time.monotonic()
 
     def _port(self) -> int:
-        """The usual one if it is free: then no other command needs to be told."""
+        """The usual one if it is free: then no other command needs an option for it."""
         if self.port is not None:
             return self.port
         usual = range(PORT_DEFAULT, PORT_DEFAULT + NODES)

@@ -114,12 +114,12 @@ class MachineHost(Generic[CommandT, FactT]):
             self._carry_out(decision, within)
         except Refused as refusal:
             self._asked.pop(ticket, None)
-            if future.done():  # the log was lost and took the machine with it: told here, not there
+            if future.done():  # the log was lost and took the machine with it: reported here, not there
                 future.exception()
-            raise self._told(refusal) from refusal
+            raise self._error_for_clients(refusal) from refusal
         return future
 
-    def _told(self, refusal: Refused) -> Refused:
+    def _error_for_clients(self, refusal: Refused) -> Refused:
         return Refused(self._codes.get(refusal.code, refusal.code), refusal.message)
 
     def append_marker(
@@ -194,7 +194,7 @@ class MachineHost(Generic[CommandT, FactT]):
             if future is None or future.done():
                 continue
             if code:
-                future.set_exception(self._told(Refused(code)))
+                future.set_exception(self._error_for_clients(Refused(code)))
             elif isinstance(answer, Refused):
                 future.set_exception(answer)
             else:
@@ -222,7 +222,7 @@ class MachineHost(Generic[CommandT, FactT]):
             for ticket, _ in decision.replies:
                 future = self._asked.pop(ticket, None)
                 if future is not None and not future.done():
-                    future.set_exception(self._told(refusal))
+                    future.set_exception(self._error_for_clients(refusal))
             if not self._is_closed:  # by the very failure
                 self._not_before_ms = self._time.now_ms() + RETRY_MS
                 self._set_deadline()

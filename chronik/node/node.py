@@ -530,7 +530,7 @@ class Node:
             await asyncio.sleep(0)
 
     async def give_up(self) -> None:
-        """A start that came to nothing: nobody is heard any more, and nothing is written."""
+        """A start that came to nothing: no request is read any more, and nothing is written."""
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()

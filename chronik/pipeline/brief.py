@@ -15,7 +15,7 @@ from chronik.core.errors import Corrupt
 from chronik.pipeline.topics.client import Failed
 from chronik.pipeline.topics.options import BadOption
 
-TOLD_IN_WORDS = (Failed, BadOption, ConnectionFailed, Corrupt)
+SHOWN_IN_ONE_LINE = (Failed, BadOption, ConnectionFailed, Corrupt)
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
@@ -27,7 +27,7 @@ def brief(function: Callable[Given, Result]) -> Callable[Given, Result]:
     def called(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             return function(*args, **kwargs)
-        except TOLD_IN_WORDS as problem:
+        except SHOWN_IN_ONE_LINE as problem:
             raise problem.with_traceback(None) from None
 
     return called
@@ -37,5 +37,5 @@ def briefly(items: Iterator[Result]) -> Iterator[Result]:
     """The same for what is read bit by bit."""
     try:
         yield from items
-    except TOLD_IN_WORDS as problem:
+    except SHOWN_IN_ONE_LINE as problem:
         raise problem.with_traceback(None) from None

@@ -1,4 +1,4 @@
-"""Tables and files that a job is given by their path: tables, Parquet, JSON lines or CSV, told by their names."""
+"""Tables and files that a job is given by their path: tables, Parquet, JSON lines or CSV, known by their names."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ class Window:
         return fit(self.events[begin:end], EVENTS_MAX)
 
     def is_anything(self, from_us: int, to_us: int) -> bool:
-        """Whether anything was told in [from_us, to_us)."""
+        """Whether anything was reported in [from_us, to_us)."""
         begin = bisect_left(self.events, from_us, key=_at_us)
         return begin < len(self.events) and self.events[begin].at_us < to_us
 
@@ -143,7 +143,7 @@ def stalls_between(
     events: Iterable[AnyEvent], from_us: int, to_us: int, every_us: int = EVERY_US, limits: Limits = DEFAULT_LIMITS
 ) -> list[JudgedStall]:
     """Of the moments in [from_us, to_us), given events nearly sorted by time, with those before. Never holds more
-    than a window of them. A moment before which nobody told anything is passed over: nothing is known of it."""
+    than a window of them. A moment before which no node reported anything is passed over: nothing is known of it."""
     window, found = Window(), Stalls()
     over: list[JudgedStall] = []
     now_us = _first_moment(from_us, every_us)
@@ -158,7 +158,7 @@ def stalls_between(
 
 
 def moments(window: Window, from_us: int, to_us: int, every_us: int = EVERY_US) -> Iterator[int]:
-    """Those in [from_us, to_us) before which something was told."""
+    """Those in [from_us, to_us) before which something was reported."""
     now_us = _first_moment(from_us, every_us)
     while now_us < to_us:
         if window.is_anything(now_us - every_us, now_us):
@@ -182,7 +182,7 @@ def _ask(window: Window, found: Stalls, now_us: int, to_us: int, every_us: int, 
 
 
 def ripe_until_us(events: Sequence[AnyEvent]) -> int:
-    """Up to when everybody has told what there is, in a stream: the slowest node counts, unless it is silent."""
+    """Up to when every node has reported what there is, in a stream: the slowest node counts, unless it is silent."""
     heard: dict[int, int] = {}
     for event in events:
         heard[event.node] = max(heard.get(event.node, 0), event.at_us)

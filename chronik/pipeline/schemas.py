@@ -41,7 +41,7 @@ _RUN = [*_PLACE, StructField("start_offset", _LONG, False), StructField("end_off
 # --- what an audit takes
 
 LEDGER = StructType([*_RUN, *_columns(producer=_TEXT, number=_LONG)])
-"""What producers were told: every offset in it was acknowledged. As Parquet, JSON lines, CSV or Delta, written by
+"""What was acknowledged to producers: every offset in it was. As Parquet, JSON lines, CSV or Delta, written by
 anyone.
 
 `producer` is any name; `number` says which message of this producer to this partition the first record of the run is,
@@ -132,8 +132,8 @@ ACCOUNTS = StructType(
 
 FOUND, LOST, UNEXPECTED, EXPLAINED, UNKNOWN = "found", "lost", "unexpected", "explained", "unknown"
 OUTCOMES = (FOUND, LOST, UNEXPECTED, EXPLAINED, UNKNOWN)
-"""Every offset has one: expected and there; expected and nowhere; there, but nobody said it should be; not there, for a
-known reason; and what nobody says anything of."""
+"""Every offset has one: expected and there; expected and nowhere; there, though no ledger or log says so; not there,
+for a known reason; and what nothing is known of."""
 
 MARKER, ABORTED, OPEN, RETENTION, COMPACTION, WAITING = (
     "marker",
@@ -166,7 +166,7 @@ PARTITIONS = StructType(
 is its length. `duplicated` and `reordered` are offsets among those that were seen."""
 
 PRODUCERS = StructType([*_PLACE, StructField("producer", _TEXT), *_COUNTS])
-"""The same for each producer that the ledger names, of the offsets that it was told."""
+"""The same for each producer that the ledger names, of the offsets that were acknowledged to it."""
 
 FINDINGS = StructType(
     [

@@ -52,8 +52,8 @@ def java_version() -> int:
     advice = f"Spark needs Java {JAVA_MIN} or newer: `apt install openjdk-17-jre-headless`, or set JAVA_HOME"
     if java is None or not os.path.exists(java):
         raise SparkNotReady(f"there is no Java{f' in JAVA_HOME ({home})' if home else ''}. {advice}")
-    told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
-    found = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
+    printed = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)
+    found = re.search(r'version "(?:1\.)?(\d+)', printed.stderr + printed.stdout)
     if found is None:
         raise SparkNotReady(f"{java} does not say its version. {advice}")
     if int(found[1]) < JAVA_MIN:

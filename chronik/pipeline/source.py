@@ -148,7 +148,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._initial: dict[str, Any] | None = None
         self._target: ReadOffsets | None = None  # with Trigger.AvailableNow: where it ends
         self._cluster: TopicClient | None = None
-        self._told: set[str] = set()  # of what is lost
+        self._warned: set[str] = set()  # of what is lost
         self._triggered_at = -math.inf  # when the last micro-batch was planned, by this process's clock
 
     def __getstate__(self) -> dict[str, Any]:
@@ -272,7 +272,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where to read to, not before where the stream is.
 
         A partition that is not there stays where it was: forgotten, it would be read from its beginning when it is
-        back, and a topic created again could not be told from it.
+        back, and a topic created again could not be distinguished from it.
         """
         ends = {each: max(offset, begun.by_partition.get(each, 0)) for each, offset in latest.by_partition.items()}
         for each, offset in begun.by_partition.items():
@@ -283,9 +283,9 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _lose(self, words: str) -> None:
         """Raises DataLoss, or says so once: it stays true with every micro-batch."""
-        if words not in self._told:
+        if words not in self._warned:
             data_loss(self._options, words)
-            self._told.add(words)
+            self._warned.add(words)
 
     def _begin(self, begun: ReadOffsets, ends: Mapping[ReadPartition, int]) -> dict[ReadPartition, int]:
         """Where to begin in each partition. One that is new is read from its beginning, which was offset 0."""

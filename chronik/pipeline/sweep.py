@@ -38,7 +38,8 @@ class Sides:
 
     @property
     def expected_by(self) -> str:
-        """Who says what is expected (see `_judge`): without a ledger no node knows what producers were told."""
+        """Who says what is expected (see `_judge`): without a ledger no node knows what was acknowledged to
+        producers."""
         if self.has_ledger:
             return "ledger"
         return "log" if self.has_log and self.has_received else "offsets"
@@ -58,7 +59,7 @@ class Runs:
     position: Any
     """Of the first record of a run that has an order; NONE without."""
     producer: Any
-    """Small numbers from 0; NONE for nobody."""
+    """Small numbers from 0; NONE for no producer."""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import uuid
 
 
 class RealChance:
-    """Random numbers nobody can foresee."""
+    """Random numbers that cannot be foreseen."""
 
     def below(self, bound: int) -> int:
         return secrets.randbelow(bound)

@@ -24,7 +24,8 @@ class Entries:
         self._synced: dict[str, int] = {}  # by directory: the latest change that a sync has surely seen
 
     def changed(self, directory: str) -> None:
-        """To be told after a name in it was made, renamed or removed: a sync that began before may not have seen it."""
+        """To be called after a name in it was made, renamed or removed: a sync that began before may not have seen
+        it."""
         self._changes[directory] = next(self._counter)
 
     def forget(self, directory: str) -> None:

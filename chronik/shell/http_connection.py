@@ -18,7 +18,7 @@ from chronik.shell.http_server import HttpBounds
 log = logging.getLogger(__name__)
 
 HEADER_BYTES_MAX = 16 * 1024
-TOLD_AGAIN_S = 60.0
+LOGGED_AGAIN_S = 60.0
 
 
 class HttpRefusals:
@@ -26,12 +26,12 @@ class HttpRefusals:
 
     def __init__(self) -> None:
         self.total = 0
-        self._told_at = -TOLD_AGAIN_S
+        self._logged_at = -LOGGED_AGAIN_S
 
     def tell(self, now: float, connections_max: int) -> None:
         self.total += 1
-        if now - self._told_at >= TOLD_AGAIN_S:
-            self._told_at = now
+        if now - self._logged_at >= LOGGED_AGAIN_S:
+            self._logged_at = now
             log.warning(
                 "turning callers of the HTTP port away, %d so far: there are %d connections (http.max.connections)",
                 self.total,

@@ -1,9 +1,9 @@
 """The HTTP port of a node: metrics and health.
 
-The port is bound at once, so that a port in use is told at the start; what serves it is loaded when the first caller
-comes, on a thread. A node that nothing asks never pays for it, in memory or in the time to its first Kafka request.
-uvicorn's HTTP protocol runs in the node's own event loop; its server, with its signal handlers and its tick ten times
-a second, does not.
+The port is bound at once, so that a port in use is reported at the start; what serves it is loaded when the first
+caller comes, on a thread. A node that nothing asks never pays for it, in memory or in the time to its first Kafka
+request. uvicorn's HTTP protocol runs in the node's own event loop; its server, with its signal handlers and its tick
+ten times a second, does not.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A node of a cluster starts when a majority is there, so it waits for those that 
 it is better to say so: an address that leads to this node itself, or to something that is no node it could talk to.
 
 A node that joins a running cluster asks it who its voters are, and keeps the answer: when all nodes are started again,
-there may be nobody yet to ask. From then on the metadata log says which nodes vote.
+there may be no node yet to ask. From then on the metadata log says which nodes vote.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
     rounds = 0
     while True:
         for address in config.bootstrap_servers:
-            found = await asyncio.to_thread(_voters_told_at, address, tls)
+            found = await asyncio.to_thread(_voters_known_at, address, tls)
             if found:
                 joining = _voting(config, found)
                 if set(joining.voters) == {config.node_id}:  # that is another: this one has to ask where it is
@@ -115,7 +115,7 @@ async def with_voters(config: NodeConfig, files: Files, tls: ssl.SSLContext | No
         await asyncio.sleep(FIND_EVERY_S)
 
 
-def _voters_told_at(address: Address, tls: ssl.SSLContext | None) -> str:
+def _voters_known_at(address: Address, tls: ssl.SSLContext | None) -> str:
     """As `controller.quorum.voters` has them; empty when there is no answer now."""
     from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 

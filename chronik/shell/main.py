@@ -1,4 +1,4 @@
-"""Builds the house with real doors and runs it until it is told to stop."""
+"""Builds the house with real doors and runs it until it is asked to stop."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
         if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
             log.warning(
-                "PLAINTEXT on %s: everybody who can reach it may read and change everything; see docs/security.md",
+                "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
 
@@ -244,7 +244,7 @@ def written(address: tuple[str, int]) -> str:
 
 
 async def stay(node: Node, stop: asyncio.Event) -> None:
-    """Until the node is told to stop. Raises StartError when another has taken its place."""
+    """Until the node is asked to stop. Raises StartError when another has taken its place."""
     loop = asyncio.get_running_loop()
     waits = [loop.create_task(event.wait()) for event in (stop, node.cluster.liveness.has_to_end)]
     try:
@@ -273,7 +273,7 @@ async def _serve(config: NodeConfig) -> int:
         stopping = loop.create_task(stop.wait())
         await asyncio.wait((opening, stopping), return_when=asyncio.FIRST_COMPLETED)
         stopping.cancel()
-        if not opening.done():  # told to stop while still recovering: what is not open need not be closed in order
+        if not opening.done():  # asked to stop while still recovering: what is not open need not be closed in order
             opening.cancel()
             await asyncio.gather(opening, return_exceptions=True)
             return 0

@@ -77,7 +77,7 @@ async def alter_config(client: SimClient, setting: OrderedSetting, value: str | 
     return answer.responses[0].error_code  # type: ignore[no-any-return]
 
 
-async def told_config(client: SimClient, setting: OrderedSetting, node: Address) -> tuple[Code, str | None]:
+async def described_config(client: SimClient, setting: OrderedSetting, node: Address) -> tuple[Code, str | None]:
     """What one node says was altered; None: nothing, it has its default. Raises OSError."""
     kind = part_of("describe_configs", "resources")
     wanted = kind(

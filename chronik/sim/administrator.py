@@ -1,5 +1,5 @@
 """The administrator of a simulated world: moves partitions, changes its mind, adds partitions, alters settings, deletes
-records and elects leaders, all through whichever node it reaches, while everybody else goes on.
+records and elects leaders, all through whichever node it reaches, while all other clients go on.
 
 It elects leaders uncleanly too, of a topic of its own (`LOSSY`): records may be lost there, so that nothing of what it
 holds is promised. That one node leads in an epoch, and that all copies are the same in the end, is.
@@ -88,7 +88,7 @@ class Administrator(SimClient):
 
     is_over: Callable[[], bool]
     placed: Callable[[TopicPartition], Partition | None]  # by the newest metadata that any node has
-    met: Callable[[str], None]  # told of what it is about to order, for the table of coverage
+    met: Callable[[str], None]  # called with what it is about to order, for the table of coverage
     names: list[TopicPartition]  # of all clients; partitions that are added are added here
     node_ids: Sequence[int]
     orders: Orders
@@ -231,7 +231,7 @@ class Administrator(SimClient):
         code, start_offset = await requests.delete_records(self, name, offset)
         if code != Code.NONE and self.judge.may_refuse(name):
             return
-        # A new leader may know of less that is safe than clients were told, for a moment.
+        # A new leader may know a lower watermark than clients were sent, for a moment.
         if self._passes(code, f"deleting {name} up to {offset}", Code.OFFSET_OUT_OF_RANGE):
             self.judge.starts.deleted(name, max(offset, start_offset), epoch)
 
@@ -257,11 +257,11 @@ class Administrator(SimClient):
             timeout=milliseconds(requests.TIMEOUT_MS),
             topic_data=(topic(name=name.topic, partition_data=(part,)),),
         )
-        told = answer.responses[0].partition_responses[0]
-        if told.error_code != Code.NONE and self.judge.may_refuse(name):
+        response = answer.responses[0].partition_responses[0]
+        if response.error_code != Code.NONE and self.judge.may_refuse(name):
             return None
-        self.check(told.error_code, f"produce to {name}")
-        return int(told.base_offset)
+        self.check(response.error_code, f"produce to {name}")
+        return int(response.base_offset)
 
     # --- settings
 
@@ -319,9 +319,9 @@ class ConfigAuditor(SimClient):
     async def attempt(self) -> None:
         for setting, values in sorted(self.orders.settings.items()):
             for node in self.all_addresses:
-                code, told = await requests.told_config(self, setting, node)
+                code, response = await requests.described_config(self, setting, node)
                 self.check(code, f"the settings of {setting.resource_name or 'all brokers'}")
-                if told not in values:
-                    raise TryAgain(f"{node[0]} says {setting} is {told}, ordered was {values}")
+                if response not in values:
+                    raise TryAgain(f"{node[0]} says {setting} is {response}, ordered was {values}")
 
     all_addresses: Sequence[tuple[str, int]]

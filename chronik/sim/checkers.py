@@ -1,4 +1,4 @@
-"""The judge: keeps what every client was told, and holds each later answer against it.
+"""The judge: keeps what every client was answered, and holds each later answer against it.
 
 What is promised is taken down when it is known to a client, and compared from the moment on that a *later* request is
 sent: so a delayed answer never counts as a step back.
@@ -77,30 +77,30 @@ class KnownPartition:
 
     written: dict[bytes, bool] = field(default_factory=dict)  # every value ever sent there, and whether idempotently
     promised: dict[int, bytes] = field(default_factory=dict)  # acknowledged, by offset
-    seen: dict[int, bytes] = field(default_factory=dict)  # read by anybody, by offset
+    seen: dict[int, bytes] = field(default_factory=dict)  # read by any client, by offset
     place: dict[bytes, int] = field(default_factory=dict)  # where a value of an idempotent producer stands
-    watermarks: dict[int, int] = field(default_factory=dict)  # the furthest anybody was told of, by leader epoch
+    watermarks: dict[int, int] = field(default_factory=dict)  # the furthest that any client was sent, by leader epoch
     # Acknowledged by a leader alone, by offset, with its epoch: promised while no other node has led.
     leaders_word: dict[int, tuple[bytes, int]] = field(default_factory=dict)
 
     @property
     def watermark(self) -> int:
-        """The furthest anybody was told of."""
+        """The furthest that any client was sent."""
         return max(self.watermarks.values(), default=0)
 
     def watermark_at(self, leader_epoch: int) -> int:
-        """The furthest that leaders of this epoch and earlier ones told of. A later leader knows at least as much; an
+        """The furthest that leaders of this epoch and earlier ones reported. A later leader knows at least as much; an
         earlier one, that has not heard that it is none any more, need not."""
-        return max((told for epoch, told in self.watermarks.items() if epoch <= leader_epoch), default=0)
+        return max((said for epoch, said in self.watermarks.items() if epoch <= leader_epoch), default=0)
 
     def watermark_within(self, leader_epoch: int) -> int:
-        """The furthest that the leader of this epoch told of. Until it knows as much as those before it (list-offsets
+        """The furthest that the leader of this epoch reported. Until it knows as much as those before it (list-offsets
         says OFFSET_NOT_AVAILABLE then), a fetch gives what it surely has, with the watermark that goes with it."""
         return self.watermarks.get(leader_epoch, 0)
 
 
 class Judge:
-    """What the world's clients were told. Each method that finds a broken promise raises Violation."""
+    """What the world's clients were answered. Each method that finds a broken promise raises Violation."""
 
     def __init__(self, story: WorldStory, node_count: int = 1) -> None:
         self._story = story
@@ -219,8 +219,8 @@ class Judge:
             raise self._story.break_promise(
                 f"{who}: {name} offset {record.offset} has {_short(value)}, nothing sent that"
             )
-        for told, words in ((known.promised, "acknowledged"), (known.seen, "read before")):
-            before = told.get(record.offset)
+        for said, words in ((known.promised, "acknowledged"), (known.seen, "read before")):
+            before = said.get(record.offset)
             if before is not None and before != value:
                 raise self._story.break_promise(
                     f"{who}: {name} offset {record.offset} has {_short(value)}, {words} was {_short(before)}"
@@ -228,12 +228,12 @@ class Judge:
         known.seen[record.offset] = value
         self._placed(who, name, known, record.offset, value)
 
-    def watermark(self, who: str, name: TopicPartition, told: int, known_before: int, leader_epoch: int = 0) -> None:
+    def watermark(self, who: str, name: TopicPartition, said: int, known_before: int, leader_epoch: int = 0) -> None:
         """Said in an answer to a request that was sent when `known_before` was known."""
-        if told < known_before:
-            raise self._story.break_promise(f"{who}: the watermark of {name} went back from {known_before} to {told}")
+        if said < known_before:
+            raise self._story.break_promise(f"{who}: the watermark of {name} went back from {known_before} to {said}")
         watermarks = self.known(name).watermarks
-        watermarks[leader_epoch] = max(watermarks.get(leader_epoch, 0), told)
+        watermarks[leader_epoch] = max(watermarks.get(leader_epoch, 0), said)
 
     def complete(self, name: TopicPartition, end_offset: int, read: dict[int, bytes], start_offset: int = 0) -> None:
         """After everything: whatever was promised or seen is there, from where the log begins."""
@@ -245,12 +245,12 @@ class Judge:
             for offset, (value, epoch) in known.leaders_word.items()
             if epoch == leader_epoch and offset not in hidden
         }
-        for told, words in (
+        for said, words in (
             (known.promised, "acknowledged"),
             (known.seen, "read"),
             (word, "acknowledged by its leader"),
         ):
-            for offset, value in told.items():
+            for offset, value in said.items():
                 if offset >= start_offset and read.get(offset) != value:
                     raise self._story.break_promise(f"{name} offset {offset} was {words} ({_short(value)}) and is lost")
         if end_offset < known.watermark:

@@ -19,7 +19,8 @@ class Churn(SimClient):
     """Each round is one topic's life. What a lost answer leaves open is settled by asking again. What was given up may
     still arrive, from the way or from a node that sends requests on: so the next topic has another name then. And a
     node that is cut off with a topic's only copy goes on taking what is written to its name, as Kafka's does: it cannot
-    know that the topic is gone. Where there are more copies it has nobody to make it safe, and acknowledges nothing."""
+    know that the topic is gone. Where there are more copies it has no follower to make it safe, and acknowledges
+    nothing."""
 
     is_over: Callable[[], bool]
     rounds = 0

@@ -66,10 +66,12 @@ class Records:
         if before != pair:
             raise self._story.break_promise(f"{who}: {self.name} offset {offset} has {pair}, and it was {before}")
 
-    def start_told(self, who: str, told: int, deleted_before: int) -> None:
+    def start_seen(self, who: str, seen_start: int, deleted_before: int) -> None:
         """Said in an answer to a request that was sent when all below `deleted_before` was deleted."""
-        if told < deleted_before:
-            raise self._story.break_promise(f"{who}: {self.name} starts at {told}, below {deleted_before} is deleted")
+        if seen_start < deleted_before:
+            raise self._story.break_promise(
+                f"{who}: {self.name} starts at {seen_start}, below {deleted_before} is deleted"
+            )
 
     def deleted(self, below: int) -> None:
         self.deleted_below = max(self.deleted_below, below)

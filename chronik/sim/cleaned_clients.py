@@ -118,7 +118,7 @@ class CleanedAuditor(Auditor):
         part = answer.topics[0].partitions[0]
         self.check(part.error_code, f"an offset of {name}")
         if timestamp == EARLIEST:
-            self.known.start_told(self.name, part.offset, deleted_below)
+            self.known.start_seen(self.name, part.offset, deleted_below)
         return int(part.offset)
 
 

@@ -126,8 +126,8 @@ class SimClient:
                 allow_auto_topic_creation=False,
                 include_topic_authorized_operations=False,
             )
-            for told in answer.topics:
-                self.check(told.error_code, f"where {told.name} is")
+            for found in answer.topics:
+                self.check(found.error_code, f"where {found.name} is")
             self.routes.learn(answer)
         place = self.routes.places.get(name)
         if place is None or self.routes.address_of(place.leader) is None:

@@ -14,7 +14,7 @@ from typing import Any
 from chronik.core.errors import Code
 from chronik.core.types import TopicPartition
 from chronik.sim.client import TryAgain, milliseconds
-from chronik.sim.group_client import NO_EPOCH, NOBODY, GroupClient
+from chronik.sim.group_client import NO_EPOCH, NO_MEMBER, GroupClient
 from chronik.sim.link import part_of
 
 LEAVE_EPOCH = -1
@@ -59,7 +59,7 @@ class ConsumerMember(GroupClient):
         await self._leave()
 
     def shown(self) -> tuple[str | None, int]:
-        return (self.member_id, self.epoch) if self.epoch else (NOBODY, NO_EPOCH)
+        return (self.member_id, self.epoch) if self.epoch else (NO_MEMBER, NO_EPOCH)
 
     async def _is_at_rest(self) -> bool:
         """Everything is committed, and every partition has a member that knows of it."""
@@ -150,14 +150,14 @@ class ConsumerMember(GroupClient):
         )
 
     def _learn(self, answer: Any, sent_ms: int) -> None:
-        holders, told = self.judge.holders, answer.assignment
+        holders, assigned = self.judge.holders, answer.assignment
         holders.answered(self.group, self.member_id, answer.member_epoch, sent_ms)
         if answer.member_epoch != self.epoch:
             self._old_epoch, self.epoch = self.epoch, answer.member_epoch
         self._next_beat_ms = self.clock.monotonic_ms() + round(answer.heartbeat_interval.total_seconds() * 1000)
-        if told is None:
+        if assigned is None:
             return
-        mine = self._named(told.topic_partitions)
+        mine = self._named(assigned.topic_partitions)
         self.story.tell(self.name, f"has {len(mine)} partitions at epoch {self.epoch}", is_chatter=True)
         gained = [name for name in mine if name not in self._held]
         self._to_give_up = [name for name in self._held if name not in mine]

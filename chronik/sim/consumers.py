@@ -63,8 +63,8 @@ class SimReader(Auditor):
         self.check(part.error_code, f"reading {name} from {offset}", OUT_OF_REACH if follower else frozenset())
         if follower is None and part.records:
             self.judge.starts.gave(self.name, name, offset, gone)
-        records, told, epoch = part.records or b"", part.high_watermark, place.leader_epoch
-        next_offset = self.judge.read(self.name, name, offset, records, told, known, epoch)
+        records, watermark, epoch = part.records or b"", part.high_watermark, place.leader_epoch
+        next_offset = self.judge.read(self.name, name, offset, records, watermark, known, epoch)
         positions[name] = max(positions[name], next_offset)
 
     def _follower(self, place: KnownLeader) -> Address | None:

@@ -41,7 +41,8 @@ class SafeBatch(NamedTuple):
 
 
 class Copies:
-    """Told what is seen of each copy when it changes. Each method that finds a broken promise raises Violation."""
+    """It is given what is seen of each copy when it changes. Each method that finds a broken promise raises
+    Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story

@@ -63,7 +63,7 @@ class DiskFaults:
         self._later(1.0, 4.0, host.kill)
 
     def flip(self, host: Host) -> None:
-        """Bits turn over while the machine is off, where that can be told from a torn write."""
+        """Bits turn over while the machine is off, where that can be distinguished from a torn write."""
         host.power_cut()
         name = self._chance.one_of(self._world.names)
         paths = [path for path in host.disk.paths() if path.startswith(f"{name}/") and self._may_be_flipped(path)]

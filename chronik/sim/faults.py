@@ -32,7 +32,7 @@ ANY_DURABILITY = {
     "lossy_wire": 4,
     "clock": 5,
 }
-# Once in a world, and only where everybody has everything.
+# Once in a world, and only where all replicas have everything.
 ONCE = {"wipe": 3}
 SYNCED_ONLY = {"power": 14, "sync_error": 4, "write_error": 3, "flip": 5, "lost_page": 2}
 AMONG_NODES = {"kill_leader": 12, "pause_leader": 5, "isolate": 12, "split": 12, "rolling": 5}
@@ -74,7 +74,7 @@ class Faults:
             if self._loop.time() >= until:
                 return
             if self._wiped is not None and not self._world.inspector.has_all(self._wiped):
-                continue  # one more now, and what was safe may be nowhere: nobody promises to survive that
+                continue  # one more now, and what was safe may be nowhere: no promise covers that
             kind = self._chance.weighted(kinds)
             self.counts[kind] = self.counts.get(kind, 0) + 1
             host = self._chance.one_of(self._world.hosts)

@@ -1,4 +1,4 @@
-"""The Files door of a simulated node: a disk that takes its time, forgets in a power cut, and fails when told to.
+"""The Files door of a simulated node: a disk that takes its time, forgets in a power cut, and fails when asked to.
 
 A power cut leaves of each file what was synced and a prefix of what was appended since; of a file put in place without
 a sync either the old or some beginning of the new; and names as they were when their directory was synced, or as they
@@ -239,8 +239,8 @@ class SimDisk(MemoryFiles):
             self.entries.put(path, survivor)
         self.process_died()
         back, gone = sorted(set(self.contents) - before), sorted(before - set(self.contents))
-        told = f"{lost} unsynced bytes lost, {torn} files torn"
-        return told + (f", {', '.join(back)} back" if back else "") + (f", {', '.join(gone)} gone" if gone else "")
+        words = f"{lost} unsynced bytes lost, {torn} files torn"
+        return words + (f", {', '.join(back)} back" if back else "") + (f", {', '.join(gone)} gone" if gone else "")
 
     def _left_of(self, content: Content, keeps: float) -> bytes:
         durable, written = content.durable or b"", bytes(content.written)

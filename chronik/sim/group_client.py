@@ -10,7 +10,7 @@ from chronik.core.types import TopicPartition
 from chronik.sim.client import SimClient, earliest, fetch_one
 from chronik.sim.link import part_of
 
-NOBODY, NO_EPOCH = None, -1  # who looks commits up without being a member
+NO_MEMBER, NO_EPOCH = None, -1  # a client that looks commits up without being a member
 
 
 class GroupClient(SimClient):
@@ -19,12 +19,12 @@ class GroupClient(SimClient):
     group: str
     names: list[TopicPartition]
     is_over: Callable[[], bool]
-    # What a member is told when it has to come to terms with its group before it goes on.
+    # Error codes after which a member has to rejoin or ask again before it goes on.
     rejoin_codes: frozenset[Code] = frozenset()
 
     def shown(self) -> tuple[str | None, int]:
         """The member id and epoch that it looks commits up with."""
-        return NOBODY, NO_EPOCH
+        return NO_MEMBER, NO_EPOCH
 
     def is_in_vain(self) -> bool:
         return self.judge.may_refuse_group(self.group)
@@ -52,8 +52,8 @@ class GroupClient(SimClient):
                 positions[name] = await earliest(self, name)
                 continue
             self.check(part.error_code, f"reading {name}")
-            records, told = part.records or b"", part.high_watermark
-            positions[name] = self.judge.read(self.name, name, offset, records, told, known, epoch)
+            records, of_topic = part.records or b"", part.high_watermark
+            positions[name] = self.judge.read(self.name, name, offset, records, of_topic, known, epoch)
 
     async def commit(self, member_id: str, epoch: int, offsets: dict[TopicPartition, int]) -> None:
         """As a member, in a generation or at an epoch. Raises OSError and TryAgain."""
@@ -79,10 +79,10 @@ class GroupClient(SimClient):
             for name, offset in offsets.items():
                 self.judge.commit_given_up(self.group, name, offset, (member_id, epoch))
             raise
-        for told in answer.topics:
-            for part in told.partitions:
+        for of_topic in answer.topics:
+            for part in of_topic.partitions:
                 self.check(part.error_code, "a commit", self.rejoin_codes)
-                name = TopicPartition(told.name, part.partition_index)
+                name = TopicPartition(of_topic.name, part.partition_index)
                 self.judge.committed(self.group, name, offsets[name], (member_id, epoch))
 
     async def fetch_committed(self, names: list[TopicPartition]) -> dict[TopicPartition, int]:
@@ -92,13 +92,13 @@ class GroupClient(SimClient):
         answer = await self._ask_for_commits(names)
         self.check(answer.error_code, "reading commits", self.rejoin_codes)
         asked = self.routes.coordinators[self.group][0]
-        # Another may have taken over and not told this one, which then knows less in good faith.
+        # Another may have taken over unknown to this one, which then knows less in good faith.
         is_sure = leads == self.judge.truth.coordinator(self.group) and leads.host in (asked, "")
         found: dict[TopicPartition, int] = {}
-        for told in answer.topics:
-            for part in told.partitions:
+        for of_topic in answer.topics:
+            for part in of_topic.partitions:
                 self.check(part.error_code, "reading a commit")
-                name = TopicPartition(told.name, part.partition_index)
+                name = TopicPartition(of_topic.name, part.partition_index)
                 if is_sure:
                     self.judge.commit_read(self.name, self.group, name, part.committed_offset, known[name])
                 found[name] = part.committed_offset

@@ -24,7 +24,7 @@ class Placed(NamedTuple):
 
 
 class LeaderHints:
-    """Told what images have, and what clients hear. Raises Violation."""
+    """It is given what images have, and what clients hear. Raises Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story
@@ -57,6 +57,8 @@ class LeaderHints:
 
     def endpoints(self, who: str, endpoints: Iterable[Any]) -> None:
         """Where the leaders that were named are said to be."""
-        for told in endpoints:
-            if (told.host, told.port) != (host_name(told.node_id), PORT):
-                raise self._story.break_promise(f"{who}: node{told.node_id} is said to be at {told.host}:{told.port}")
+        for endpoint in endpoints:
+            if (endpoint.host, endpoint.port) != (host_name(endpoint.node_id), PORT):
+                raise self._story.break_promise(
+                    f"{who}: node{endpoint.node_id} is said to be at {endpoint.host}:{endpoint.port}"
+                )

@@ -4,7 +4,7 @@ A member holds a partition from the answer that assigns it until it lets go of i
 coordinator. The coordinator may give it to another when it has heard that, or has ended the member's session. Of the
 latter the member may not know yet: that is no broken promise, as long as nothing it commits then counts.
 
-One more case is nobody's fault. A heartbeat that was given up may arrive late, and says what its member held when it
+One more case is no fault. A heartbeat that was given up may arrive late, and says what its member held when it
 was sent. For the coordinator that is as good as letting go of whatever came later, while the epoch is the same.
 """
 
@@ -47,16 +47,16 @@ class Session:
 
     @property
     def is_alive(self) -> bool:
-        """Whether its coordinator still counts on it, as far as anybody knows."""
+        """Whether its coordinator still counts on it, as far as is known."""
         return self.heard_ms > self.ended_ms
 
     def may_have_let_go(self, name: TopicPartition) -> bool:
-        """Whether the coordinator may have been told so by a heartbeat that came late."""
+        """Whether the coordinator may have heard so by a heartbeat that came late."""
         return any(name not in claim.names for claim in self.given_up)
 
 
 class Holders:
-    """Told by members what they hear and do, and by who looks into coordinators which sessions have ended."""
+    """Members report what they hear and do, and the checker of coordinators which sessions have ended."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story
@@ -76,7 +76,7 @@ class Holders:
         session.epoch, session.heard_ms = epoch, sent_ms
 
     def gained(self, group: str, member_id: str, names: Iterable[TopicPartition]) -> None:
-        """The answer told of partitions that are new to this member. Raises Violation."""
+        """The answer has partitions that are new to this member. Raises Violation."""
         session = self.session(group, member_id)
         for name in names:
             session.held[name] = session.epoch

@@ -98,7 +98,7 @@ class Host:
     def stop(self, then: Callable[[], None]) -> None:
         """In order, as after SIGTERM."""
         if self.node is not None and self.node.is_ready and self.process is not None:
-            self._story.tell(self.name, "is told to stop")
+            self._story.tell(self.name, "is asked to stop")
             process = self.process
             self._loop.create_task(self._stop(self.node, then), context=process.context)
             self._loop.outside(STOP_S, lambda: self._stop_at_last(process, then))
@@ -132,7 +132,7 @@ class Host:
             self.start()
 
     def power_cut(self, keeps: float = 0.5) -> None:
-        """The machine is off: what was not synced is lost or torn, and nobody is told."""
+        """The machine is off: what was not synced is lost or torn, and no peer hears of it."""
         self._wires.host_lost_power(self.name)
         self.gone()
         self._story.tell(self.name, f"has no power: {self.disk.power_cut(keeps)}")

@@ -92,7 +92,7 @@ class HostilePeer(Hostile):
     """Speaks in the name of nodes."""
 
     node_ids: Sequence[int]
-    _heard_epoch = 1  # of the quorum: the latest that an answer told
+    _heard_epoch = 1  # of the quorum: the latest that an answer had
 
     async def speak(self, address: tuple[str, int]) -> None:
         chance = self.chance
@@ -127,7 +127,7 @@ class HostilePeer(Hostile):
         self._heard_epoch = max([self._heard_epoch, *(part.leader_epoch for part in parts)])
 
     def _offset(self) -> int:
-        """Never one that is within anybody's log."""
+        """Never one that is within any node's log."""
         return self.chance.one_of((10**6, 10**9, 2**63 - 1, -1, -(2**63)))
 
     # --- what it says

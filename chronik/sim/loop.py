@@ -171,7 +171,7 @@ class SimLoop(asyncio.BaseEventLoop):
         process.deferred.clear()
 
     def outside(self, delay_s: float, action: Callable[[], None]) -> None:
-        """Do this later, as nobody's deed: it happens whatever dies until then."""
+        """Do this later, as the deed of no task: it happens whatever dies until then."""
         self.call_later(delay_s, action, context=contextvars.Context())
 
     def call_soon(  # type: ignore[override]  # a plain callable is all that is ever given

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import multiprocessing
 import os
 import signal
@@ -32,4 +31,3 @@ def run_many(
 
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
-    gc.freeze()  # what was imported never goes: it is not looked through after each world

@@ -2,7 +2,7 @@
 
 A connection is two pipes. In each, bytes keep their order, as TCP has it; when they arrive depends on the wire's mood.
 What a partition holds back arrives when it heals. A host that lost power does not say goodbye: a host it was connected
-to hears nothing, until it sends something to the host as it is then, and is told that there is no such connection.
+to hears nothing, until it sends something to the host as it is then, and hears that there is no such connection.
 
 Within a connection nothing is reordered or doubled: TCP numbers its bytes, and the reader never sees it happen. What
 is real is one level up. Requests on different connections overtake each other, and who hears no answer says the same
@@ -58,7 +58,7 @@ class Wires:
         self.moods: dict[tuple[str, str], WireMood] = {}
         self.connections: list[tuple[SimTransport, SimTransport]] = []
         self.dark: set[str] = set()  # hosts without power: nothing there even refuses
-        self.context = contextvars.Context()  # what travels is nobody's deed
+        self.context = contextvars.Context()  # what travels is the deed of no task
         self._made = 0
         self.strayed = 0  # how often something was given up by its sender that will still arrive
 
@@ -80,7 +80,7 @@ class Wires:
                 end.pump()
 
     def host_lost_power(self, host: str) -> None:
-        """Its connections are gone and nobody was told."""
+        """Its connections are gone and no peer has heard of it."""
         self.dark.add(host)
         for address in [address for address, listener in self.listeners.items() if listener.host == host]:
             del self.listeners[address]

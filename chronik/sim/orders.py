@@ -23,7 +23,7 @@ class OrderedSetting(NamedTuple):
 
 
 class Orders:
-    """Told of each order when it is sent, and when it is known to hold."""
+    """It is given each order when it is sent, and when it is known to hold."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story

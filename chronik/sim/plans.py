@@ -71,6 +71,8 @@ def _cluster_settings(chance: SimChance, node_count: int) -> dict[str, str]:
         "controller.quorum.voters": ",".join(f"{n}@{host_name(n)}:{PORT}" for n in range(1, node_count + 1)),
         "controller.quorum.election.timeout.ms": str(chance.one_of((200, 500, 1_000))),
         "controller.quorum.fetch.timeout.ms": str(chance.one_of((500, 1_000, 2_000))),
+        # In small pieces a snapshot is still under way when the next fault comes.
+        "controller.quorum.fetch.snapshot.max.bytes": str(chance.other("pieces").one_of((50, 400, 1_048_576))),
         "broker.heartbeat.interval.ms": str(beat_ms),
         "broker.session.timeout.ms": str(beat_ms * chance.one_of((2, 4, 9))),
         "replica.lag.time.max.ms": str(chance.one_of((1_000, 4_000, 30_000))),

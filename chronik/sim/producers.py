@@ -64,11 +64,11 @@ class SimProducer(SimClient):
 
     async def wait_for_answer(self, link: SimLink, answer: asyncio.Future[Any]) -> Any:
         """What became of the batch; the leader that it names is held against the truth. Raises OSError."""
-        told = await link.wait_for(answer)
-        part, before = told.responses[0].partition_responses[0], self._placed.pop(answer)
+        response = await link.wait_for(answer)
+        part, before = response.responses[0].partition_responses[0], self._placed.pop(answer)
         after = self.judge.truth.placed(link.address, self.partition)
         self.judge.hints.heard(self.name, self.partition, part.current_leader, before, after)
-        self.judge.hints.endpoints(self.name, told.node_endpoints)
+        self.judge.hints.endpoints(self.name, response.node_endpoints)
         return part
 
     async def target(self) -> SimLink:

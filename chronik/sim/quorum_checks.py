@@ -11,7 +11,8 @@ from chronik.sim.story import WorldStory
 
 
 class QuorumChecks:
-    """Told what is seen of each node's part of the quorum. Each method that finds a broken promise raises Violation."""
+    """It is given what is seen of each node's part of the quorum. Each method that finds a broken promise raises
+    Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story

@@ -13,7 +13,7 @@ ANYWHERE = 2**62  # below the watermark: retention was asked for, or everything 
 
 
 class Starts:
-    """Told what was asked and answered. Each method that finds a broken promise raises Violation."""
+    """It is given what was asked and answered. Each method that finds a broken promise raises Violation."""
 
     def __init__(self, story: WorldStory) -> None:
         self._story = story
@@ -30,8 +30,8 @@ class Starts:
 
     def deleted(self, name: TopicPartition, start_offset: int, leader_epoch: int) -> None:
         """The leader said that what is below is gone, here and wherever it is in sync."""
-        told = self._gone.setdefault(name, {})
-        told[leader_epoch] = max(told.get(leader_epoch, 0), start_offset)
+        starts = self._gone.setdefault(name, {})
+        starts[leader_epoch] = max(starts.get(leader_epoch, 0), start_offset)
 
     def gone(self, name: TopicPartition, leader_epoch: int) -> int:
         """What is below must not be seen any more at a leader of this epoch. One of an earlier epoch, that has not

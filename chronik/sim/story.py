@@ -15,7 +15,7 @@ class Violation(Exception):
 
 
 class WorldStory:
-    """Everybody in the world tells it; the first broken promise ends it."""
+    """All parts of the world write it; the first broken promise ends it."""
 
     def __init__(self, time: Callable[[], float], *, is_whole: bool = False) -> None:
         self._time = time
@@ -37,7 +37,7 @@ class WorldStory:
         return [line for _, line in sorted((*self._last, *self._chatter))]
 
     def count(self, event: bytes) -> None:
-        """An event that is part of the trace and too small to be told."""
+        """An event that is part of the trace and too small to be shown."""
         self.events += 1
         self._hash.update(event)
 

@@ -100,15 +100,15 @@ class TransactionChecks:
             raise self._broken(f"{who}: {partition} has {value[:40]!r} at {self._place[value]} and at {offset}")
 
     def stable_known(self, partition: TopicPartition, leader_epoch: int) -> int:
-        """The furthest that this leader told of. The next one may know less until it has settled in."""
+        """The furthest that this leader reported. The next one may know less until it has settled in."""
         return self._stable.get((partition, leader_epoch), 0)
 
-    def stable(self, who: str, partition: TopicPartition, told: int, known: int, leader_epoch: int) -> None:
+    def stable(self, who: str, partition: TopicPartition, seen_offset: int, known: int, leader_epoch: int) -> None:
         """Said in an answer to a request that was sent when `known` was known."""
-        if told < known:
-            raise self._broken(f"{who}: the last stable offset of {partition} went back from {known} to {told}")
+        if seen_offset < known:
+            raise self._broken(f"{who}: the last stable offset of {partition} went back from {known} to {seen_offset}")
         key = partition, leader_epoch
-        self._stable[key] = max(self._stable.get(key, 0), told)
+        self._stable[key] = max(self._stable.get(key, 0), seen_offset)
 
     # --- after everything
 

@@ -354,10 +354,10 @@ class Copier(TransactionalClient):
         answer = (await self.ask("offset_fetch", to, groups=(wanted,), require_stable=True)).groups[0]
         self.check(answer.error_code, "reading commits")
         found: dict[TopicPartition, int] = {}
-        for told in answer.topics:
-            for part in told.partitions:
+        for of_topic in answer.topics:
+            for part in of_topic.partitions:
                 self.check(part.error_code, "reading a commit", frozenset((Code.UNSTABLE_OFFSET_COMMIT,)))
-                found[TopicPartition(told.name, part.partition_index)] = max(part.committed_offset, 0)
+                found[TopicPartition(of_topic.name, part.partition_index)] = max(part.committed_offset, 0)
         return found
 
     async def _is_at_end(self) -> bool:

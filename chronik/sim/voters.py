@@ -1,7 +1,7 @@
-"""A client that takes a node's vote away and gives it back, again and again (KIP-853): nobody may notice. A node that
-has none from the beginning is lent one.
+"""A client that takes a node's vote away and gives it back, again and again (KIP-853): no client may notice. A node
+that has none from the beginning is lent one.
 
-Two voters of three cannot bear the loss of a disk, and nobody promises that: so no vote is taken while a node is down,
+Two voters of three cannot bear the loss of a disk, and that is not promised: so no vote is taken while a node is down,
 and no disk is lost while votes change (`Faults.wipe`).
 """
 
@@ -28,7 +28,7 @@ class VoterChanges(SimClient):
     node_ids: Sequence[int]
     voter_ids: Sequence[int]  # of those, the nodes that vote when no round is under way
     rounds = 0
-    _node_id = 0  # whose vote it is now; 0: nobody's yet
+    _node_id = 0  # whose vote it is now; 0: none yet
     _is_half_done = False
 
     @property

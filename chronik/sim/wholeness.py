@@ -1,4 +1,4 @@
-"""After the bad days: within bounded time everybody is up, in sync and of one mind again, without anybody's help."""
+"""After the bad days: within bounded time all nodes are up, in sync and agree again, without help."""
 
 from __future__ import annotations
 

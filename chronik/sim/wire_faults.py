@@ -39,7 +39,7 @@ class WireFaults:
         if ends:
             client, server = self._chance.one_of(ends)
             both = self._chance.one_of(((client, server), (client,), (server,)))
-            self._tell(f"the connection of {client.host} to {server.host} is reset, {len(both)} told")
+            self._tell(f"the connection of {client.host} to {server.host} is reset, {len(both)} hear of it")
             for end in both:
                 end.reset()
 

@@ -147,7 +147,7 @@ class World:
         network = SimNetwork(self.wires, f"host-{name}")
         clock = SimClock(self.loop.time)
         addresses = [host.address for host in self.hosts]
-        if chance.happens(0.3):  # all that it was told of the cluster: it finds the others by itself
+        if chance.happens(0.3):  # all that it was given of the cluster: it finds the others by itself
             addresses = [chance.one_of(addresses)]
         client = kind(name, addresses, network, clock, chance, self.judge, self.story)
         for trait, value in traits.items():

@@ -1,4 +1,5 @@
-"""How a record's batch came in: who took it, what its producer was told, and what stood at its offsets before.
+"""How a record's batch came in: which node appended it, what its producer was answered, and what stood at its offsets
+before.
 
 Pure, of the events of its partition; a part of the story (story.py).
 """
@@ -15,11 +16,11 @@ from chronik.trace.inspections import BatchSeen, RecordView
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """How its batch came in, and what its producer was told. Of a batch that only a retry is known of: by whom that
+    """How its batch came in, and what its producer was answered. Of a batch that only a retry is known of: by whom that
     was answered, who sent it, and how long it took."""
 
     appended_us: int | None  # None: only a retry of it is known
-    answered_us: int | None  # None: the producer was not told, as far as is known
+    answered_us: int | None  # None: the producer was not answered, as far as is known
     took_us: int | None
     acks: int
     node: int  # that led then
@@ -102,9 +103,9 @@ def _answer_to(events: Sequence[AnyEvent], appended: ProduceAppended) -> Produce
 def _cut_words(event: ProduceAppended, answered: ProduceAnswered | None) -> str:
     told = "the trace has no answer to its producer"
     if answered is not None:
-        told = f"its producer was told so, with acks={event.acks}: that promises one copy, and that one is gone"
+        told = f"that was acknowledged with acks={event.acks}, which promises one copy, and that one is gone"
         if event.acks == -1:
-            told = "its producer was told that all in-sync replicas have it"
+            told = "its producer got the response that all in-sync replicas have it"
     return (
         f"node {event.node} took another batch for offsets {event.base_offset} to {event.to_offset - 1} in leader epoch"
         f" {event.leader_epoch}, from {event.client_id}; it was cut off when the leader changed, and {told}"

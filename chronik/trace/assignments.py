@@ -3,7 +3,7 @@
 Pure, over events of coordinators. A member counts from when its group became stable with that assignment, or from when
 it was first seen with it, up to when it left, its group was dealt out anew, or it was last seen with it. A reader
 without a group that has a member's client id and host looks the same while that member has the partition: so what
-comes of it is called inferred wherever it is told.
+comes of it is called inferred wherever it is shown.
 """
 
 from __future__ import annotations

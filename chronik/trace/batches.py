@@ -1,7 +1,7 @@
 """Batches from their append to their answer, as they are recorded in the trace.
 
 Most steps that a node takes are these two, so they are made to cost little. A batch is noted when it is appended; when
-that turn of the loop ends, all that were noted are brought into the form in which they are written down. Nobody notes
+that turn of the loop ends, all that were noted are brought into the form in which they are written down. Nothing notes
 when a batch is answered: what is safe is answered in the order of offsets, many at a time, so it is noted how far a
 partition was safe and when (`released`), and how many batches each of these moments answered is worked out when the
 recorder writes down what there is. What is safe as soon as it is appended is answered when its turn ends, with all
@@ -57,7 +57,7 @@ class Release(NamedTuple):
 
 
 class Run:
-    """Batches that one connection sent to one partition in one leader epoch, since a run was last told."""
+    """Batches that one connection sent to one partition in one leader epoch, since a run was last reported."""
 
     __slots__ = ("acks", "answers", "batches", "client", "leader_epoch", "replica", "waiting")
 
@@ -185,7 +185,7 @@ class PendingBatches:
             releases.append(Release(self.now_ns(), watermark, _in_sync(replica), durable_end_offset))
 
     def refused(self, replica: Replica, client: ObservedClient, base_offset: int) -> None:
-        """Its producer is told something else: that the batch was appended is true all the same."""
+        """Its producer gets another response: that the batch was appended is true all the same."""
         self._refused[replica, client, base_offset] += 1
 
     def hung_up(self, connection_id: int) -> None:
@@ -193,8 +193,8 @@ class PendingBatches:
         self._hung_up_ns.setdefault(connection_id, self.now_ns())
 
     def tell(self, unanswered_us: int = 0) -> None:
-        """Tell of those that were answered; and without an answer, which will then be told apart, of those that have
-        waited for one for so long."""
+        """Tell of those that were answered; and without an answer, which will then be reported separately, of those
+        that have waited for one for so long."""
         self._turn_ends()
         now_ns = self.now_ns()
         runs, self._runs = self._runs, {}
@@ -203,7 +203,7 @@ class PendingBatches:
         self._left = 0
         for run in runs.values():
             refused = self._take_refused(run) if self._refused else []
-            if run.acks == 0:  # nobody is answered
+            if run.acks == 0:  # there is no response
                 unanswered, run.waiting = run.waiting, []
             else:
                 is_gone = run.client.connection_id in self._hung_up_ns

@@ -94,7 +94,7 @@ class WatermarkMoved(Event, frozen=True, gc=False, tag="watermark_moved"):
 class FetchWaits(Event, frozen=True, gc=False, tag="fetch_waits"):
     """A consumer asked, there is nothing to give (or too little), and the fetch waits.
 
-    Told of one fetch a second and connection, and again each second of a fetch that waits for longer than that.
+    Reported for one fetch a second and connection, and again each second of a fetch that waits for longer than that.
     """
 
     topic: str
@@ -117,8 +117,8 @@ class FetchWaits(Event, frozen=True, gc=False, tag="fetch_waits"):
 class FetchAnswered(Event, frozen=True, gc=False, tag="fetch_answered"):
     """A consumer asked from `offset` on and was given [offset, to_offset): nothing, when the two are the same.
 
-    Told of each partition that was given something, or nothing although there was something. Otherwise, of one fetch
-    a second and connection, and of every one that was said to wait.
+    Reported for each partition that was given something, or nothing although there was something. Otherwise, of one
+    fetch a second and connection, and of every one that was said to wait.
     """
 
     topic: str
@@ -155,7 +155,7 @@ class FetchDropped(Event, frozen=True, gc=False, tag="fetch_dropped"):
     waited_us: int
 
 
-# --- refusals, and what clients were told
+# --- refusals, and what Metadata responses said
 
 
 class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
@@ -175,7 +175,7 @@ class RefusedEvent(Event, frozen=True, gc=False, tag="refused"):
 
 
 class MetadataTold(Event, frozen=True, gc=False, tag="metadata_told"):
-    """What a client was told of a topic: the brokers, and which node leads each partition."""
+    """What a Metadata response said of a topic: the brokers, and which node leads each partition."""
 
     topic: str
     client_id: str
@@ -201,7 +201,7 @@ class LeaderChanged(Event, frozen=True, gc=False, tag="leader_changed"):
 
 
 class InSyncChanged(Event, frozen=True, gc=False, tag="in_sync_changed"):
-    """Told by the leader; `before` is empty when it has only just become that."""
+    """Reported by the leader; `before` is empty when it has only just become that."""
 
     topic: str
     partition: int
@@ -210,7 +210,7 @@ class InSyncChanged(Event, frozen=True, gc=False, tag="in_sync_changed"):
     partition_epoch: int
 
 
-# --- groups, told by their coordinator
+# --- groups, reported by their coordinator
 
 
 class GroupJoined(Event, frozen=True, gc=False, tag="group_joined"):
@@ -360,7 +360,7 @@ class OpenTransactionSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen", rename=STORED_NAMES):
-    """A partition, told by its leader."""
+    """A partition, reported by its leader."""
 
     topic: str
     partition: int
@@ -396,7 +396,7 @@ class OffsetSeen(msgspec.Struct, frozen=True, gc=False):
 
 
 class GroupSeen(Event, frozen=True, gc=False, tag="group_seen"):
-    """A group, told by its coordinator."""
+    """A group, reported by its coordinator."""
 
     group: str
     type: str
@@ -434,7 +434,8 @@ class TransactionSeen(Event, frozen=True, gc=False, tag="transaction_seen"):
 
 
 class TraceBegan(Event, frozen=True, gc=False, tag="trace_began"):
-    """This node traces from here on: it started, or was told to. What was under way before is not in its trace."""
+    """This node traces from here on: it started, or tracing was switched on. What was under way before is not in its
+    trace."""
 
 
 class EventsLost(Event, frozen=True, gc=False, tag="events_lost"):

@@ -180,7 +180,7 @@ PARTITION_FAMILIES = (
         "chronik_partition_leader", "1 where this node leads the partition, 0 where it follows.", "is_leader"
     ),
 )
-# With one more label, `follower`: its node id. Told by the leader alone.
+# With one more label, `follower`: its node id. Reported by the leader alone.
 FOLLOWER_FAMILIES = (
     PartitionFamily(
         "chronik_partition_follower_lag_records", "Records that the follower does not have yet.", "lag_records"

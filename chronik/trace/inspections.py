@@ -46,7 +46,7 @@ class ClusterStateView(msgspec.Struct, frozen=True, gc=False):
     version: str
     cluster_id: str
     is_ready: bool
-    controller: int  # -1: nobody, or it is not known
+    controller: int  # -1: none, or it is not known
     nodes: tuple[NodeSeen, ...]  # by id; a node that is still starting may know of fewer
     traces: Traces
 
@@ -69,7 +69,8 @@ class CopySeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
 
 
 class UnopenedSeen(msgspec.Struct, frozen=True, gc=False):
-    """A partition led here that nobody has asked for yet, or one that no node leads: its offsets are not known here."""
+    """A partition led here that no client has asked for yet, or one that no node leads: its offsets are not known
+    here."""
 
     topic: str
     partition: int

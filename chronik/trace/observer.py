@@ -147,7 +147,7 @@ class Observer(Protocol):
     def metadata_told(
         self, topic: str, client: ObservedClient, brokers: Iterable[int], controller: int, leaders: Iterable[int]
     ) -> None:
-        """What a client is told of a topic."""
+        """What a Metadata response says of a topic."""
 
     # --- groups
 

@@ -4,7 +4,7 @@ Off, what is reported goes to an observer that does nothing. On, an event is a s
 list. A few hundred of them make a *chunk*: they are written down as lines of JSON, once, for the ring and for what
 stores them. So a ring full of events is a few large blocks that nothing touches, and not a million small values that
 push everything else out of the processor's cache. What does not fit any more is let go, oldest first, and a reader
-of the ring is told how many.
+of the ring sees how many.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RING_EVENTS = 50_000
 TOPICS_MAX = 10_000  # whose answer is kept: clients may ask for any name, and again for another
 EVENTS_A_CHUNK = 400  # mostly: written in a tenth of a millisecond
-UNANSWERED_US = 100_000  # how long a batch may wait for its answer before it is told of without
+UNANSWERED_US = 100_000  # how long a batch may wait for its answer before it is reported without
 _at_us = attrgetter("at_us")
 
 

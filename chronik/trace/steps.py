@@ -1,7 +1,7 @@
 """The steps of requests as they are recorded in the trace: each method makes one event, of what the step knows anyway.
 
-A fetch that gives something is always told. Of those that give nothing, which are most of them while a consumer waits
-for more, each connection tells one a second, with all its partitions; and any that waits for longer than that. A
+A fetch that returns something is always reported. Of those that give nothing, which are most of them while a consumer
+waits for more, each connection tells one a second, with all its partitions; and any that waits for longer than that. A
 watermark that moves all the time is recorded every few milliseconds: how far it has come since it was recorded last.
 """
 
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from chronik.core.records.control import Marker
     from chronik.core.types import TopicPartition
 
-MOVES_MS = 10  # how long further moves of a watermark go untold
-QUIET_US = 1_000_000  # how long a connection's fetches that give nothing go untold
+MOVES_MS = 10  # how long further moves of a watermark are not reported
+QUIET_US = 1_000_000  # how long a connection's fetches that return nothing are not reported
 CONNECTIONS_MAX = 10_000  # remembered for that; a node has fewer, but those that are gone are not forgotten at once
 
 
@@ -158,7 +158,7 @@ class Steps:
                 return  # and so it is with those that came later
             fetch.tell_waiting(now_us)
 
-    # --- refusals, and what clients were told
+    # --- refusals, and what Metadata responses said
 
     def refused(
         self,
@@ -227,7 +227,7 @@ class Steps:
             )
 
     def in_sync_changed(self, replica: Replica, before: Sequence[int]) -> None:
-        """The set may be another than before; told by the leader."""
+        """The set may be another than before; reported by the leader."""
         kept = replica.in_sync
         if kept is not None and tuple(before) != kept.in_sync and self.wants(replica.topic):
             at_us, node, topic, partition = self.now_us(), self.node_id, replica.topic, replica.partition
@@ -320,7 +320,7 @@ class FetchSteps:
         self._client = client
         self._group = steps.readers.group_of(client.client_id, client.client_host, since_us)
         self.since_us = since_us
-        self._is_full = is_full  # all of it is told, also what gives nothing
+        self._is_full = is_full  # all of it is reported, also what returns nothing
         self._has_waited = False
         self._parts: Sequence[FetchPart] = ()
 
@@ -372,7 +372,7 @@ class FetchSteps:
             return
         offset = asked.fetch_offset
         has_given = size_bytes > 0 and part.slice is not None
-        # Nothing, although there is something: that must not happen often, so each time is told.
+        # Nothing, although there is something: that must not happen often, so each time is reported.
         is_normal = has_given or offset >= replica.readable_bound(request.isolation_level)
         if not (has_given or self._is_full) and is_normal:
             return

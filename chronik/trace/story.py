@@ -1,7 +1,7 @@
 """One record's whole story: looks at every node, events of all nodes and what groups have committed, put together.
 
 Pure, and honest: whatever was not traced, or is not traced any more, is named in `unknown`, and nothing is concluded
-from its absence. What no trace is needed for (which replicas have it, what is committed) is always told.
+from its absence. What no trace is needed for (which replicas have it, what is committed) is always shown.
 """
 
 from __future__ import annotations
@@ -264,7 +264,7 @@ def _heard_us(events: Sequence[AnyEvent], follower: int, offset: int, written: P
 
 
 def _copy_elsewhere(node: int, leading: RecordView) -> CopyTold:
-    """At another Kafka: what is in sync has all that is below the watermark, and no more is told."""
+    """At another Kafka: what is in sync has all that is below the watermark, and no more is known."""
     is_leader, is_in_sync, place = node == leading.leader, node in leading.in_sync, leading.place
     if place is RecordPlace.HERE and (is_leader or is_in_sync):
         return CopyTold(node, is_leader, is_in_sync, place, None, None, "has it: it is below the watermark")
@@ -458,10 +458,10 @@ def _unknown(known: KnownRecord, place: RecordPlace, arrival: Arrival, blind: Se
     if told is None:
         lines.append(f"when it was acknowledged, and with which acks: {_why(known)}")
     elif told.answered_us is None and told.acks != 0:
-        lines.append("whether its producer was told: the trace has the batch, and no answer to it")
+        lines.append("whether its producer was answered: the trace has the batch, and no answer to it")
     if told is not None and arrival.written is None:
         lines.append("when it was written, and whether that was answered: the trace has only a retry")
-    if not known.is_traced or arrival.written is None:  # also where nobody says whether it is
+    if not known.is_traced or arrival.written is None:  # also where no node says whether it is
         lines.append(f"all fetch answers that had it: {_why(known)}")
     elif blind:
         lines.append(

@@ -1,4 +1,5 @@
-"""What a run was told and given, kept as runs of offsets for an audit: JSON lines, as docs/pipeline-audit.md says."""
+"""What was acknowledged to a run's producer and given to its consumer, kept as runs of offsets for an audit: JSON
+lines, as docs/pipeline-audit.md says."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Books:
 
 
 def acknowledged(ledger: Ledger) -> Iterator[LedgerPlace]:
-    """Where the producer was told that messages are, in the order of sending."""
+    """Where messages are, as acknowledged to the producer, in the order of sending."""
     places = (ledger.place(number) for number, state in enumerate(ledger.states) if state == ACKNOWLEDGED)
     return (place for place in places if place.partition >= 0 and place.offset >= 0)
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_S = 15.0
-OFFSETS_S = 4.0  # librdkafka asks whom it knew to lead, and does not look for another while it waits
+OFFSETS_S = 4.0  # librdkafka asks the leader that it knew, and does not look for another while it waits
 LOOK_S = 3.0
 POLL_S = 0.05
 LEADER_S = 30.0
@@ -60,7 +60,7 @@ class VerifyCluster:
 
     @property
     def version_words(self) -> str:
-        """Of whom it is, and which; one that does not say is not taken for another Kafka."""
+        """Which product and version it is; one that does not say is not taken for another Kafka."""
         told = self._version
         if isinstance(told, NotChronik):
             return "another Kafka"

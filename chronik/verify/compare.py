@@ -54,7 +54,7 @@ class Comparison:
     consumed: int
     """Distinct messages of this run."""
     unacknowledged_consumed: int
-    """Of these, the ones that the producer was not told to have arrived."""
+    """Of these, the ones that were not acknowledged to the producer."""
     foreign: int
     """Messages of others in the same topic."""
     partitions: tuple[PartitionCount, ...]

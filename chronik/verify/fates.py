@@ -15,14 +15,14 @@ class Fate(StrEnum):
     """From bad to better."""
 
     LOST = "acknowledged and lost"
-    LOST_OR_NOT_VISIBLE = "lost or not visible yet"  # acknowledged; nobody said whether the log goes that far
-    GONE = "sent with acks=0, and not in the log"  # refused or lost: nobody was told
+    LOST_OR_NOT_VISIBLE = "lost or not visible yet"  # acknowledged; no node said whether the log goes that far
+    GONE = "sent with acks=0, and not in the log"  # refused or lost: acks=0 has no response
     NEVER_ACCEPTED = "never accepted"
-    NOT_ACCEPTED_OR_NOT_VISIBLE = "never accepted, or not visible yet"  # nobody said whether the log goes that far
+    NOT_ACCEPTED_OR_NOT_VISIBLE = "never accepted, or not visible yet"  # no node said whether the log goes that far
     NOT_VISIBLE = "accepted but not visible"
     NOT_FETCHED = "visible but not fetched"
     NOT_GIVEN = "fetched but not given to the application"
-    NOT_CONSUMED = "visible but not consumed"  # fetched or not: nobody who could tell was there
+    NOT_CONSUMED = "visible but not consumed"  # fetched or not: no trace says
     NOT_KNOWN = "not known: the log could not be read"
 
 
@@ -58,7 +58,7 @@ def served_to(
 ) -> dict[int, list[Interval]] | None:
     """Which offsets a client was sent, by partition. None when the events do not show that they go back to before its
     first fetch, without a hole since: then nothing follows from a fetch that is not among them. What they begin with
-    is known by the producer, who was done before anybody consumed."""
+    is known by the producer, which was done before any consumer began."""
     wrote: int | None = None
     for number, event in enumerate(events):
         if isinstance(event, ProduceAppended) and (event.topic, event.client_id) == (topic, producer_id):
@@ -88,7 +88,7 @@ def _joined(intervals: list[Interval]) -> list[Interval]:
 
 def fates(numbers: Iterable[int], ledger: Ledger, found: MissingSearch) -> dict[int, Fate]:
     """Of each of these messages, which were sent and not consumed."""
-    # Above the watermark nobody can read which messages they are, only how many.
+    # Above the watermark it cannot be read which messages they are, only how many.
     hidden = {
         partition: max(end - found.watermarks.get(partition, end), 0) for partition, end in found.next_offsets.items()
     }
@@ -110,7 +110,7 @@ def fates(numbers: Iterable[int], ledger: Ledger, found: MissingSearch) -> dict[
 
 
 def _acknowledged(place: LedgerPlace, found: MissingSearch) -> Fate:
-    """At this offset, as its producer was told; the second reader did not find it."""
+    """At this offset, as acknowledged to its producer; the second reader did not find it."""
     watermark = found.watermarks.get(place.partition)
     if watermark is None:
         return Fate.NOT_KNOWN
@@ -132,7 +132,7 @@ def _unconsumed(place: LedgerPlace, found: MissingSearch) -> Fate:
 
 
 def _without_offset(number: int, ledger: Ledger, found: MissingSearch, hidden: dict[int, int]) -> Fate:
-    """Nobody said where it would be, and the second reader did not find it."""
+    """No response said where it would be, and the second reader did not find it."""
     partition = ledger.partitions[number]
     candidates = [partition] if partition != UNKNOWN else list(found.read_to)  # all that there are
     if not candidates or not all(found.is_read_whole(candidate) for candidate in candidates):

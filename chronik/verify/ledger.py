@@ -31,7 +31,7 @@ class LedgerPlace(NamedTuple):
 
 
 class Ledger:
-    """What the producer was told about each message, by number. Threads of clients write here."""
+    """What was reported to the producer about each message, by number. Threads of clients write here."""
 
     def __init__(self, messages: int, seconds: Seconds, is_answered: bool = True) -> None:
         self.messages = messages

@@ -17,11 +17,11 @@ TICK_S = 0.1
 LOOK_S = 5.0
 
 OnProgress = Callable[[str, int, int], None]
-"""Told the phase, how many are done, and of how many."""
+"""It is given the phase, how many are done, and of how many."""
 
 
 class ClusterObserver:
-    """`gathering` is None where there is nobody to ask: another Kafka than ours."""
+    """`gathering` is None where there is no node to ask: another Kafka than ours."""
 
     def __init__(
         self, gathering: TraceHistory | None, topic: str, group: str | None, seconds: Seconds, on_progress: OnProgress

@@ -1,6 +1,6 @@
 """How long to wait for messages that are missing: until it is certain that they cannot come any more.
 
-A consumer that has read every partition to its end gets nothing more unless that end moves. It does not where nobody
+A consumer that has read every partition to its end gets nothing more unless that end moves. It does not where nothing
 produces and all that is in the log can be read. One look may come too early: two that say the same, after nothing came
 for as long as makes a stall, are believed.
 """

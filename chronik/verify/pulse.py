@@ -20,7 +20,7 @@ class Stall:
 
 
 class Pulse:
-    """Told each time that something came. It has no clock of its own."""
+    """It is called each time that something came. It has no clock of its own."""
 
     def __init__(self, phase: str, began_s: float) -> None:
         self.phase = phase

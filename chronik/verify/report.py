@@ -133,14 +133,14 @@ def _figures(report: Report) -> RenderableType:
 
 
 def _lost(report: Report) -> str:
-    """At least so many, and at most so many where that could not be told."""
+    """At least so many, and at most so many where that is not known."""
     open_count = sum(each["count"] for each in report["fates"] if each["fate"] == Fate.LOST_OR_NOT_VISIBLE)
     least = report["lost"]
     return f"{least:,} to {least + open_count:,}" if open_count else f"{least:,}"
 
 
 def _promise(report: Report) -> str:
-    return "by the client alone: acks=0 asks nobody" if report["settings"]["acks"] == "0" else ""
+    return "by the client alone: acks=0 has no response" if report["settings"]["acks"] == "0" else ""
 
 
 def _first(report: Report) -> str:

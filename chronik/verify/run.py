@@ -37,7 +37,7 @@ POLL_S = 2.0
 NO_BOOKS = Books()
 
 OnNote = Callable[[str], None]
-"""Told what the user is to know and what is no part of the verdict."""
+"""It is given what the user is to know and what is no part of the verdict."""
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ def verify_on(
     except (Stopped, RunCannotStart):
         clear_up(cluster, stage, settings.is_kept or not stage.is_own, on_note)
         raise
-    # First: on a cluster that is unwell nobody may want to wait for the rest.
+    # First: on a cluster that is unwell the user may not want to wait for the rest.
     is_in_history = _keep(lambda: history.finish(run, result.to_json()), on_note)
     is_kept = settings.is_kept or not stage.is_own or result.judgement.outcome is not VerifyOutcome.PASS
     if not clear_up(cluster, stage, is_kept, on_note):
@@ -353,8 +353,8 @@ class _Run:
                 quiet_from_s = self._seconds()
 
     def _log_ends(self) -> dict[int, int]:
-        """Where each partition's log ends now that nothing more is sent: as its leader says, else as consumers are
-        told."""
+        """Where each partition's log ends now that nothing more is sent: as its leader says, else as consumers see
+        it."""
         stage = self._stage
         ends = self._cluster.ends(stage.topic, stage.partitions)
         logs = self._cluster.log_ends(stage.topic, ends)

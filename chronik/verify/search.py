@@ -1,6 +1,6 @@
 """Where the missing messages are: the log read once more by another client, the nodes asked, the trace looked through.
 
-Against another Kafka than ours there are no nodes to ask and no trace: then it is told what that can tell.
+Against another Kafka than ours there are no nodes to ask and no trace: then it reports what it can know without them.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def search(
     if cluster.is_chronik:
         led = cluster.led(scene.topic, found.watermarks, LOOK_S)
         found.next_offsets = {partition: next_offset for partition, (_, next_offset) in led.items()}
-        # Whom clients are told to ask may lead no more, and know less: the leader's own word counts, where it is sure.
+        # The leader that Metadata names may lead no more, and know less: the leader's own word counts, where it is
+        # sure.
         told = found.watermarks
         found.watermarks = {
             partition: max(watermark, told.get(partition, 0)) for partition, (watermark, _) in led.items()

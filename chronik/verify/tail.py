@@ -30,7 +30,7 @@ class Tail:
         for number, at in sorted(self._reached.items()):
             end = self._ends.get(number)
             if end is None:
-                words.append(f"partition {number} from offset {at} on, of which nobody says where it ends")
+                words.append(f"partition {number} from offset {at} on, whose end is not known")
             elif at < end:
                 words.append(f"partition {number} from offset {at} to {end}")
         return words

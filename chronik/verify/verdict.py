@@ -1,4 +1,4 @@
-"""Pass, partial or fail, with the cause and what it was told from. Pure.
+"""Pass, partial or fail, with the cause and the evidence for it. Pure.
 
 *pass*: every message was acknowledged and consumed, and what the settings promise was kept. *fail*: a promise was
 broken (acks=all and lost, idempotent and written twice or reordered), or nothing arrived. *partial*: anything between.
@@ -220,12 +220,12 @@ def _perhaps_lost(facts: Facts) -> tuple[str, ...]:
     counted = _count(facts, Fate.LOST_OR_NOT_VISIBLE)
     if counted is None:
         return ()
-    untold = "nobody said how far the leader's log goes: another Kafka does not tell, or no node answered"
+    untold = "no node said how far the leader's log goes: another Kafka does not tell, or no node answered"
     return (_where(counted), f"they were acknowledged and are not below the high watermark, and {untold}")
 
 
 def _gave_up(facts: Facts, main: FateCount, error: str) -> _Reason:
-    """The client did, with an error: whose it is, is told from its name, and not guessed where that says nothing."""
+    """The client did, with an error: whose it is, follows from its name, and not guessed where that says nothing."""
     said = f"the client {facts.settings.client} gave up after {facts.consume_s:.1f} s: {error}"
     name = error.lower().replace("_", "")
     explained = _explained(facts, main.fate)
@@ -292,7 +292,7 @@ def _all_arrived_yet_not_all_told(facts: Facts) -> _Reason:
     if unsent:
         never = f"{_messages(unsent)} were never sent: the client took no more"
         return _Reason(Cause.NEVER_PRODUCED, (never, *errors), "see whether the cluster answers at all")
-    untold = f"{_messages(compared.unacknowledged_consumed)} arrived, and the producer was never told so"
+    untold = f"{_messages(compared.unacknowledged_consumed)} arrived, and were never acknowledged to the producer"
     return _Reason(Cause.CLIENT_LIMIT, (untold, *errors), "give it more time with --send-timeout")
 
 
@@ -314,7 +314,7 @@ def _remarks(facts: Facts) -> tuple[str, ...]:
         unsent = facts.settings.messages - compared.produced
         remarks.append(f"{_messages(unsent)} were never sent: nothing was acknowledged any more")
     if compared.unacknowledged_consumed and facts.fates:
-        remarks.append(f"{_messages(compared.unacknowledged_consumed)} arrived that the producer was told had failed")
+        remarks.append(f"{_messages(compared.unacknowledged_consumed)} arrived that the producer saw fail")
     if facts.unread:
         remarks.append(
             f"what is behind the last message was not read: {'; '.join(facts.unread)}. Markers of transactions and "

@@ -2,7 +2,7 @@
 
 Versions 4-11 are classic, 12-18 flexible; from 7 there are sessions (KIP-227), from 13 topics go by id. A follower says
 who it is, up to 14 in a field and from 15 in a tagged one with its broker epoch (KIP-903); from 12 it also says which
-epoch its last record is of, and is told where its log diverges (KIP-595), and from 18 it can say which watermark it
+epoch its last record is of, and hears where its log diverges (KIP-595), and from 18 it can say which watermark it
 knows (KIP-1166). The answer is a list of buffers: records are
 never copied into one big string.
 """
@@ -32,7 +32,7 @@ WATERMARKS_FROM = 18
 
 CLUSTER_ID_TAG, REPLICA_STATE_TAG = 0, 1
 WATERMARK_TAG = 1  # of a partition that is asked for
-NOT_TOLD = 2**63 - 1
+NOT_SENT = 2**63 - 1
 DIVERGING_TAG, LEADER_TAG, SNAPSHOT_TAG = 0, 1, 2
 HORIZON_TAG = 100  # of our own, between nodes: Kafka has nothing of the kind
 ENDPOINTS_TAG = 0
@@ -68,7 +68,7 @@ class FetchPartition(NamedTuple):
     leader_epoch: int
     last_fetched_epoch: int = -1  # of a follower: the epoch of the last record it has
     log_start_offset: int = -1  # of a follower's own log
-    high_watermark: int = NOT_TOLD  # as a follower knows it (KIP-1166)
+    high_watermark: int = NOT_SENT  # as a follower knows it (KIP-1166)
 
 
 class FetchRequest(NamedTuple):
@@ -96,7 +96,7 @@ class EpochEnd(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What one partition gives. The last four are told from version 12, to whom they are of use."""
+    """What one partition gives. The last four are sent from version 12, where they are of use."""
 
     topic: str | bytes
     partition: int
@@ -109,7 +109,7 @@ class FetchAnswer(NamedTuple):
     diverging: EpochEnd | None = None
     leader: CurrentLeader | None = None
     snapshot: EpochEnd | None = None
-    tombstone_horizon: int = 0  # below it, tombstones may be missing; told to followers, and only where there is one
+    tombstone_horizon: int = 0  # below it, tombstones may be missing; sent to followers, and only where there is one
     # Producer id and first offset of what a read_committed consumer leaves out; None for those that read everything.
     aborted: Sequence[tuple[int, int]] | None = None
 
@@ -247,7 +247,7 @@ class _Parser:
     def _partition(self, topic: str | bytes) -> FetchPartition:
         version, frame, position = self.version, self.frame, self.position
         leader_epoch = last_fetched_epoch = start_offset = -1
-        high_watermark = NOT_TOLD
+        high_watermark = NOT_SENT
         if version >= 12:
             partition, leader_epoch, offset, last_fetched_epoch, start_offset, max_bytes = _PARTITION_12.unpack_from(
                 frame, position
@@ -271,7 +271,7 @@ class _Parser:
 
     def _watermark(self) -> int:
         """The one tagged field of a partition that is looked at."""
-        high_watermark = NOT_TOLD
+        high_watermark = NOT_SENT
         count, self.position = read_uvarint(self.frame, self.position)
         for _ in range(count):
             tag, self.position = read_uvarint(self.frame, self.position)
@@ -399,7 +399,7 @@ def _write_partition(out: bytearray, answer: FetchAnswer, version: int, flexible
 
 
 def _write_tags(out: bytearray, answer: FetchAnswer) -> None:
-    """What only followers and lost consumers are told."""
+    """What only followers and lost consumers are sent."""
     diverging, leader, snapshot = answer.diverging, answer.leader, answer.snapshot
     horizon = answer.tombstone_horizon
     out.append((diverging is not None) + (leader is not None) + (snapshot is not None) + (horizon > 0))

@@ -14,7 +14,7 @@ from chronik.wire.fetch import (
     HORIZON,
     HORIZON_TAG,
     LEADER_TAG,
-    NOT_TOLD,
+    NOT_SENT,
     REPLICA_STATE_TAG,
     SNAPSHOT_TAG,
     WATERMARK,
@@ -91,7 +91,7 @@ def encode(correlation_id: int, client_id: str, request: FetchRequest) -> bytes:
         _write_topic(out, topic, len(partitions))
         for _, partition, fetch_offset, max_bytes, leader_epoch, last_epoch, start_offset, watermark in partitions:
             out += _PARTITION.pack(partition, leader_epoch, fetch_offset, last_epoch, start_offset, max_bytes)
-            if watermark == NOT_TOLD:
+            if watermark == NOT_SENT:
                 out.append(0)
             else:
                 out += bytes((1, WATERMARK_TAG, WATERMARK.size))

@@ -1,4 +1,4 @@
-"""Where a partition is led, told with a refusal, so that a client need not ask for metadata first (KIP-951)."""
+"""Where a partition is led, sent with a refusal, so that a client need not ask for metadata first (KIP-951)."""
 
 from __future__ import annotations
 

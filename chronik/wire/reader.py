@@ -61,7 +61,7 @@ def read_uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Past a block of tagged fields that nobody here wants."""
+    """Past a block of tagged fields that are not used here."""
     if not buffer[position]:
         return position + 1
     count, position = read_uvarint(buffer, position)
@@ -273,7 +273,7 @@ def _read_error_code(buffer: Buffer, position: int) -> tuple[Code, int]:
 def _duration(read_ms: Read) -> Read:
     def read(buffer: Buffer, position: int) -> tuple[datetime.timedelta, int]:
         ms, position = read_ms(buffer, position)
-        # 64 bits of milliseconds are more than a timedelta holds; nobody means more than some millions of years.
+        # 64 bits of milliseconds are more than a timedelta holds; no client means more than some millions of years.
         return datetime.timedelta(milliseconds=min(max(ms, -_DURATION_MS_MAX), _DURATION_MS_MAX)), position
 
     return read

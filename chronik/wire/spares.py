@@ -1,7 +1,7 @@
 """Memory of large requests that are done with, kept for those to come.
 
 New memory must be zeroed and its pages brought in, which costs as much as reading a request into it. A request's memory
-comes back here when the request is whole; it is free when nobody has a view on it any more.
+comes back here when the request is whole; it is free when there is no view on it any more.
 """
 
 from __future__ import annotations

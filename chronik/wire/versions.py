@@ -102,7 +102,7 @@ _ALL = (
 
 APIS: dict[int, ApiVersion] = {api.key: api for api in _ALL}
 
-# Not Kafka's and never told to clients: nodes and our own programs ask each other (decision 0017). Kafka counts its
+# Not Kafka's and never listed for clients: nodes and our own programs ask each other (decision 0017). Kafka counts its
 # requests up from 0, so this one is far away.
 INSPECT = 31_000
 PRIVATE_APIS: dict[int, ApiVersion] = {INSPECT: _api(INSPECT, "inspect", 0, 0, 99)}

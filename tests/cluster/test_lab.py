@@ -48,7 +48,7 @@ def test_a_fault_is_called_what_it_is_and_nothing_else_live_and_from_its_trace(n
         assert verdict.advice
         assert _blamed(verdict) <= BLAMED.get(name, _blamed(verdict))
     if name == "metadata-lists-one-node":
-        assert any("told it of brokers" in line for line in lab.verdicts[0].evidence)
+        assert any("answered with brokers" in line for line in lab.verdicts[0].evidence)
     stored = [stall.verdict for stall in found.stalls()]
     assert {verdict.cause for verdict in stored} == {lab.exhibit.cause}
     assert found.blamed <= blamed(stored)

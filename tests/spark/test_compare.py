@@ -95,7 +95,7 @@ def test_audits_stand_beside_runs_and_what_lost_something_comes_first(
 
 
 def test_what_runs_cannot_be_told_apart_by_is_said(spark: SparkSession, files: list[str]) -> None:
-    with pytest.raises(JobCannotRun, match="told apart by colour"):
+    with pytest.raises(JobCannotRun, match="distinguished by colour"):
         run(spark, CompareSettings(files, ["colour"]))
 
 

@@ -6,8 +6,10 @@ A check looks at one source at a time, so that tests can hand it a small bad sam
 from __future__ import annotations
 
 import ast
+import io
 import posixpath
 import re
+import tokenize
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,15 +60,36 @@ _PARTIES = (
     "those|others|ones|nodes?|brokers?|replicas?|followers?|leaders?|voters?|clients?|consumers?|producers?|members?"
 )
 PRONOUNS = re.compile(
-    rf"\b(he|his|him|himself|whoever|somebody|(?:{_PARTIES}) who|nobody (?:leads|waits|answers|asks|reads|listens))\b",
+    rf"\b(he|his|him|himself|whoever|(?:no|some|any|every)body|(?:{_PARTIES}) who)\b",
     re.IGNORECASE,
 )
+# 'Told' has several meanings: a response, a report, an argument. Prose says which.
+_TOLD = re.compile(r"\b(?:un)?told\b", re.IGNORECASE)
 
 
 def pronoun_for_a_program(source: Source) -> Iterator[str]:
     for number, line in enumerate(source.text.splitlines(), 1):
         if found := PRONOUNS.search(line):
             yield f"{source.path}:{number}: '{found[1]}': name the program, client or node"
+
+
+def told_in_prose(source: Source) -> Iterator[str]:
+    """In a page, in comments, docstrings and what users read; not in code, nor in what stands between backticks."""
+    for number, words in _prose(source):
+        if _TOLD.search(re.sub(r"`[^`]*`", "", words)):
+            yield f"{source.path}:{number}: 'told': was it sent, answered, reported or given?"
+
+
+def _prose(source: Source) -> Iterator[tuple[int, str]]:
+    if not source.path.endswith(".py"):
+        yield from enumerate(source.text.splitlines(), 1)
+        return
+    for token in tokenize.generate_tokens(io.StringIO(source.text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
 
 
 def long_file(source: Source) -> Iterator[str]:

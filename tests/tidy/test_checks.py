@@ -23,6 +23,9 @@ BAD: list[tuple[Check, str]] = [
     (checks.pronoun_for_a_program, "# the client and his batch"),
     (checks.pronoun_for_a_program, "# those who wait for a sync"),
     (checks.pronoun_for_a_program, "# no node leads, or nobody answers"),
+    (checks.pronoun_for_a_program, "# read by anybody"),
+    (checks.told_in_prose, "x = 1  # what the client was told"),
+    (checks.told_in_prose, 'raise Refused(code, f"node {node} told it")'),
     (checks.long_test_name, f"def test_{'a' * 76}(): ..."),
     (checks.long_function, long_body(61)),
     (checks.long_function, "class A:\n" + "\n".join("    " + line for line in long_body(61).splitlines())),
@@ -77,6 +80,7 @@ BAD: list[tuple[Check, str]] = [
 GOOD: list[tuple[Check, str]] = [
     (checks.long_file, "x = 1\n" * 700),
     (checks.pronoun_for_a_program, "# a client and its batch; the operator who starts it"),
+    (checks.told_in_prose, "told = answer['told']  # the field `told` of the report"),
     (checks.long_test_name, f"def test_{'a' * 75}(): ..."),
     (checks.long_function, long_body(60)),
     (checks.missing_docstring, '"""What it is."""\n'),

@@ -46,6 +46,13 @@ def python_under(*folders: str, but_not: tuple[str, ...] = ()) -> Iterator[Sourc
             yield source(path)
 
 
+def pages() -> Iterator[Source]:
+    """What users and newcomers read. CHANGELOG says what was, in the words of its time."""
+    for path in repository_paths():
+        if path.endswith(".md") and path.startswith(("docs/", "README", "CONTRIBUTING")):
+            yield source(path)
+
+
 def assert_tidy(check: Callable[[Source], Iterable[str]], sources: Iterable[Source], advice: str) -> None:
     __tracebackhide__ = True
     looked_at = list(sources)
@@ -63,7 +70,13 @@ def test_no_file_is_longer_than_700_lines() -> None:
 
 
 def test_programs_are_called_it_or_by_their_name() -> None:
-    assert_tidy(checks.pronoun_for_a_program, python_under("chronik/"), "Say which program, client or node it is.")
+    sources = [*python_under("chronik/"), *pages()]
+    assert_tidy(checks.pronoun_for_a_program, sources, "Say which program, client or node it is.")
+
+
+def test_prose_says_what_was_sent_answered_or_reported() -> None:
+    sources = [*python_under("chronik/"), *pages()]
+    assert_tidy(checks.told_in_prose, sources, "'Told' may mean any of them: use the word that is meant.")
 
 
 def test_no_test_has_a_name_longer_than_80_characters() -> None:
@@ -105,9 +118,7 @@ def test_tests_do_not_patch() -> None:
 
 
 def test_the_core_gives_the_same_answer_every_time() -> None:
-    assert_tidy(
-        checks.not_deterministic, python_under("chronik/core/"), "The core is told the time and handed its dice."
-    )
+    assert_tidy(checks.not_deterministic, python_under("chronik/core/"), "The core is given the time and its dice.")
 
 
 def test_the_core_never_shows_the_order_of_a_set() -> None:

@@ -55,7 +55,7 @@ def start(
     advertise: Annotated[
         str | None,
         typer.Option(
-            "--advertise", metavar="HOST:PORT", help="The one address that clients are told, as behind a tunnel."
+            "--advertise", metavar="HOST:PORT", help="The one address that clients are given, as behind a tunnel."
         ),
     ] = None,
     console: Annotated[

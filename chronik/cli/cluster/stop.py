@@ -54,38 +54,38 @@ def stop_all(cluster: ClusterDirectory) -> bool:
 def _stopped(cluster: ClusterDirectory, timeout_s: float, *, is_quiet: bool) -> tuple[list[int], list[int]]:
     """Signal all, wait, say which ended; the nodes that did, and those that did not. Raises ChronikError when none
     could be signalled."""
-    told, refused = _told_to_stop(cluster)
+    notified, refused = _signalled(cluster)
 
     def on_gone(node: ClusterNode) -> None:
         if not is_quiet:
             print_line(f"node {node.id} stopped")
 
-    left = processes.wait_until_gone(told, timeout_s, on_gone)
+    left = processes.wait_until_gone(notified, timeout_s, on_gone)
     for node in left:
         print_note(
             f"node {node.id} would not stop in {timeout_s:g} s; see {node.log_path}, or end it with "
             f"`chronik cluster kill {node.id}`"
         )
-    stopped = [node.id for node in told if node not in left]
+    stopped = [node.id for node in notified if node not in left]
     return stopped, sorted(node.id for node in [*refused, *left])
 
 
-def _told_to_stop(cluster: ClusterDirectory) -> tuple[list[ClusterNode], list[ClusterNode]]:
+def _signalled(cluster: ClusterDirectory) -> tuple[list[ClusterNode], list[ClusterNode]]:
     """Those that have been signalled, and those that we may not signal. All at once: none has to hand its partitions
     to one that is about to go as well."""
-    told: list[ClusterNode] = []
+    notified: list[ClusterNode] = []
     refusals: dict[int, ChronikError] = {}
     for node in cluster.nodes.values():
         try:
             if processes.send(node, signal.SIGTERM):
-                told.append(node)
+                notified.append(node)
         except ChronikError as problem:
             refusals[node.id] = problem
-    if refusals and not told:
+    if refusals and not notified:
         raise next(iter(refusals.values()))
     for refusal in refusals.values():
         print_note(str(refusal))
-    return told, [cluster.nodes[node_id] for node_id in refusals]
+    return notified, [cluster.nodes[node_id] for node_id in refusals]
 
 
 def kill(number: NodeNumber, data_dir: DataDir = DEFAULT_DIRECTORY, as_json: AsJson = False) -> None:

@@ -45,7 +45,7 @@ def console(
     as_json: AsJson = False,
 ) -> None:
     """Show a cluster in a browser: topics, messages and each one's story, groups, and what stalls. Of any Kafka."""
-    parse_addresses(bootstrap)  # what is no address is told now, not in the browser
+    parse_addresses(bootstrap)  # what is no address is refused now, not in the browser
     from chronik.console.server import ConsoleSettings, listen, serve
 
     try:

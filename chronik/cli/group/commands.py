@@ -53,9 +53,9 @@ def describe(name: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json:
     group, committed = existing_group(cluster, name)
     members = [member_row(member) for member in group.members]
     progress = progress_rows(cluster, group, committed)
-    lag, untold = total_lag(progress)
+    lag, unknown = total_lag(progress)
     if as_json:
-        print_json(summary_row(group) | {"members": members, "partitions": progress, "lag": None if untold else lag})
+        print_json(summary_row(group) | {"members": members, "partitions": progress, "lag": None if unknown else lag})
         return
     summary = summary_row(group)
     print_line(
@@ -72,7 +72,7 @@ def describe(name: GroupName, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, as_json:
     if progress:
         columns = ["topic", "partition", "committed", "end offset", "lag", "client"]
         print_table(columns, [list(row.values())[:6] for row in progress])
-        more = f", and that of {', '.join(untold)}, whose end no leader tells now" if untold else ""
+        more = f", and that of {', '.join(unknown)}, whose end no leader tells now" if unknown else ""
         print_line(f"lag: {count(lag)}{more}")
     else:
         print_line("nothing committed")

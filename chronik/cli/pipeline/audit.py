@@ -40,7 +40,7 @@ Topics = Annotated[
 ]
 Ledgers = Annotated[
     list[str] | None,
-    typer.Option("--ledger", metavar="PATH", help="What producers were told: Parquet, Delta, .jsonl or .csv."),
+    typer.Option("--ledger", metavar="PATH", help="What producers got acknowledged: Parquet, Delta, .jsonl or .csv."),
 ]
 Received = Annotated[
     list[str] | None,
@@ -81,7 +81,8 @@ def audit(
     spark: SparkSettings = None,
     as_json: AsJson = False,
 ) -> None:
-    """Compare what producers were told, what topics hold and what receivers got, and account for every offset.
+    """Compare what was acknowledged to producers, what topics hold and what receivers got, and account for every
+    offset.
 
     Give two of these three: a ledger, topics, what was received; or topics alone, to look for gaps. Ends with 0 when
     nothing is lost, with 1 when something is.

@@ -201,7 +201,7 @@ def tell(outcome: DiagnoseOutcome) -> None:
 
 def _tell_stalls(outcome: DiagnoseOutcome) -> None:
     totals = outcome.totals
-    told = (
+    span = (
         f"{counted(totals['events'], 'event')} of {counted(len(totals['nodes']), 'node')}, "
         f"{moment(totals['from_us'])} to {moment(totals['to_us'])}"
     )
@@ -210,9 +210,9 @@ def _tell_stalls(outcome: DiagnoseOutcome) -> None:
     if totals["events_lost"]:
         print_note(f"{counted(totals['events_lost'], 'event')} never came into the trace: there it cannot tell")
     if not outcome.stalls_count:
-        print_line(f"nothing stalled: {told}")
+        print_line(f"nothing stalled: {span}")
         return
-    print_line(f"{counted(outcome.stalls_count, 'stall')} in {told}")
+    print_line(f"{counted(outcome.stalls_count, 'stall')} in {span}")
     found = alike_of(outcome.stalls)
     for alike in found[:SHOWN_MAX]:
         print_line()
@@ -223,7 +223,7 @@ def _tell_stalls(outcome: DiagnoseOutcome) -> None:
 
 
 def alike_of(rows: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Stalls that are one thing to read: of many partitions at one time. What came again later is told again."""
+    """Stalls that are one thing to read: of many partitions at one time. What came again later is shown again."""
     from chronik.pipeline.judging import key_of
     from chronik.trace.verdicts import together
 

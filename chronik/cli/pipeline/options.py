@@ -92,7 +92,7 @@ def _opened(name: str, master: str, memory: str, settings: Mapping[str, str], re
 def _quiet_java(log: str) -> Iterator[None]:
     """What Java, when it is started here, says on standard error for all its life goes into a file.
 
-    Those are warnings about itself, and the stack traces of errors that are told in one line. Where it does not even
+    Those are warnings about itself, and the stack traces of errors that are shown in one line. Where it does not even
     start, the end of the file is shown.
     """
     logging.getLogger().addHandler(logging.NullHandler())  # py4j logs what it raises, with a stack trace

@@ -33,7 +33,7 @@ def serve(
     ] = None,
     advertise: Annotated[
         str | None,
-        typer.Option("--advertise", metavar="HOST:PORT", help="The address that clients are told, if it is another."),
+        typer.Option("--advertise", metavar="HOST:PORT", help="The address that clients are given, if it is another."),
     ] = None,
     data_dir: Annotated[
         str | None,

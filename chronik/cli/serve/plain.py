@@ -54,7 +54,7 @@ def read_plainly(arguments: list[str]) -> ServeRequest | None:
 
 
 def start(request: ServeRequest) -> int:
-    """Runs the node until it is told to stop; what kept it from starting comes out as `ChronikError`."""
+    """Runs the node until it is asked to stop; what kept it from starting comes out as `ChronikError`."""
     try:
         with without_hypothesis():
             from chronik.shell.errors import StartError

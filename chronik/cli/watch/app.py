@@ -1,4 +1,4 @@
-"""The terminal view of `chronik watch`. It asks nobody: an Eye tells it what there is to see."""
+"""The terminal view of `chronik watch`. It sends no requests: an Eye gives it what there is to see."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class WatchApp(App[None]):
         self._laid: list[columns.Laid] = []
         self._group_widths: list[int] = []
 
-    class Told(Message):
+    class SightTaken(Message):
         def __init__(self, seen: Seen) -> None:
             super().__init__()
             self.seen = seen
@@ -134,7 +134,7 @@ class WatchApp(App[None]):
         self.partitions.focus()
         self.call_after_refresh(self.draw)
         if self._eye is not None:
-            self._eye.open(lambda seen: self.post_message(self.Told(seen)))
+            self._eye.open(lambda seen: self.post_message(self.SightTaken(seen)))
 
     def on_unmount(self) -> None:
         if self._eye is not None:
@@ -151,11 +151,11 @@ class WatchApp(App[None]):
     def _static(self, name: str) -> Static:
         return self.screen_stack[0].query_one(f"#{name}", Static)
 
-    # --- what is told
+    # --- what the nodes report
 
-    @on(Told)
-    def take(self, told: Told) -> None:
-        match told.seen:
+    @on(SightTaken)
+    def take(self, taken: SightTaken) -> None:
+        match taken.seen:
             case Broken(error):
                 self.fault = error
                 self.exit(return_code=1)

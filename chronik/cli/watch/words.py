@@ -95,7 +95,7 @@ def stalls_page(verdicts: Sequence[Verdict], is_tracing: bool) -> RenderableType
     if not verdicts:
         hint = (
             "\n\nNo topic is traced, so only watermarks, followers and groups are judged. "
-            "`chronik trace on` adds what clients ask and are told."
+            "`chronik trace on` adds what clients ask and what they are answered."
         )
         known = "Nothing stalls, as far as the nodes can tell."
         return Text.assemble((known, GOOD), ("" if is_tracing else hint, QUIET))
@@ -127,7 +127,7 @@ def _state_lines(row: Row) -> Iterator[Text]:
     elif not row.is_heard:
         yield Text(f"{leader} leads and does not answer: this is what another node has", BAD)
     elif row.watermark is None and row.offline is None:
-        yield Text("closed: nobody has asked for it since its leader began to lead", QUIET)
+        yield Text("closed: no client has asked for it since its leader began to lead", QUIET)
     if row.offline is not None:
         yield Text(f"cannot be read: {row.offline}", BAD)
     yield _pair("leader", f"{leader}, epoch {row.leader_epoch}")

@@ -70,7 +70,7 @@ class GroupPage:
     partitions: tuple[dict[str, Any], ...]
     lag: int
     untold: tuple[str, ...]
-    """Partitions of which the end is not told, so that the lag is not known."""
+    """Partitions whose end is not known, so that the lag is not known."""
     lags: tuple[float, ...]
     catching_up: str | None
 

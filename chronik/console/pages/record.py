@@ -131,18 +131,22 @@ def _facts(story: RecordStory) -> Iterator[tuple[str, str]]:
 def timeline(story: RecordStory) -> list[TimelineStep]:
     """In the order of the times that are known; what has no time stands at the end."""
     steps: list[tuple[int | None, str, str]] = []
-    if (told := story.acknowledged) is not None:
-        client = f"from {plain(told.client_id)} at {plain(told.host)}, taken by node {told.node}"
-        if told.appended_us is not None:
-            steps.append((told.appended_us, "appended", client))
-        if told.retries:
-            steps.append((told.appended_us, "sent again", f"{counted(told.retries, 'time')}, and not taken twice"))
-        if told.answered_us is not None:
-            took = "" if told.took_us is None else f", {told.took_us / 1000:.1f} ms after the request"
-            in_sync = f", in sync were {', '.join(map(str, told.in_sync))}" if told.in_sync else ""
-            steps.append((told.answered_us, "acknowledged", f"acks={ACKS.get(told.acks, told.acks)}{in_sync}{took}"))
-        elif told.acks == 0:
-            steps.append((told.appended_us, "never acknowledged", "its producer did not want to know (acks=0)"))
+    if (arrival := story.acknowledged) is not None:
+        client = f"from {plain(arrival.client_id)} at {plain(arrival.host)}, taken by node {arrival.node}"
+        if arrival.appended_us is not None:
+            steps.append((arrival.appended_us, "appended", client))
+        if arrival.retries:
+            steps.append(
+                (arrival.appended_us, "sent again", f"{counted(arrival.retries, 'time')}, and not taken twice")
+            )
+        if arrival.answered_us is not None:
+            took = "" if arrival.took_us is None else f", {arrival.took_us / 1000:.1f} ms after the request"
+            in_sync = f", in sync were {', '.join(map(str, arrival.in_sync))}" if arrival.in_sync else ""
+            steps.append(
+                (arrival.answered_us, "acknowledged", f"acks={ACKS.get(arrival.acks, arrival.acks)}{in_sync}{took}")
+            )
+        elif arrival.acks == 0:
+            steps.append((arrival.appended_us, "never acknowledged", "its producer did not want to know (acks=0)"))
     for copy in story.copies:
         if copy.replicated_us is not None and not copy.is_leader:
             steps.append((copy.replicated_us, "replicated", f"node {copy.node} has it on disk"))

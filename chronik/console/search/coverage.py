@@ -107,8 +107,8 @@ class SpanReading:
         return OffsetSpan(offset, offset + 1)
 
     def take_end(self, offset: int) -> None:
-        """The log ends there. Below the end that was told, it is a new leader's word, which for a moment may know less:
-        nothing follows from it."""
+        """The log ends there. Below the end that was reported, it is a new leader's word, which for a moment may know
+        less: nothing follows from it."""
         if offset >= self.end:
             self._pass_to(self.end)
 
@@ -118,7 +118,7 @@ class SpanReading:
             self.position = offset
 
     def settle(self, log_start: int | None) -> tuple[list[OffsetSpan], list[OffsetSpan]]:
-        """Of what was passed over: what had no record, and what was deleted, as the log begins now. Where nobody says
+        """Of what was passed over: what had no record, and what was deleted, as the log begins now. Where no node says
         where it begins, all of it may have been deleted."""
         empty, gone = [], []
         for span in self.passed:
@@ -164,19 +164,19 @@ def words(parts: Iterable[PartitionCoverage], found: int, records: int) -> str:
     named = f"partition{'s' if len(looked) > 1 else ''} {numbers(part.partition for part in looked)}"
     spans = [span for part in looked for span in part.read]
     if not wanted:
-        told = f"{named}: no offsets to read"
+        said = f"{named}: no offsets to read"
     elif not spans:
-        told = f"{named}: none of {counted(wanted, 'offset')} read"
+        said = f"{named}: none of {counted(wanted, 'offset')} read"
     else:
         low, high = min(span.begin for span in spans), max(span.end for span in spans) - 1
-        told = f"{named}, offsets {count(low)} to {count(high)} read"
+        said = f"{named}, offsets {count(low)} to {count(high)} read"
         if read + gone < wanted:
-            told += f" in part ({count(read)} of {count(wanted)})"
-    told += f": {counted(records, 'record')}" if spans else ""
-    told += f", {count(found)} found"
+            said += f" in part ({count(read)} of {count(wanted)})"
+    said += f": {counted(records, 'record')}" if spans else ""
+    said += f", {count(found)} found"
     if gone:
-        told += f"; {counted(gone, 'offset')} deleted before they could be read"
+        said += f"; {counted(gone, 'offset')} deleted before they could be read"
     for part in looked:
         if part.problem is not None:
-            told += f"; partition {part.partition} is not read to its end ({part.problem})"
-    return told
+            said += f"; partition {part.partition} is not read to its end ({part.problem})"
+    return said

@@ -57,7 +57,7 @@ def parse_query(topic: str, given: Mapping[str, str]) -> SearchQuery:
         given.get("key") or "", (given.get("header") or "").strip(), (given.get("path") or "").strip(),
         min(max(limit, 1), LIMIT_MAX),
     )  # fmt: skip
-    matcher(query)  # a path that cannot be read is told at once
+    matcher(query)  # a path that cannot be read is refused at once
     return query
 
 

@@ -259,7 +259,7 @@ class SearchRun:
                         span.take_end(message.offset())
                 elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
                     raise ChronikError(f"topic {self.query.topic} is not there any more", "it was deleted meanwhile")
-                continue  # other errors are told again, or the library tries again by itself
+                continue  # other errors are reported again, or the library tries again by itself
             taken = None if span is None else span.take_record(message.offset())
             if taken is None:
                 continue
@@ -310,7 +310,7 @@ class SearchRun:
         left.clear()
 
     def _check_bounds(self, size_bytes: int, began_s: float, is_round_over: bool) -> None:
-        """Rests when enough is found or nobody looks; else waits as long as the rate asks for."""
+        """Rests when enough is found or no page looks; else waits as long as the rate asks for."""
         with self._changed:
             if time.monotonic() - self._watched_s > UNWATCHED_S and self._status == READING:
                 self._status, self._reason = STOPPED, "no page was open that shows it"

@@ -1,4 +1,4 @@
-"""The searches of all pages: so many at most, the ones that nobody has looked at for longest go first."""
+"""The searches of all pages: so many at most, the ones not looked at for longest go first."""
 
 from __future__ import annotations
 

@@ -84,18 +84,18 @@
   async function drawCharts() {
     const holders = [...document.querySelectorAll(".chart[data-series]")];
     if (!holders.length || document.hidden) return;
-    const told = await (await fetch("/series.json")).json();
+    const answer = await (await fetch("/series.json")).json();
     charts.splice(0).forEach((chart) => chart.destroy());
     for (const holder of holders) {
       const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "11px system-ui" };
       const now = Date.now() / 1000;
-      const begin = Math.min(told.at_s[0] ?? now, now - 300);
+      const begin = Math.min(answer.at_s[0] ?? now, now - 300);
       charts.push(new uPlot({
         width: holder.clientWidth, height: 130, cursor: { y: false }, legend: { show: false },
         scales: { x: { range: () => [begin, now] }, y: { range: (self, low, high) => [0, Math.max(high ?? 0, 1) * 1.1] } },
         axes: [{ ...axis, size: 28, values: (self, ticks) => ticks.map(clock) }, { ...axis, size: 44, values: (self, ticks) => ticks.map(short) }],
         series: [{}, { stroke: colour("--chart"), width: 1.5, fill: colour("--chart") + "22", points: { show: false } }],
-      }, [told.at_s, told[holder.dataset.series]], holder));
+      }, [answer.at_s, answer[holder.dataset.series]], holder));
     }
   }
   document.body.addEventListener("htmx:sseMessage", () => drawCharts());

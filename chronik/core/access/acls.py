@@ -46,7 +46,7 @@ class Acl(NamedTuple):
     resource_type: AclResourceType
     resource_name: str
     pattern_type: AclPatternType
-    principal: str  # as `User:alice`; `User:*` is everybody
+    principal: str  # as `User:alice`; `User:*` is every user
     host: str
     operation: AclOperation
     permission: AclPermission

@@ -17,7 +17,7 @@ from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 
 ANSWERS_MAX = 50_000
-EVERYBODY = str(KafkaPrincipal(USER_TYPE, WILDCARD))
+ANY_USER = str(KafkaPrincipal(USER_TYPE, WILDCARD))
 ANY_NAME = "hardcode"  # Kafka's: a name that is only asked about to find out what holds where there is no rule
 
 _INCLUDED_IN = {
@@ -110,7 +110,7 @@ class Authorizer:
         """Whether there is some resource of this type on which it is allowed (Kafka: authorizeByResourceType)."""
         if self.is_allowed(principal, host, operation, resource_type, ANY_NAME):
             return True
-        principals = (str(principal), EVERYBODY)
+        principals = (str(principal), ANY_USER)
         mine = [
             acl
             for acl in self._acls().of_type(resource_type)
@@ -143,7 +143,7 @@ class Authorizer:
 
 
 def _is_about(acl: Acl, principal: str, host: str, operation: AclOperation) -> bool:
-    if acl.principal not in (principal, EVERYBODY) or not matches_host(acl.host, host):
+    if acl.principal not in (principal, ANY_USER) or not matches_host(acl.host, host):
         return False
     if acl.operation in (operation, AclOperation.ALL):
         return True

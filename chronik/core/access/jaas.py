@@ -1,4 +1,4 @@
-"""Kafka's `sasl.jaas.config`: a line with the name of a login module and what it is told.
+"""Kafka's `sasl.jaas.config`: a line with the name of a login module and its options.
 
     org.apache.kafka.common.security.plain.PlainLoginModule required
         username="node" password="secret" user_node="secret" user_alice="hers";

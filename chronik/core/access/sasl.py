@@ -151,5 +151,5 @@ class SaslLogin:
 
     @property
     def session_lifetime_ms(self) -> int:
-        """What the client is told once it is logged in: how long that lasts, 0 for ever."""
+        """The response once it is logged in: how long that lasts, 0 for ever."""
         return self._server.session_ms if self.principal is not None and self._exchange is None else 0

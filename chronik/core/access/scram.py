@@ -6,7 +6,7 @@
     server: v=<signature>                           that we know what was stored of it
 
 What is stored of a password cannot be used to log in. For a name that does not exist the exchange goes on with a salt
-made up from that name, always the same, so that nobody learns which names exist.
+made up from that name, always the same, so that no client learns which names exist.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ScramCredential:
 
 
 class AuthenticationFailed(Exception):
-    """The message may be told to the client: it does not say what was wrong."""
+    """The message may be sent to the client: it does not say what was wrong."""
 
 
 def credential_of(mechanism: ScramMechanism, password: bytes, salt: bytes, iterations: int) -> ScramCredential:

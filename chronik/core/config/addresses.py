@@ -73,7 +73,7 @@ def host_and_port(key: str, text: str) -> tuple[str, int]:
 
 
 def _can_be_looked_up(host: str) -> bool:
-    """Python refuses others, such as `a..b`, before it asks anybody; and not as an OSError."""
+    """Python refuses others, such as `a..b`, before it asks a resolver; and not as an OSError."""
     if host.isascii():  # nearly always, and the codec below is slow to load
         return not host or all(0 < len(label) <= LABEL_CHARS_MAX for label in host.removesuffix(".").split("."))
     try:

@@ -24,7 +24,7 @@ class GroupSettings:
     """The settings in force for one group: its own, else the node's."""
 
     consumer_heartbeat_interval_ms: int = setting(
-        INT, 5_000, "How often a consumer of this group is told to report.",
+        INT, 5_000, "How often a consumer of this group is to send a heartbeat.",
         at_least(1), synonyms=(Synonym("group.consumer.heartbeat.interval.ms"),),
     )  # fmt: skip
     consumer_session_timeout_ms: int = setting(

@@ -160,7 +160,7 @@ class NodeConfig:
 
     @property
     def advertised_address(self) -> tuple[str, int]:
-        """Host and port that clients are told."""
+        """The host and port that clients are given."""
         return self.listeners.advertised_address
 
     @property

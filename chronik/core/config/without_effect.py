@@ -13,7 +13,7 @@ WITHOUT_EFFECT = frozenset(
         "controller.performance.always.log.threshold.ms",
         "controller.performance.sample.period.ms", "controller.quorum.append.linger.ms",
         "controller.quorum.auto.join.enable", "controller.quorum.fetch.max.bytes",
-        "controller.quorum.fetch.snapshot.max.bytes", "controller.quorum.request.timeout.ms",
+        "controller.quorum.request.timeout.ms",
         "controller.quorum.retry.backoff.ms", "controller.quota.window.num", "controller.quota.window.size.seconds",
         "controller.socket.timeout.ms", "delete.records.purgatory.purge.interval.requests",
         "fetch.purgatory.purge.interval.requests", "follower.fetch.last.tiered.offset.enable",

@@ -16,8 +16,8 @@ from chronik.core.records.steps import RECORDS_A_STEP, Steps
 from chronik.core.types import NO_TIMESTAMP, Buffer
 
 # Of one batch no more bad records are named, and of a request no more altogether (api/produce.py). librdkafka puts no
-# more than 10,000 records into a batch unless told to. A producer takes those that are not named for good ones, sends
-# them again, and then they are named.
+# more than 10,000 records into a batch unless configured to. A producer takes those that are not named for good ones,
+# sends them again, and then they are named.
 RECORD_ERRORS_MAX = 10_000
 SHOWN_MAX = 3  # in the message about the whole batch
 _NO_KEY = "a compacted topic takes no record without a key"

@@ -229,9 +229,9 @@ def load_epochs(
         content = files.read_all(path)
     except FileNotFoundError:
         content = b""
-    told = _epochs_within(content, start_offset, end_offset)
-    if told is not None and _agree(told, segments, start_offset, has_gaps):
-        return told, []
+    stored = _epochs_within(content, start_offset, end_offset)
+    if stored is not None and _agree(stored, segments, start_offset, has_gaps):
+        return stored, []
     epochs = Epochs()
     for segment, found in batches_from(segments, start_offset):
         epoch = found.header.leader_epoch
@@ -241,13 +241,13 @@ def load_epochs(
             epochs.assign(epoch, max(found.header.base_offset, start_offset))
     # After a crash the checkpoint may not know the latest epochs. If it differs in any other way, a bit of it was
     # turned, or one in the epoch of a batch, which no checksum covers.
-    is_known = told is None or has_gaps or (not was_clean and told.entries == epochs.entries[: len(told.entries)])
-    if told is not None and not is_known and not _is_slip(content, epochs, start_offset, end_offset):
-        if was_clean or not _starts_later(told, epochs):
-            raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {told.entries}")
-        epochs.advance(told.entries[0].start_offset)  # what was deleted stays so
-        if told.entries == epochs.entries:
-            return told, []
+    is_known = stored is None or has_gaps or (not was_clean and stored.entries == epochs.entries[: len(stored.entries)])
+    if stored is not None and not is_known and not _is_slip(content, epochs, start_offset, end_offset):
+        if was_clean or not _starts_later(stored, epochs):
+            raise Corrupt(directory, f"the batches have the epochs {epochs.entries}, the checkpoint {stored.entries}")
+        epochs.advance(stored.entries[0].start_offset)  # what was deleted stays so
+        if stored.entries == epochs.entries:
+            return stored, []
     if epochs.latest < 0:
         return epochs, []
     files.replace(path, epochs.encode(end_offset), sync=False)
@@ -255,14 +255,14 @@ def load_epochs(
     return epochs, [path]
 
 
-def _starts_later(told: Epochs, epochs: Epochs) -> bool:
+def _starts_later(stored: Epochs, epochs: Epochs) -> bool:
     """The log start had been moved up, and its own checkpoint was not written any more; perhaps nor were the latest
     epochs."""
-    if not told.entries:
+    if not stored.entries:
         return False
     within = Epochs(list(epochs.entries))
-    within.advance(told.entries[0].start_offset)
-    return told.entries == within.entries[: len(told.entries)]
+    within.advance(stored.entries[0].start_offset)
+    return stored.entries == within.entries[: len(stored.entries)]
 
 
 def _epochs_within(content: bytes, start_offset: int, end_offset: int) -> Epochs | None:
@@ -279,9 +279,9 @@ def _is_slip(content: bytes, epochs: Epochs, start_offset: int, end_offset: int)
     slip = bytearray(content)
     for bit in range(len(content) * 8):
         slip[bit // 8] ^= 1 << bit % 8
-        told = _epochs_within(bytes(slip), start_offset, end_offset)
+        stored = _epochs_within(bytes(slip), start_offset, end_offset)
         slip[bit // 8] ^= 1 << bit % 8
-        if told is not None and told.entries == epochs.entries:
+        if stored is not None and stored.entries == epochs.entries:
             return True
     return False
 

@@ -253,7 +253,7 @@ class Log:
         now_ms: int,
         transaction_version: int = 0,
     ) -> Appended:
-        """Write that a producer's transaction has ended. Not a second time where that can be told."""
+        """Write that a producer's transaction has ended. Not a second time where that can be seen."""
         if not self.producers.check_marker(producer_id, producer_epoch, marker, transaction_version):
             return Appended(self.end_offset - 1, self.end_offset - 1, is_new=False)
         self._load_aborted_for_marker()
@@ -315,7 +315,7 @@ class Log:
                     self._begin_epoch(header.leader_epoch, header.base_offset)
                 segment.append(batch, header.base_offset, header.last_offset, header.max_timestamp)
             except OSError:
-                # Of an epoch without a batch nothing is to be told: a voter would win elections by it.
+                # Of an epoch without a batch nothing is to be reported: a voter would win elections by it.
                 self.epochs.truncate(self.end_offset)
                 raise
             self.end_offset = header.next_offset

@@ -4,7 +4,7 @@ What stands at and above the recovery point is read and checked batch by batch. 
 thing in the log: it is copied to a side file `<segment>.cut`, cut off and reported. So is what stands in later
 segments: nothing of it counted yet (`recovery_point`). Anything else that does not check out is damage to what was
 once whole, perhaps acknowledged: nothing is cut, `Corrupt` takes the replica offline. What is sound is written again,
-in its place: if the last process died of a sync that failed, or before one could have told it, the system has those
+in its place: if the last process died of a sync that failed, or before one could have reported it, the system has those
 bytes in memory and takes them for written, and no sync would put them on disk. Indexes and producer snapshots are made
 anew where they are missing or wrong.
 """

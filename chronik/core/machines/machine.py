@@ -1,6 +1,6 @@
 """The shape of every state machine in the house: decide reads, apply writes.
 
-A machine is asked a command. It *decides*: from its state and the time it is told, it returns facts and
+A machine is asked a command. It *decides*: from its state and the time it is given, it returns facts and
 answers, and changes nothing. The host appends the durable facts to the machine's log as one batch (or as several, if
 the decision allows it), *applies* all facts (the only thing that changes state), and lets the answers go when those
 facts are safe. Replaying the log through `apply` gives the durable state again.

@@ -12,7 +12,7 @@ from chronik.core.raft.messages import LogPoint, Message
 from chronik.core.raft.progress import Progress
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.reach import EPOCH_MAX, EpochReach
-from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftLog, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftLog, RaftSettings, Ready, VotersChange
 from chronik.core.raft.roles import Candidate, Follower, Leader, Prospective, Resigned, Role, Transfer, Unattached
 
 SNAPSHOT_BYTES_A_FETCH = 1024 * 1024
@@ -20,20 +20,21 @@ OBSERVER_SILENCE_MS_MAX = 300_000
 
 
 class Raft:
-    """Told the time, handed its log and its dice; never waits. Work to do collects in a `Ready` until it is taken."""
+    """It is given the time, its log and its dice, and never waits. Work to do collects in a `Ready` until it is
+    taken."""
 
     def __init__(
-        self, node_id: int, election: ElectionState, log: RaftLog, timeouts: Timeouts, chance: Chance, now_ms: int
+        self, node_id: int, election: ElectionState, log: RaftLog, settings: RaftSettings, chance: Chance, now_ms: int
     ) -> None:
         self.node_id = node_id
         self.election = election
         # Not known until a leader says so, but what a snapshot replaced was safe.
         self.high_watermark = log.start_offset if log.start_offset > 0 else -1
         self._log = log
-        self._timeouts = timeouts
+        self._settings = settings
         self._chance = chance
         self._now_ms = now_ms
-        self._reach = EpochReach(timeouts.fetch_ms)
+        self._reach = EpochReach(settings.fetch_ms)
         self._ready = Ready()
         self.has_caught_up = False  # in this life: it had all that a leader called safe in its own epoch
         if election.epoch < log.latest_epoch:
@@ -44,12 +45,12 @@ class Raft:
 
     def _role_at_start(self) -> Role:
         if self._is_alone:
-            return Unattached(self._now_ms)  # nobody to wait for
+            return Unattached(self._now_ms)  # no other to wait for
         if self.leader is not None and self.leader != self.node_id:
             return Follower(self.leader, self._give_up_at_ms())
         if self.election.is_new and self._log.end_offset == 0:
             # A cluster that begins has no leader to wait for; should there be one, the pre-vote says so.
-            return Unattached(self._now_ms + self._chance.below(max(self._timeouts.election_ms // 4, 1)))
+            return Unattached(self._now_ms + self._chance.below(max(self._settings.election_ms // 4, 1)))
         # A node that led before the restart does not go on in that epoch: it may have lost records that were not
         # synced, and would write others in their place.
         return Unattached(self._election_at_ms())
@@ -82,7 +83,7 @@ class Raft:
 
         Raft counts on disks that keep what they were given. A voter whose disk was lost would help to elect a log that
         lacks what it once had itself, and what was safe with its help would be gone. So one that is new grants its vote
-        to empty logs only, and stands only with an empty log and while nobody is known to object. A cluster that
+        to empty logs only, and stands only with an empty log and while no voter is known to object. A cluster that
         starts for the first time is elected in this way; see docs/decisions/0014 for what that leaves open.
         """
         return self.election.is_new
@@ -92,7 +93,7 @@ class Raft:
         """A voter may, and one that was removed until that is safe (Raft, section 4.2.2).
 
         It may be the only one with the record that removes it. The others cannot be elected against its longer log, and
-        nobody could if it did not stand. Where there is no later epoch, nothing stands.
+        none could if it did not stand. Where there is no later epoch, nothing stands.
         """
         if self.epoch >= EPOCH_MAX:
             return False
@@ -119,7 +120,8 @@ class Raft:
             case Follower(leader, transfer=None):
                 return Envelope(leader, m.Fetch(self.node_id, self.epoch, self._log_end))
             case Follower(leader, transfer=Transfer(snapshot, position)):
-                ask = m.FetchSnapshot(self.node_id, self.epoch, snapshot, position, SNAPSHOT_BYTES_A_FETCH)
+                bytes_max = self._settings.snapshot_fetch_bytes_max
+                ask = m.FetchSnapshot(self.node_id, self.epoch, snapshot, position, bytes_max)
                 return Envelope(leader, ask)
             case Unattached() if not self.is_voter:
                 voter = self.voters.ids[self._chance.below(len(self.voters.ids))]
@@ -193,14 +195,14 @@ class Raft:
         match self.role:
             case Leader() as role:
                 self._raise_watermark(role)
-            case Follower(leader_high_watermark=told):
-                self._set_watermark(min(told, self._log.end_offset))
+            case Follower(leader_high_watermark=leader_watermark):
+                self._set_watermark(min(leader_watermark, self._log.end_offset))
         return self._take()
 
     def leader_gone(self, now_ms: int) -> Ready:
         """The host of this node knows that the leader's process has ended: there is no need to miss it first.
 
-        Nobody is harmed if that is not so: those that still hear the leader do not help to unseat it (KIP-996).
+        No harm is done if that is not so: those that still hear the leader do not help to unseat it (KIP-996).
         """
         self._now_ms = now_ms
         if isinstance(self.role, Follower):
@@ -248,14 +250,14 @@ class Raft:
 
     def _ask_around(self) -> None:
         """Find out whether a majority would vote for this node, without an epoch being spent on it."""
-        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        again_at_ms = self._now_ms + self._settings.ask_again_ms
         self._ask(Prospective(self._election_at_ms(), again_at_ms, {self.node_id: True}))
 
     def _stand(self) -> None:
         """Begin the next epoch as a candidate (Raft, 5.2)."""
         self._settle()  # one that is new stands only when a majority has nothing either: the history begins here
         self._elect(ElectionState(self.epoch + 1, self.node_id, None))
-        again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+        again_at_ms = self._now_ms + self._settings.ask_again_ms
         self._ask(Candidate(self._election_at_ms(), again_at_ms, {self.node_id: True}))
 
     def _ask(self, role: Prospective | Candidate) -> None:
@@ -280,7 +282,7 @@ class Raft:
             case False, Prospective():
                 self._wait_for_leader()
             case False, Candidate(retry_at_ms=None) as lost:
-                lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._timeouts.backoff_max_ms)
+                lost.retry_at_ms = self._now_ms + 1 + self._chance.below(self._settings.backoff_max_ms)
 
     def _wait_for_leader(self) -> None:
         """Nothing wants this node now: believe in the leader it knew, or wait for the next chance."""
@@ -302,7 +304,7 @@ class Raft:
                 if self.role is role:
                     self._wait_for_leader()
             case _ if self._now_ms >= role.ask_again_at_ms:
-                role.ask_again_at_ms = self._now_ms + self._timeouts.ask_again_ms
+                role.ask_again_at_ms = self._now_ms + self._settings.ask_again_ms
                 self._ask(role)
 
     def _on_vote(self, vote: m.Vote) -> None:
@@ -354,7 +356,7 @@ class Raft:
 
     def _announce(self, role: Leader) -> None:
         """Tell the voters that have not fetched lately; those that have know."""
-        every_ms = self._timeouts.fetch_ms // 2
+        every_ms = self._settings.fetch_ms // 2
         role.announce_at_ms = self._now_ms + every_ms
         for voter in self.voters.others(self.node_id):
             fetched_ms = role.progress.of(voter).fetched_ms
@@ -365,7 +367,7 @@ class Raft:
     @property
     def _majority_ms(self) -> int:
         """A leader that has not been fetched from by a majority for this long has lost it (check-quorum)."""
-        return self._timeouts.fetch_ms * 3 // 2
+        return self._settings.fetch_ms * 3 // 2
 
     def _majority_until_ms(self, role: Leader) -> int:
         return max(role.since_ms, role.progress.heard_ms(self.voters, self._now_ms)) + self._majority_ms
@@ -385,10 +387,10 @@ class Raft:
         return self.role if isinstance(self.role, Leader) else Code.NOT_LEADER_OR_FOLLOWER
 
     def _on_fetch(self, fetch: m.Fetch) -> None:
-        if fetch.sender != m.NOBODY and fetch.sender != self.node_id:
-            # An observer that is ahead of its leader, by a lie or by an election that came to nothing, follows nobody
-            # until the others are there as well; and the leader never asks an observer which epoch it has. Kafka's
-            # leader does not listen here.
+        if fetch.sender != m.NO_NODE and fetch.sender != self.node_id:
+            # An observer that is ahead of its leader, by a lie or by an election that came to nothing, follows no
+            # leader until the others are there as well; and the leader never asks an observer which epoch it has.
+            # Kafka's leader does not listen here.
             self._hear_of(self._reach.toward(self.epoch, fetch.epoch, self._now_ms), None)
         answer = m.RaftFetchAnswer(self.node_id, self.epoch, self.leader, fetch.log_end)
         match self._leading(fetch.epoch):
@@ -407,7 +409,7 @@ class Raft:
             case RaftDivergence(agreed):
                 return replace(answer, diverging=agreed)
             case Same():
-                if fetch.sender != m.NOBODY:
+                if fetch.sender != m.NO_NODE:
                     arrived_ms = self._now_ms if fetch.arrived_ms is None else fetch.arrived_ms
                     where = fetch.log_end.end_offset, self._log.end_offset
                     role.progress.note_fetch(fetch.sender, *where, arrived_ms, fetch.followed_ms)
@@ -427,7 +429,7 @@ class Raft:
             case _ if fetch.bytes_max <= 0 or fetch.sender == self.node_id:
                 answer = replace(answer, code=Code.INVALID_REQUEST)
             case role:
-                if fetch.sender != m.NOBODY:
+                if fetch.sender != m.NO_NODE:
                     role.progress.note_alive(fetch.sender, self._now_ms)
                 end_position = min(fetch.position + min(fetch.bytes_max, SNAPSHOT_BYTES_A_FETCH), size_bytes)
                 answer = replace(answer, end_position=end_position, size_bytes=size_bytes)
@@ -471,7 +473,7 @@ class Raft:
                 )  # its own epoch is over: it must not lead it again
             self.role = Unattached(self._election_at_ms())
         elif self._now_ms >= role.announce_at_ms:
-            role.announce_at_ms = self._now_ms + self._timeouts.ask_again_ms
+            role.announce_at_ms = self._now_ms + self._settings.ask_again_ms
             for voter in role.unaware:
                 self._send(voter, m.EndEpoch(self.node_id, self.epoch, role.successors))
 
@@ -503,9 +505,9 @@ class Raft:
             return  # the leader may count on what this node has lost
         rank = end.successors.index(self.node_id) if self.node_id in end.successors else len(end.successors)
         if rank == 0:
-            self._stand()  # the leader itself asked for an election: nobody needs to be asked whether one is wanted
+            self._stand()  # the leader itself asked for an election: no voter needs to be asked whether one is wanted
         elif isinstance(self.role, Follower):
-            wait_ms = min(rank * self._timeouts.election_ms // 2, self._timeouts.fetch_ms)
+            wait_ms = min(rank * self._settings.election_ms // 2, self._settings.fetch_ms)
             self.role.fetch_until_ms = min(self.role.fetch_until_ms, self._now_ms + wait_ms)
             self.role.has_fetched = False  # its leader is gone, so it may support another
 
@@ -574,7 +576,7 @@ class Raft:
         """Any message tells the sender's epoch, and perhaps its leader.
 
         An epoch has one leader, so of two that are claimed one is not: this node itself if it was elected, else the one
-        that it has fetched from with success. One that it was merely told of gives way, or a packet could leave this
+        that it has fetched from with success. One that it merely heard of gives way, or a packet could leave this
         node with a leader that there never was.
         """
         if epoch < self.epoch or epoch > EPOCH_MAX:
@@ -612,8 +614,8 @@ class Raft:
         """Whether the sender is a voter as far as this node knows, or may be one by a change that is not here yet.
 
         Such a change is in the sender's log and not in this one, so the sender's log is longer (KIP-853). It is
-        listened to only while this node hears no leader: else the leader brings the change, and nobody is unseated by a
-        voter that there may not be.
+        listened to only while this node hears no leader: else the leader brings the change, and no leader is unseated
+        by a voter that there may not be.
         """
         _, voters, before = self._log.voters
         if request.sender in voters or (before is not None and request.sender in before):
@@ -648,10 +650,10 @@ class Raft:
 
     def _election_at_ms(self) -> int:
         # Somewhere in [1, 2) timeouts, so that two voters seldom stand at the same time (Raft, 5.2).
-        return self._now_ms + self._timeouts.election_ms + self._chance.below(self._timeouts.election_ms)
+        return self._now_ms + self._settings.election_ms + self._chance.below(self._settings.election_ms)
 
     def _give_up_at_ms(self) -> int:
-        return self._now_ms + self._timeouts.fetch_ms
+        return self._now_ms + self._settings.fetch_ms
 
     # --- work to do
 

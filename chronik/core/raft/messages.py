@@ -1,6 +1,6 @@
 """What voters say to each other. Each is one of Kafka's requests or its answer; `sender` is who said it.
 
-The sender of a fetch may be `NOBODY`: it is answered, and nothing is remembered of it.
+The sender of a fetch may be `NO_NODE`: it is answered, and nothing is remembered of it.
 
 Every request gets exactly one answer, in the `Ready` of the step that took it. An answer repeats from its request what
 tells a late one from the one that is waited for; on the wire, the correlation id does that.
@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeAlias
 
 from chronik.core.errors import Code
 
-NOBODY = -1
+NO_NODE = -1
 
 
 class LogPoint(NamedTuple):
@@ -29,7 +29,7 @@ class LogPoint(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """Vote (52): will you vote for me? With `is_pre_vote` (KIP-996): would you, if I asked? Costs nobody an epoch."""
+    """Vote (52): will you vote for me? With `is_pre_vote` (KIP-996): would you, if I asked? Raises no epoch."""
 
     sender: int
     epoch: int

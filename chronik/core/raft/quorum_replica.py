@@ -35,7 +35,7 @@ class QuorumReplica(Replica):
     def lead(
         self, leader_epoch: int, partition_epoch: int, replicas: tuple[int, ...], in_sync: tuple[int, ...], now_ms: int
     ) -> bool:
-        """Nobody's to say but the quorum's."""
+        """Only the quorum decides it."""
         return False
 
     def set_office(self, epoch: int, leader: int | None) -> None:

@@ -57,13 +57,15 @@ class RaftLog(Protocol):
         """
 
 
-class Timeouts(NamedTuple):
-    """Kafka's defaults: controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms."""
+class RaftSettings(NamedTuple):
+    """Kafka's defaults: controller.quorum.election.timeout.ms, .fetch.timeout.ms, .election.backoff.max.ms,
+    .fetch.snapshot.max.bytes."""
 
     election_ms: int = 1000
     fetch_ms: int = 2000
     backoff_max_ms: int = 1000
     ask_again_ms: int = 250
+    snapshot_fetch_bytes_max: int = 1024 * 1024
 
 
 class LeaderChange(NamedTuple):

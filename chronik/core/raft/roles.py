@@ -78,7 +78,7 @@ class Follower:
     leader: int
     fetch_until_ms: int  # when it gives its leader up
     has_fetched: bool = False  # with success, in this epoch
-    leader_high_watermark: int = -1  # as told by a leader whose log agrees with ours up to our end
+    leader_high_watermark: int = -1  # as reported by a leader whose log agrees with ours up to our end
     transfer: Transfer | None = None
 
 

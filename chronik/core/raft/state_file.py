@@ -19,7 +19,7 @@ from chronik.core.raft.ready import ElectionState
 
 FILE_NAME = "quorum-state"
 VERSION = 1
-_NOBODY = -1
+_NO_NODE = -1
 _NO_DIRECTORY = bytes(16)
 _CHECKSUM = "crc32c"
 _NEW = "isNew"
@@ -28,9 +28,9 @@ _NEW = "isNew"
 def encode(election: ElectionState, voted_directory: bytes = _NO_DIRECTORY) -> bytes:
     """The file's content. The directory id is that of the node voted for, where it is known (KIP-853)."""
     fields: dict[str, int | str] = {
-        "leaderId": _NOBODY if election.leader is None else election.leader,
+        "leaderId": _NO_NODE if election.leader is None else election.leader,
         "leaderEpoch": election.epoch,
-        "votedId": _NOBODY if election.voted_for is None else election.voted_for,
+        "votedId": _NO_NODE if election.voted_for is None else election.voted_for,
         "votedDirectoryId": urlsafe_b64encode(voted_directory).decode().rstrip("="),
         "data_version": VERSION,
     }
@@ -51,7 +51,7 @@ def decode(content: bytes) -> ElectionState:
     leader, epoch, voted_for = (fields[name] for name in ("leaderId", "leaderEpoch", "votedId"))
     is_new = _NEW in fields
     return ElectionState(
-        epoch, None if voted_for == _NOBODY else voted_for, None if leader == _NOBODY else leader, is_new
+        epoch, None if voted_for == _NO_NODE else voted_for, None if leader == _NO_NODE else leader, is_new
     )
 
 
@@ -65,7 +65,7 @@ def _check(fields: dict[str, object], content: bytes) -> None:
         raise Corrupt(FILE_NAME, "its checksum does not hold")
     if fields["data_version"] != VERSION:
         raise Corrupt(FILE_NAME, f"is of version {fields['data_version']}, and only {VERSION} can be read")
-    for name, least in (("leaderId", _NOBODY), ("leaderEpoch", 0), ("votedId", _NOBODY)):
+    for name, least in (("leaderId", _NO_NODE), ("leaderEpoch", 0), ("votedId", _NO_NODE)):
         value = fields[name]
         if type(value) is not int or not least <= value < 2**31:
             raise Corrupt(FILE_NAME, f"{name} is {value!r}")

@@ -13,8 +13,8 @@ NOT_SETTLED = -1
 
 
 class ReplicaView(NamedTuple):
-    """One replica. Times are of the clock the machine is told, -1 when unknown; of the leader itself they are now. That
-    of the last fetch is when its sender surely followed (`Fetch.followed_ms`), a moment before it came."""
+    """One replica. Times are of the clock the machine is given, -1 when unknown; of the leader itself they are now.
+    That of the last fetch is when its sender surely followed (`Fetch.followed_ms`), a moment before it came."""
 
     node_id: int
     end_offset: int

@@ -396,7 +396,7 @@ def build(
 
 
 def pack(body: bytes, compression: int, level: int | None = None) -> bytes:
-    """The records of a batch, compressed as its attributes say; at the codec's own level unless told."""
+    """The records of a batch, compressed as its attributes say; at the codec's own level unless one is given."""
     match compression:
         case 0:
             return body

@@ -1,4 +1,4 @@
-"""Where a follower's log parts from its leader's, told by leader epochs (KIP-101, KIP-279, KIP-595).
+"""Where a follower's log diverges from its leader's, found by leader epochs (KIP-101, KIP-279, KIP-595).
 
 A follower's fetch says where its log ends and of which epoch its last batch is. If the leader's log knows that epoch
 and has it that far, all below is the same in both. If not, the leader names the last epoch that they may share, and
@@ -37,12 +37,12 @@ def diverging(log: Log, fetch_offset: int, last_epoch: int) -> Diverging | None:
     return None
 
 
-def cut_at(log: Log, told: Diverging) -> int:
-    """Where a follower cuts its log when its leader told it this. It may have to ask once more after that."""
-    own_epoch, own_end = log.epochs.end_offset_for(told.epoch, log.end_offset)
-    if own_epoch == told.epoch:
-        return min(own_end, told.end_offset, log.end_offset)
+def cut_at(log: Log, answer: Diverging) -> int:
+    """Where a follower cuts its log when its leader reported this. It may have to ask once more after that."""
+    own_epoch, own_end = log.epochs.end_offset_for(answer.epoch, log.end_offset)
+    if own_epoch == answer.epoch:
+        return min(own_end, answer.end_offset, log.end_offset)
     if own_epoch == NO_EPOCH or own_end == UNKNOWN_OFFSET:
-        return min(told.end_offset, log.end_offset)
+        return min(answer.end_offset, log.end_offset)
     # It has nothing of that epoch: all that is of later ones goes, and the one before is asked about next.
     return min(own_end, log.end_offset)

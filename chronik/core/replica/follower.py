@@ -70,17 +70,17 @@ def position_of(log: Log) -> Position:
     return Position(log.end_offset, NO_EPOCH if is_empty else log.epochs.at(log.end_offset - 1))
 
 
-def step(log: Log, told: LeaderAnswer) -> Append | Truncation | BeginAnew | Nothing | AskAgain:
+def step(log: Log, from_leader: LeaderAnswer) -> Append | Truncation | BeginAnew | Nothing | AskAgain:
     """What a leader's answer to `position_of(log)` means."""
-    if told.error is Code.OFFSET_OUT_OF_RANGE and told.start_offset >= 0:
+    if from_leader.error is Code.OFFSET_OUT_OF_RANGE and from_leader.start_offset >= 0:
         is_empty = log.end_offset == log.start_offset
-        if log.end_offset < told.start_offset or (is_empty and log.end_offset != told.start_offset):
-            return Truncation(told.start_offset, is_reset=True)
-    if told.error:
-        return AskAgain(told.error)
-    if told.diverging is not None:
-        return Truncation(cut_at(log, told.diverging), is_reset=False)
-    is_behind = told.horizon > max(log.end_offset, log.horizon.offset)
-    if len(told.records) and is_behind and log.end_offset > log.start_offset:
-        return BeginAnew(told.start_offset)
-    return Append(told.records) if len(told.records) else Nothing()
+        if log.end_offset < from_leader.start_offset or (is_empty and log.end_offset != from_leader.start_offset):
+            return Truncation(from_leader.start_offset, is_reset=True)
+    if from_leader.error:
+        return AskAgain(from_leader.error)
+    if from_leader.diverging is not None:
+        return Truncation(cut_at(log, from_leader.diverging), is_reset=False)
+    is_behind = from_leader.horizon > max(log.end_offset, log.horizon.offset)
+    if len(from_leader.records) and is_behind and log.end_offset > log.start_offset:
+        return BeginAnew(from_leader.start_offset)
+    return Append(from_leader.records) if len(from_leader.records) else Nothing()

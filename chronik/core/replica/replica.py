@@ -155,7 +155,7 @@ class Replica:
 
     @property
     def is_watermark_known(self) -> bool:
-        """A new leader may know less of the watermark than clients were told, until it has its epoch's start."""
+        """A new leader may know a lower watermark than clients were sent, until it has its epoch's start."""
         return self.high_watermark >= self.epoch_start
 
     def readable_bound(self, isolation_level: int) -> int:
@@ -231,7 +231,7 @@ class Replica:
             )
 
     def code_when_safe(self) -> Code:
-        """What an acks=all producer is told once the watermark has passed its batch: the set may have shrunk below
+        """The response to an acks=all producer once the watermark has passed its batch: the set may have shrunk below
         what was wanted since it was appended."""
         in_sync = self.in_sync
         if in_sync is None or len(in_sync.in_sync) >= self.log.config.min_insync_replicas:

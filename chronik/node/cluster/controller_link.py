@@ -92,7 +92,7 @@ class ControllerLink:
 
     async def ask(self, command: MetadataCommand[AnswerT], timeout_ms: int = ASK_MS) -> AnswerT:
         """The controller's answer; what it created is in this node's image then. Raises Refused: NOT_CONTROLLER when
-        nobody could be asked in time."""
+        no controller could be asked in time."""
         if type(command) not in OF_NODES:
             return await self._metadata.ask_here(command)
         loop = asyncio.get_running_loop()

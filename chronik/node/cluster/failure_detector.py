@@ -2,7 +2,7 @@
 
 A killed process refuses connections; one that hangs, or cannot be reached, does not. So the controller keeps a link to
 every live broker and asks a trifle of it now and then: when the process dies the link breaks, and the next question
-finds nobody listening. Any other link of this node that is refused tells the same. The machine decides whether that is
+finds the port closed. Any other link of this node that is refused tells the same. The machine decides whether that is
 enough (BrokerGone): as long as it has heard of the broker lately it is not, and the broker is looked at again.
 """
 
@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 PURPOSE = "watch"
 ANSWER_MS = 1_000
-ALONE_LOOK_MS = 2_000  # a node alone has nobody to look at, until another joins
+ALONE_LOOK_MS = 2_000  # a node alone has no other to look at, until another joins
 LOOKS_PER_INTERVAL = 4  # how often it looks whether it has become the controller, in a heartbeat interval
 
 
@@ -77,7 +77,7 @@ class FailureDetector:
         from kio.schema.api_versions.v4.request import ApiVersionsRequest  # a node that is alone starts without it
 
         message = ApiVersionsRequest(client_software_name="chronik", client_software_version=__version__)
-        # Whether it answers does not matter: whether the connection is refused does, and that is told by the peers.
+        # Whether it answers does not matter: whether the connection is refused does, and that is reported by the peers.
         self._asked[broker_id] = self._peers.link(broker_id, PURPOSE).ask(API_VERSIONS, message, timeout_ms=ANSWER_MS)
 
     def refused(self, broker_id: int) -> None:

@@ -1,8 +1,8 @@
 """This node's registration, heartbeats and controlled shutdown (Kafka's BrokerLifecycleManager).
 
 Registering says where this node is reached and gives it an epoch; heartbeats say how far it has followed the metadata
-and make the controller let it serve (unfence it). Both go on whatever happens: without them nobody is led here. A node
-that is alone is unfenced from the start, and reports to nobody.
+and make the controller let it serve (unfence it). Both go on whatever happens: without them this node leads nothing. A
+node that is alone is unfenced from the start, and sends no reports.
 """
 
 from __future__ import annotations
@@ -167,25 +167,28 @@ class Liveness:
 
     def _registration(self, ports: Mapping[str, int], *, has_lost_its_log: bool) -> RegisterBroker:
         setup = self._setup
-        told = [point._replace(port=point.port or ports[point.name]) for point in setup.listeners.advertised]
+        advertised_points = [
+            point._replace(port=point.port or ports[point.name]) for point in setup.listeners.advertised
+        ]
         inter_node = setup.listeners.inter_node
         listening = inter_node.host, ports[inter_node.name]
         internal_host, internal_port = setup.voter_address or listening
-        reached_at = next(point.host for point in told if point.name == inter_node.name)
+        reached_at = next(point.host for point in advertised_points if point.name == inter_node.name)
         return RegisterBroker(
             broker_id=setup.node_id,
             incarnation_id=self._incarnation_id,
-            host=told[0].host,
-            port=told[0].port,
+            host=advertised_points[0].host,
+            port=advertised_points[0].port,
             rack=setup.rack,
-            # Fenced, whatever it led is led in a new epoch. One without followers has nobody to tell apart by epochs.
+            # Fenced, whatever it led is led in a new epoch. One without followers needs no epochs to tell them apart.
             is_fenced=not setup.is_alone or any(other != setup.node_id for other in self._image.brokers),
             has_lost_its_log=has_lost_its_log,
             previous_epoch=self._identity.broker_epoch,
             internal_host=reached_at if internal_host in EVERYWHERE else internal_host,
             internal_port=internal_port or listening[1],
             end_points=tuple(
-                BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol]) for point in told
+                BrokerEndpoint(point.name, point.host, point.port, SECURITY_PROTOCOLS[point.protocol])
+                for point in advertised_points
             ),
         )
 
@@ -210,7 +213,7 @@ class Liveness:
     def _has_a_living_twin(self) -> bool:
         """Asked whenever the controller says that this node's number is taken: whether it has said so for long enough
         that no session of a process that is gone can be the reason. A new controller begins every session anew, so
-        that nobody is fenced by an election: then this waits anew as well."""
+        that no broker is fenced by an election: then this waits anew as well."""
         epoch, now_s = self._controller.controller_epoch, asyncio.get_running_loop().time()
         if self._twin is None or self._twin.controller_epoch != epoch:
             self._twin = _Twin(epoch, now_s)
@@ -301,13 +304,13 @@ class Liveness:
             if refused.code == Code.DUPLICATE_BROKER_REGISTRATION:
                 self._has_a_twin()
             else:
-                log.error("this node serves nobody: %s", refused)
+                log.error("this node serves no client: %s", refused)
 
     def _has_a_twin(self) -> None:
         """A copy of this node's disk on a machine that takes itself for this one, say. It serves, so this node has to
         go: one that runs and serves nothing looks as if it were alive."""
         if self._twin is None:
-            log.error("this node serves nobody: %s", self.same_id())
+            log.error("this node serves no client: %s", self.same_id())
         if self._has_a_living_twin():
             self.has_to_end.set()
 
@@ -331,8 +334,8 @@ class Liveness:
 
     def _was_fenced(self) -> None:
         """In spite of reports that were heard, the session was over: the controller's file gives it less time than this
-        node's file. It would be fenced again between any two reports, and serve nobody in between: so it reports more
-        often from now on. (Kafka's broker keeps to its interval, and flaps.)"""
+        node's file. It would be fenced again between any two reports, and serve no client in between: so it reports
+        more often from now on. (Kafka's broker keeps to its interval, and flaps.)"""
         if self._heard_s is None or self._task is None:
             return
         silent_ms = (asyncio.get_running_loop().time() - self._heard_s) * 1000
@@ -374,7 +377,7 @@ class Liveness:
 
     @property
     def _is_followed(self) -> bool:
-        """Whether anybody is there to take over: if not, there is nothing to hand over."""
+        """Whether another node is there to take over: if not, there is nothing to hand over."""
         return any(broker.is_active for broker in self._image.brokers.values() if broker.id != self._setup.node_id)
 
     async def _stop(self) -> None:

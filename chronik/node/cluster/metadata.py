@@ -4,8 +4,8 @@ that decides what comes next.
 The image holds exactly the records below the quorum's watermark, so it never takes anything back. The leader of the
 quorum is the controller: when the record that begins its epoch is safe, and so everything before it, it copies the
 image and decides on the copy, ahead of what is safe. What it decided reaches the image when it is safe, and only then
-are those that asked told. When it loses the office, copy and machine are dropped and those that wait are told to ask
-another.
+are those that asked answered. When it loses the office, copy and machine are dropped and those that wait are answered
+to ask another.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Metadata:
                 else:
                     until = min(end_offset, self._proposed[0].start_offset) if self._proposed else end_offset
                     self._read_log(until, facts)
-        finally:  # what was applied before a read failed is told too: it is not read again
+        finally:  # what was applied before a read failed is reported too: it is not read again
             self._tell(facts)
         if self._host is None and self._quorum.is_leader:
             role = self._quorum.raft.role
@@ -202,18 +202,18 @@ class Metadata:
                 values = () if header.is_control else (record.value for record in walk(batch))
                 known = [decode(value) for value in values if value is not None]
                 self._apply([fact for fact in known if fact is not None], facts, header.next_offset)
-        except (Corrupt, OSError) as problem:  # nobody can tell what the cluster is: this node is out
+        except (Corrupt, OSError) as problem:  # the state of the cluster is not known: this node is out
             self._replicas.read_failed(self._quorum.replica, problem)
             raise
 
     def _tell(self, facts: list[MetadataFact]) -> None:
         if facts:
-            for told in self._subscribers:
+            for notify in self._subscribers:
                 try:
-                    told(facts)
+                    notify(facts)
                 except Exception:  # the others, and those that wait for an answer, must hear of it all the same
                     self._metrics.faults += 1
-                    log.exception("fault when told what is safe")
+                    log.exception("fault in a subscriber to committed metadata")
         self._quorum.applied.look_again()  # a broker may have been fenced
         self._waits.look_again()
 

@@ -1,9 +1,9 @@
 """The quorum of the metadata log as this node takes part in it: carries out what the Raft machine says.
 
 Every `Ready` is carried out in the order that `core/raft` demands, at once and without waiting; only the sync of the
-log is left to group commit, and its end is told to the machine. Where the disk fails in between, nothing has been said
-to anybody yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails while
-a snapshot takes the log's place, no node knows what the log is, and this node is out until it is started again.
+log is left to group commit, and its end is reported to the machine. Where the disk fails in between, nothing has been
+said to any node yet: the machine is thrown away and begins anew from what is on disk, as after a crash. Where it fails
+while a snapshot takes the log's place, no node knows what the log is, and this node is out until it is started again.
 
 What it says to the others goes through `quorum_links`.
 """
@@ -26,7 +26,7 @@ from chronik.core.raft.messages import LogPoint
 from chronik.core.raft.quorum import Voters
 from chronik.core.raft.quorum_log import QuorumLog
 from chronik.core.raft.quorum_replica import QuorumReplica
-from chronik.core.raft.ready import ElectionState, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, RaftSettings, Ready, VotersChange
 from chronik.core.raft.view import QuorumView, describe
 from chronik.core.replica.replica import Replica
 from chronik.node.cluster.identity import CannotStart
@@ -62,7 +62,7 @@ class QuorumSetup:
     node_id: int
     cluster_id: str
     first_voters: Voters  # those that hold until the log or a snapshot names others
-    timeouts: Timeouts
+    settings: RaftSettings
 
     @classmethod
     def of(cls, config: NodeConfig, cluster_id: str) -> QuorumSetup:
@@ -70,14 +70,15 @@ class QuorumSetup:
         if not config.voters and not config.is_alone:
             # It would take itself for the whole cluster, and elect itself.
             raise CannotStart("the voters of the cluster that this node is to join are not known")
-        timeouts = Timeouts(
+        settings = RaftSettings(
             config.quorum.controller_quorum_election_timeout_ms,
             config.quorum.controller_quorum_fetch_timeout_ms,
             config.quorum.controller_quorum_election_backoff_max_ms,
             ASK_AGAIN_MS,
+            config.quorum.controller_quorum_fetch_snapshot_max_bytes,
         )
         voters = Voters(tuple(sorted(config.voters or {config.node_id: ("", 0)})))
-        return cls(config.node_id, cluster_id, voters, timeouts)
+        return cls(config.node_id, cluster_id, voters, settings)
 
 
 class Quorum:
@@ -103,7 +104,7 @@ class Quorum:
         self._time = time
         self._metrics = metrics
         self._vote = VoteFile(files, replica.log.directory)
-        self._peers = QuorumPeers(peers, self.log, setup.timeouts, setup.cluster_id)
+        self._peers = QuorumPeers(peers, self.log, setup.settings, setup.cluster_id)
         self._writes = QuorumWrites(self.log, replica, replicas, self._peers.address_of)
         self._news = QuorumNews(metrics)
         self._timer = QuorumTimer(purgatory, time, lambda: self._act_quietly(self.raft.tick))
@@ -111,7 +112,7 @@ class Quorum:
         self._waits = QuorumWaits()
         self.applied = AppliedWaits()
         self.high_watermark = -1
-        self._make_raft = partial(_make_raft, setup.node_id, self.log, setup.timeouts, chance)
+        self._make_raft = partial(_make_raft, setup.node_id, self.log, setup.settings, chance)
         self.raft = self._new_raft()
         self._follower: QuorumFollower | None = None  # while this node takes part
         self._was_leader = False
@@ -309,7 +310,8 @@ class Quorum:
         return answers
 
     def _set_office(self) -> None:
-        """The replica is led by whom the quorum elected; a node that resigned is notified before anything is cut."""
+        """The replica is led by the node that the quorum elected; a node that resigned is notified before anything is
+        cut."""
         raft = self.raft
         self.replica.set_office(raft.epoch, self.node_id if raft.is_leader else _other(raft.leader, self.node_id))
         if self._was_leader and not raft.is_leader:
@@ -407,9 +409,9 @@ class Quorum:
 
 
 def _make_raft(
-    node_id: int, log: QuorumLog, timeouts: Timeouts, chance: Chance, saved: ElectionState, now_ms: int
+    node_id: int, log: QuorumLog, settings: RaftSettings, chance: Chance, saved: ElectionState, now_ms: int
 ) -> Raft:
-    return Raft(node_id, saved, log, timeouts, chance, now_ms)
+    return Raft(node_id, saved, log, settings, chance, now_ms)
 
 
 def _other(leader: int | None, node_id: int) -> int | None:

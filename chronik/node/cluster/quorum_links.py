@@ -14,7 +14,7 @@ from chronik.api import begin_quorum_epoch, describe_quorum, end_quorum_epoch, f
 from chronik.core.errors import Refused
 from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint
-from chronik.core.raft.ready import Timeouts
+from chronik.core.raft.ready import RaftSettings
 from chronik.core.raft.view import QuorumView
 from chronik.core.types import Buffer
 from chronik.node.net.peers import Peers, Unreachable
@@ -39,20 +39,20 @@ class Cargo(NamedTuple):
 class QuorumLinks:
     """Requests of the machine on their way to other nodes, and their answers on the way back."""
 
-    def __init__(self, peers: Peers, timeouts: Timeouts, cluster_id: str) -> None:
+    def __init__(self, peers: Peers, settings: RaftSettings, cluster_id: str) -> None:
         self._peers = peers
-        self._timeouts = timeouts
+        self._settings = settings
         self._cluster_id = cluster_id
         self._asked: dict[tuple[int, m.Message], asyncio.Future[Any]] = {}
 
     def ask(self, to: int, message: m.Request, heard: Callable[[m.Answer], None]) -> None:
-        """Send it, unless the very same is under way; `heard` is told the answer, if one comes."""
+        """Send it, unless the very same is under way; `heard` is called with the answer, if one comes."""
         if (to, message) in self._asked:
             return
         module = _MODULES[type(message)]
         request = module.request_of(message, to, self._cluster_id)
         link = self._peers.link(to, PURPOSE)
-        future = self._asked[to, message] = link.ask(module.KEY, request, timeout_ms=self._timeouts.election_ms)
+        future = self._asked[to, message] = link.ask(module.KEY, request, timeout_ms=self._settings.election_ms)
         future.add_done_callback(partial(self._answered, to, message, heard))
 
     def _answered(
@@ -79,27 +79,27 @@ class QuorumLinks:
         to: int,
         message: m.Message,
         high_watermark: int,
-        told: Callable[[m.Answer | None, Cargo | None], None],
+        on_fetched: Callable[[m.Answer | None, Cargo | None], None],
     ) -> None:
-        """Ask for records or for bytes of a snapshot, and say how far this node has applied them; `told` is given what
-        came, or nothing."""
+        """Ask for records or for bytes of a snapshot, and say how far this node has applied them; `on_fetched` is given
+        what came, or nothing."""
         link = self._peers.link(to, FETCH_PURPOSE)
-        wait_ms = self._timeouts.fetch_ms * 3 // 10  # well before the leader would be missed
+        wait_ms = self._settings.fetch_ms * 3 // 10  # well before the leader would be missed
         future: asyncio.Future[Any]
         if isinstance(message, m.FetchSnapshot):
             request = fetch_snapshot.request_of(message, to, self._cluster_id)
-            future = link.ask(fetch_snapshot.KEY, request, timeout_ms=self._timeouts.fetch_ms)
+            future = link.ask(fetch_snapshot.KEY, request, timeout_ms=self._settings.fetch_ms)
         else:
             assert isinstance(message, m.Fetch)  # there are no others
             frame = quorum_fetch.frame_of(message, self._cluster_id, wait_ms, high_watermark)
-            future = link.ask_frame((frame,), timeout_ms=wait_ms + self._timeouts.fetch_ms)
-        future.add_done_callback(partial(self._fetched, to, message, told))
+            future = link.ask_frame((frame,), timeout_ms=wait_ms + self._settings.fetch_ms)
+        future.add_done_callback(partial(self._fetched, to, message, on_fetched))
 
     def _fetched(
         self,
         to: int,
         message: m.Fetch | m.FetchSnapshot,
-        told: Callable[[m.Answer | None, Cargo | None], None],
+        on_fetched: Callable[[m.Answer | None, Cargo | None], None],
         future: asyncio.Future[Any],
     ) -> None:
         if future.cancelled():
@@ -115,9 +115,9 @@ class QuorumLinks:
         except (Unreachable, Refused, Malformed) as problem:
             if not isinstance(problem, Unreachable):
                 log.warning("node %d answers a fetch of the metadata: %s", to, problem)
-            told(None, None)
+            on_fetched(None, None)
             return
-        told(answer, cargo)
+        on_fetched(answer, cargo)
 
     async def ask_view(self, leader: int, timeout_ms: int) -> QuorumView:
         """What the leader sees. Raises Unreachable, Refused."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from chronik.core.raft.quorum_log import QuorumLog
-from chronik.core.raft.ready import Timeouts
+from chronik.core.raft.ready import RaftSettings
 from chronik.node.net.peers import Peers
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 class QuorumPeers:
     """How this node reaches them."""
 
-    def __init__(self, peers: Peers, quorum_log: QuorumLog, timeouts: Timeouts, cluster_id: str) -> None:
+    def __init__(self, peers: Peers, quorum_log: QuorumLog, settings: RaftSettings, cluster_id: str) -> None:
         self._peers = peers
         self._log = quorum_log
-        self._timeouts = timeouts
+        self._settings = settings
         self._links: QuorumLinks | None = None
         self.cluster_id = cluster_id
 
@@ -28,7 +28,7 @@ class QuorumPeers:
         if self._links is None:
             from chronik.node.cluster.quorum_links import QuorumLinks  # a node that is alone starts without it
 
-            self._links = QuorumLinks(self._peers, self._timeouts, self.cluster_id)
+            self._links = QuorumLinks(self._peers, self._settings, self.cluster_id)
         return self._links
 
     def address_of(self, node_id: int) -> tuple[str, int] | None:

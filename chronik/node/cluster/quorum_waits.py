@@ -17,7 +17,7 @@ class QuorumWaits:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
 
     async def wait_for(self, end_offset: int) -> None:
-        """Raises Refused when nobody can tell any more."""
+        """Raises Refused when that cannot be known any more."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((end_offset, future))
         await future

@@ -29,7 +29,7 @@ class VoteFile:
             return saved
         except FileNotFoundError:
             return ElectionState(is_new=True)
-        except Corrupt as problem:  # whom it voted for is not known, so it votes for nobody until it has caught up
+        except Corrupt as problem:  # its vote is not known, so it votes for no node until it has caught up
             log.error("%s: this node has no vote until it has caught up", problem)
             return ElectionState(is_new=True)
 

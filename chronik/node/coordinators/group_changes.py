@@ -1,4 +1,5 @@
-"""What becomes of this node's groups, as the trace is told it: who joins and leaves, which state a group is in.
+"""What becomes of this node's groups, as the trace reports it: which member joins and leaves, which state a group is
+in.
 
 A machine's facts say what holds now, not what held before; that is remembered here while something is traced.
 """
@@ -33,7 +34,7 @@ ABORTED, OVERTAKEN = "aborted", "overtaken"
 
 
 class KnownGroup(NamedTuple):
-    """A group as it was last told of."""
+    """A group as it was last reported."""
 
     state: str
     generation: int
@@ -102,7 +103,7 @@ class GroupChanges:
             case Join():
                 self._reason = REPLACED
                 member_id, host = command.member_id or command.new_member_id, plain(command.client_host)
-                if command.member_id or not command.needs_known_member_id:  # else it is told its id, and comes again
+                if command.member_id or not command.needs_known_member_id:  # else it is given its id, and comes again
                     observer.group_joined(command.group_id, member_id, command.client_id, host)
                 observer.reader_heard(command.group_id, command.client_id, host)
             case ConsumerBeat():

@@ -39,9 +39,7 @@ if TYPE_CHECKING:
 
 AnswerT = TypeVar("AnswerT")
 FOR_EVER_MS = -1
-APPEND_TIMEOUT_MS = (
-    5_000  # until a decision is durable; then the client is told to ask again (Kafka: a request timeout)
-)
+APPEND_TIMEOUT_MS = 5_000  # until a decision is durable; then the response says to ask again (Kafka: a request timeout)
 
 
 class TransactionCoordinator:

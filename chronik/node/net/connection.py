@@ -139,7 +139,7 @@ class Connections:
         self.frame_bytes_max_before_login = frame_bytes_max_before_login
         self._login_s = login_s  # how long a connection may take to log in
         self.starter = starter
-        self.on_closed = on_closed  # told of each connection that has ended
+        self.on_closed = on_closed  # called with each connection that has ended
         self.send_now = send_now
         self.authentication = authentication
         self.quotas = quotas or ConnectionQuotas()

@@ -3,7 +3,7 @@
 A link connects when it is first used. When it is lost, everything under way on it fails at once with `Unreachable`, and
 the next request connects again, after a pause that grows while that does not work: a caller that asks again and again
 is held back here and need not wait by itself. A request that is not answered in time ends the connection, because
-nobody could tell what an answer that comes later belongs to.
+it could not be known what an answer that comes later belongs to.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ class Link:
             return
         asked.message, asked.pieces = None, ()
         assert self._wire is not None  # a link that is up has one
-        assert self._wire.transport is not None  # or we would have been told
+        assert self._wire.transport is not None  # or connection_lost would have been called
         self._wire.transport.writelines(frame)
         self._unanswered.append(asked)
 
@@ -347,7 +347,7 @@ class Link:
         self._settle(asked)
         if not asked.answer.done():
             asked.answer.set_exception(problem)
-            asked.answer.exception()  # who still waits is told; if nobody does, that is no fault
+            asked.answer.exception()  # what still waits gets it; if nothing does, that is no fault
 
     def close(self) -> None:
         """For good. Everything under way fails with Unreachable."""
@@ -421,7 +421,7 @@ class Peers:
             try:
                 listener(node_id)
             except Exception:  # the others are to hear of it as well
-                self.fault("fault when told that a node is gone")
+                self.fault("fault in a subscriber to lost nodes")
 
     def listen_for_refusals(self, listener: Callable[[int], None]) -> None:
         """Hear of nodes that refuse connections: their process is gone."""

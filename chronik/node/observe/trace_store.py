@@ -77,7 +77,7 @@ class TraceStore:
 
     def start(self) -> None:
         if self._task is None:
-            self._recorder.seal()  # what was told before is not to be stored, but who reads is told that it was
+            self._recorder.seal()  # what was recorded before is not stored, but a reader sees that it was
             self._lost += self._recorder.added - self._passed
             self._recorder.store_with(self._take)
             self._task = asyncio.get_running_loop().create_task(self._run(), name="trace-store")
@@ -130,7 +130,7 @@ class TraceStore:
         self._until_asked -= 1
         if self._until_asked <= 0 and not self._waits_for_others():
             self._until_asked = ASK_AGAIN_FLUSHES
-            with contextlib.suppress(Refused):  # no controller, or nobody to have it: asked again
+            with contextlib.suppress(Refused):  # no controller, or no broker for it: asked again
                 await self._ask_controller(CreateInternalTopic(TRACE_TOPIC, self._chance.uuid()))
 
     def _waits_for_others(self) -> bool:

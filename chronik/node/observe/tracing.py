@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 LOOK_S = 1.0
-UNCHANGED_MS = 3_000  # how often it is told of what stays as it is
+UNCHANGED_MS = 3_000  # how often what stays as it is is recorded
 SLICE = 200  # partitions looked at before others get their turn
 SETTING = "chronik.trace"
 
@@ -58,8 +58,8 @@ class Tracing:
         self._metrics = metrics
         self._is_started = False
         self._task: asyncio.Task[None] | None = None
-        self._told: dict[Replica, tuple[Any, int]] = {}  # what was told last of a partition, and when
-        self._groups_told: dict[str, tuple[GroupSeen, int]] = {}
+        self._recorded: dict[Replica, tuple[Any, int]] = {}  # what was last recorded of a partition, and when
+        self._groups_recorded: dict[str, tuple[GroupSeen, int]] = {}
 
     def start(self) -> None:
         """The image is what holds now."""
@@ -105,8 +105,8 @@ class Tracing:
         elif not is_on and self._task is not None:
             self._task.cancel()
             self._task = None
-            self._told.clear()
-            self._groups_told.clear()
+            self._recorded.clear()
+            self._groups_recorded.clear()
 
     # --- how things stand
 
@@ -130,7 +130,7 @@ class Tracing:
         clock, node_id = self._clock, self._recorder.node_id
         self._recorder.seal_if_due()  # where no watermark moves, nothing else looks whether there are many batches
         steps.tell_waiting()
-        told: dict[Replica, tuple[Any, int]] = {}
+        recorded_now: dict[Replica, tuple[Any, int]] = {}
         replicas = list(self._replicas.held())
         steps.keep_watermarks(replicas)
         for number, replica in enumerate(replicas):
@@ -140,13 +140,13 @@ class Tracing:
                 continue
             now_ms = clock.monotonic_ms()
             replica.in_sync.note_caught_up(replica.log.end_offset, now_ms)
-            mark, last = marked(replica), self._told.get(replica)
+            mark, last = marked(replica), self._recorded.get(replica)
             if mark is not None and last is not None and last[0] == mark and now_ms - last[1] < UNCHANGED_MS:
-                told[replica] = last
+                recorded_now[replica] = last
                 continue
-            told[replica] = (mark, now_ms)
+            recorded_now[replica] = (mark, now_ms)
             steps.add(partition_seen(replica, node_id, clock.now_us(), now_ms, is_traced=True))
-        self._told = told
+        self._recorded = recorded_now
         self._tell_groups(groups_seen(self._groups, self._image, node_id, clock.now_us()))
         for seen in transactions_seen(self._transactions, self._image, node_id, clock.now_us()):
             if any(topic == OFFSETS_TOPIC or steps.wants(topic) for topic, _ in seen.partitions):
@@ -154,17 +154,17 @@ class Tracing:
 
     def _tell_groups(self, groups: list[GroupSeen]) -> None:
         steps, now_ms = self._recorder.steps, self._clock.monotonic_ms()
-        told: dict[str, tuple[GroupSeen, int]] = {}
+        recorded_now: dict[str, tuple[GroupSeen, int]] = {}
         for seen in groups:
             if steps is None or not self._concerns(seen):
                 continue
-            last = self._groups_told.get(seen.group)
+            last = self._groups_recorded.get(seen.group)
             if last is not None and is_same_group(last[0], seen) and now_ms - last[1] < UNCHANGED_MS:
-                told[seen.group] = last
+                recorded_now[seen.group] = last
                 continue
-            told[seen.group] = (seen, now_ms)
+            recorded_now[seen.group] = (seen, now_ms)
             steps.add(seen)
-        self._groups_told = told
+        self._groups_recorded = recorded_now
 
     def _concerns(self, seen: GroupSeen) -> bool:
         """Whether a group reads a topic that is traced. If all are, so are groups that read none yet."""

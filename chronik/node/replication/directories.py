@@ -38,7 +38,7 @@ class Directories:
         self._checkpoints = checkpoints
 
     def mark(self, replica: Replica) -> None:
-        """The mark is safe when the first batch is: without it, nobody could tell whose that batch was."""
+        """The mark is safe when the first batch is: without it, the topic of that batch would not be known."""
         file = self._files.open(f"{replica.log.directory}/{PARTITION_METADATA}")
         file.truncate(0)
         file.append((_partition_metadata(replica.topic_id),))
@@ -83,7 +83,8 @@ class Directories:
 
     def remove_deleted(self, image: MetadataImage, node_id: int) -> None:
         """What a crash left of topics that were being deleted, and what was moved aside since. Where the deletion
-        itself was lost in the crash, nobody was told of it: the topic is still there, and gets its partitions back."""
+        itself was lost in the crash, no client got a response to it: the topic is still there, and gets its partitions
+        back."""
         for name in self._files.names(""):
             if not image.topics and name.endswith(STRAY_SUFFIX):
                 continue  # perhaps the metadata was lost (`PartitionRegistry.metadata_changed`)
@@ -107,11 +108,12 @@ class Directories:
 
     def left_behind(self, image: MetadataImage, node_id: int) -> Iterator[tuple[TopicPartition, bytes]]:
         """Directories of topics that were deleted, or moved to other nodes, while this one was down; and their topic
-        ids. The image must hold what holds now. What is not marked may be anybody's, and is left alone: none of it was
-        ever safe. Of what is this node's nothing but the names is read, or a start with many partitions would last."""
+        ids. The image must hold what holds now. What is not marked may be of any topic, and is left alone: none of it
+        was ever safe. Of what is this node's nothing but the names is read, or a start with many partitions would
+        last."""
         for directory in self._files.names(""):
             name = _partition_named(directory)
-            if name is None or name.topic == METADATA_TOPIC:  # which is nobody's to drop
+            if name is None or name.topic == METADATA_TOPIC:  # which is never dropped
                 continue
             placed = image.partition(name.topic, name.partition)
             if placed is not None and node_id in placed.replicas:
@@ -119,7 +121,7 @@ class Directories:
             try:
                 topic_id = self._marked(directory)
             except OSError as problem:
-                log.warning("nobody can tell whose %s is: %s", directory, problem)
+                log.warning("it is not known of which topic %s is: %s", directory, problem)
                 continue
             if topic_id is None or problem_with(name.topic) is not None:
                 continue
@@ -130,8 +132,8 @@ class Directories:
     def _marked(self, directory: str) -> bytes | None:
         """The topic id in a directory's mark, if it has one that can be read."""
         try:
-            told = _TOPIC_ID.search(self._files.read_all(f"{directory}/{PARTITION_METADATA}"))
-            return decode_id(told[0].split()[1]) if told is not None else None
+            found_id = _TOPIC_ID.search(self._files.read_all(f"{directory}/{PARTITION_METADATA}"))
+            return decode_id(found_id[0].split()[1]) if found_id is not None else None
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return None
 

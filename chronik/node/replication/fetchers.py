@@ -237,8 +237,8 @@ class _Stream:
     def _ask(self) -> None:
         config, broker_epoch = self._all.config, self._all.broker_epoch()
         if broker_epoch != self._broker_epoch:
-            # The leader lets nobody join who fetched under another registration (KIP-903), and an idle partition is
-            # named only when a session begins.
+            # The leader lets no follower join that fetched under another registration (KIP-903), and an idle partition
+            # is named only when a session begins.
             self._begin_session_anew()
             self._broker_epoch = broker_epoch
             if self._unsynced:
@@ -382,8 +382,10 @@ class _Stream:
             if request < asked.request or asked[:2] != (replica.log.end_offset, replica.leader_epoch):
                 continue  # it has another leader or another end since, and is named anew with that
             diverging = Diverging(*part.diverging) if part.diverging is not None else None
-            told = LeaderAnswer(part.error, part.log_start_offset, diverging, part.records, part.tombstone_horizon)
-            match step(replica.log, told):
+            from_leader = LeaderAnswer(
+                part.error, part.log_start_offset, diverging, part.records, part.tombstone_horizon
+            )
+            match step(replica.log, from_leader):
                 case Append():
                     self._append(key, replica, part)
                 case Truncation(offset, is_reset):
@@ -395,7 +397,7 @@ class _Stream:
                     self._delay(key, SOON_MS if code in SOON else LATER_MS)
                 case _:
                     start_before = replica.log.start_offset
-                    self._told(key, replica, part)
+                    self._take_bounds(key, replica, part)
                     if replica.log.start_offset != start_before:
                         self.join_again(replica)  # a DeleteRecords may wait until records are gone here too
         has_cut = not cuts or self._all.replicas.cut(cuts)
@@ -413,10 +415,10 @@ class _Stream:
         if throttle.covers(replica):
             throttle.record(len(part.records), self._all.clock.monotonic_ms())
             self._all.metrics.throttled_bytes[FOLLOWER] += len(part.records)
-        self._told(key, replica, part)
+        self._take_bounds(key, replica, part)
         self.join_again(replica)
 
-    def _told(self, key: Key, replica: Replica, part: FetchedPartition) -> None:
+    def _take_bounds(self, key: Key, replica: Replica, part: FetchedPartition) -> None:
         self._all.replicas.apply_leader_watermark(replica, part.high_watermark, part.log_start_offset)
         if part.high_watermark <= replica.log.end_offset:
             self._caught_up.add(key)

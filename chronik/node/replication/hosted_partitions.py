@@ -152,7 +152,7 @@ class HostedPartitions:
         self._set(key, DamagedPartition(topic_id, reason, None))
 
     def not_repairable(self, key: Key) -> None:
-        """Nobody has it whole any more: its topic is gone."""
+        """No replica has it whole any more: its topic is gone."""
         state = self._states.get(key)
         if isinstance(state, DamagedPartition):
             replica = state.replica

@@ -138,11 +138,12 @@ class InSyncUpkeep:
             in_sync = replica.in_sync
             if in_sync is None or not in_sync.followers:
                 continue
-            # Else, with the first record after a long silence, everybody would look as late as the silence was long.
+            # Else, with the first record after a long silence, every follower would look as late as the silence was
+            # long.
             in_sync.note_caught_up(replica.log.end_offset, self._clock.monotonic_ms())
             if is_full or in_sync.is_waiting_for_joiners:
                 self._due[replica] = None
-        if is_full:  # also what was never opened, and what nobody could take over last time
+        if is_full:  # also what was never opened, and what no follower could take over last time
             for name in self._replicas.partitions.offline():
                 self._given_up.setdefault(TopicPartition(*name), False)
         self._begin()

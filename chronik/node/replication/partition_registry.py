@@ -88,7 +88,7 @@ class PartitionRegistry:
 
     def leader(self, topic: str, partition: int) -> Replica:
         replica = self._hosted.replica((topic, partition))
-        if replica is None or topic == METADATA_TOPIC:  # which nobody but its machine reads or writes
+        if replica is None or topic == METADATA_TOPIC:  # which only its machine reads or writes
             return self._open_known(topic, partition)
         if replica.offline is not None:
             raise Refused(Code.KAFKA_STORAGE_ERROR, replica.offline)

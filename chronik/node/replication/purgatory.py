@@ -54,7 +54,7 @@ class Purgatory:
         if end_offset <= reached:
             done(replica.code_when_safe() if acks == ACKS_ALL else Code.NONE)
             return
-        if replica.offline is not None:  # it was lost already, and nobody will come by again
+        if replica.offline is not None:  # it was lost already, and will not change again
             done(Code.KAFKA_STORAGE_ERROR)
             return
         wait = SafeWait(end_offset, done)
@@ -114,7 +114,7 @@ class Purgatory:
                 log.exception("fault in a watcher")
 
     def moved(self, replica: Replica) -> None:
-        """The replica is safe further than before: let go whom that concerns."""
+        """The replica is safe further than before: complete the requests that waited for it."""
         self._observation.observer.watermark_moved(replica)
         if replica in self._for_leader:
             self._release(self._for_leader, replica, replica.durable_end_offset)
@@ -126,7 +126,7 @@ class Purgatory:
             self.appended(replica)
 
     def lost(self, replica: Replica, code: Code) -> None:
-        """The replica is no longer served here: no producer can be told that its batch is safe."""
+        """The replica is no longer served here: no response can say that a batch is safe."""
         for lines in (self._for_leader, self._for_all):
             for wait in lines.pop(replica, ()):
                 self._finish(wait, code)

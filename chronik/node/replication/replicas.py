@@ -156,7 +156,7 @@ class Replicas:
     # --- leader and follower
 
     def follower_starts_at(self, replica: Replica, follower_id: int, log_start: int) -> None:
-        """Who waits for records to be gone everywhere is told."""
+        """Notify the requests that wait for records to be gone everywhere."""
         if replica.in_sync is not None and replica.in_sync.followers[follower_id].log_start != log_start:
             replica.in_sync.followers[follower_id].log_start = log_start
             self.purgatory.appended(replica)
@@ -235,8 +235,8 @@ class Replicas:
             except (OSError, Corrupt) as problem:
                 self._half_cut(replica, offset, problem)
                 continue
-            told = log.error if was_safe else log.info
-            told(
+            write_log = log.error if was_safe else log.info
+            write_log(
                 "%s-%d: ended at offset %d (safe to %d), now at %d as its leader %d of epoch %d has it",
                 *(replica.topic, replica.partition, before[1], before[0]),
                 *(replica.log.end_offset, replica.leader_id, replica.leader_epoch),

@@ -47,7 +47,7 @@ class StoredStarts:
             try:
                 await self._replicas.logs.store_starts()
             except Refused as refused:
-                log.warning("leaders are not told what was deleted here: %s", refused)
+                log.warning("leaders cannot be sent what was deleted here: %s", refused)
                 self._to_store.update(dict.fromkeys(waiting))
                 await asyncio.sleep(RETRY_S)
                 continue

@@ -52,7 +52,7 @@ class GroupCommit:
         self.sync_seconds = 0.0  # spent in all rounds together
 
     def due(self, replica: Replica) -> None:
-        """The replica's log was written to and someone will wait for it."""
+        """The replica's log was written to, and a request will wait for it."""
         self._dirty[replica] = None
         if self._round is None:
             self._round = asyncio.get_running_loop().create_task(self._run(), name="group-commit")
@@ -125,7 +125,7 @@ class GroupCommit:
 
     def _put_off(self, replica: Replica, problem: OSError) -> None:
         if not self._is_short:
-            log.error("syncs cannot begin, or not be told, and are tried until they can: %s", problem)
+            log.error("syncs cannot begin, or not be reported, and are tried until they can: %s", problem)
         self._is_short = True
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(PUT_OFF_S, self._try_again)

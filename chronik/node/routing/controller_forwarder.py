@@ -40,7 +40,7 @@ class ControllerForwarder:
         return self._ask_controller(asked, request, asked.call.frame)
 
     async def _ask_controller(self, asked: Asked, request: Any, frame: memoryview) -> Any:
-        """A controller that is lost half-way is asked again elsewhere, as Kafka does: a client may then be told that
+        """A controller that is lost half-way is asked again elsewhere, as Kafka does: the response may then say that
         its topic exists already."""
         loop = asyncio.get_running_loop()
         until = loop.time() + CONTROLLER_WAIT_MS / 1000

@@ -230,7 +230,7 @@ class Dispatch:
     def _answer_problem(self, module: ModuleType, request: Any, call: Call, problem: Exception) -> None:
         header, caller = call.header, call.caller
         if isinstance(problem, NotReady):
-            call.answer(None)  # told that its password is wrong, a client would not come again
+            call.answer(None)  # answered that its password is wrong, a client would not come again
             return
         code, message = Code.UNKNOWN_SERVER_ERROR, None
         if isinstance(problem, Refused):

@@ -94,7 +94,7 @@ class Forwarding:
     # --- what happens meanwhile
 
     def metadata_applied(self, facts: list[Any]) -> None:
-        """The image changed; the replicas have been told before."""
+        """The image changed; the replicas have been notified before."""
         image = self._cluster.image
         self.taken = at(*Destination) - ANY_NODES_OWN if self._one_address.is_in_use else CONTROLLER_BOUND
         if len(self._routes):

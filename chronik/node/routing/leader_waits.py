@@ -3,8 +3,8 @@
 While a partition has no leader, or its leader has just died, a batch waits for a moment until the metadata names
 another: an election takes less time than a client's refusal, its new look at the metadata and its second try, and some
 clients have few tries. So does one for a topic that this node does not know, until this node knows what the controller
-does: a client that creates a topic at one node and writes at another must not be told that there is none, least of all
-with acks=0, when it is not told at all. Batches that wait go in the order in which they came.
+does: a client that creates a topic at one node and writes at another must not be answered that there is none, least of
+all with acks=0, when it gets no response at all. Batches that wait go in the order in which they came.
 """
 
 from __future__ import annotations

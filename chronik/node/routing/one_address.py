@@ -179,7 +179,7 @@ class OneAddress:
             return module.refuse(request, refusal.code, refusal.message)
 
     async def _of_all(self, asked: Asked, request: Any) -> Any:
-        """What every live node has. One that fails is told: a list that lacks some looks as if they were gone."""
+        """What every live node has. One that fails is named: a list that lacks some looks as if they were gone."""
         field = _WHOLE[asked.name]
         targets = [broker.id for broker in self._image.live_brokers()]
         answers = await asyncio.gather(*(self._part(asked, target, request) for target in targets))
@@ -261,7 +261,7 @@ class OneAddress:
         _start_here(asked, Call(frame, read_header(frame), asked.call.peer, local))
         buffers = await local.wait_for_buffers()
         if buffers is None:
-            raise Unreachable("a fault on this node")  # which has been told and counted where it was
+            raise Unreachable("a fault on this node")  # which has been logged and counted where it was
         return memoryview(b"".join(bytes(piece) for piece in buffers))[SIZE_BYTES:]
 
 

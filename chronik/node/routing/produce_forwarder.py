@@ -150,7 +150,7 @@ class ProduceForwarder:
             self._take_unwanted_answer(forwarded, answer)
         elif answer.error_code == Code.OUT_OF_ORDER_SEQUENCE_NUMBER:
             # Batches before it may have been refused here, by a leader that stepped down, and come again: it has
-            # overtaken them. Told to look for the leader, the client sends all of them once more, in order; told of a
+            # overtaken them. With NOT_LEADER_OR_FOLLOWER the client sends all of them once more, in order; with a
             # gap, it would begin a new epoch, and what had arrived would be there twice.
             forwarded.refuse(Code.NOT_LEADER_OR_FOLLOWER)
         else:

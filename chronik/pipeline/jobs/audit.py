@@ -1,4 +1,5 @@
-"""audit: what producers were told, what the log holds, what receivers were given; every offset accounted for."""
+"""audit: what was acknowledged to producers, what the log holds, what receivers were given; every offset accounted
+for."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from chronik.pipeline.tables.results import refuse_what_is_there, write_tables
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-__all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "run", "told"]
+__all__ = ["Audit", "AuditOutcome", "AuditSettings", "NotAccountedFor", "audited", "outcome_of", "run"]
 
 ROWS = "rows"
-ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
+ROWS_MAX = 200  # of a table, in what is shown; the tables themselves have all
 CHUNKS_MAX = 4096  # of all partitions together: each has a fixed cost
 COUNTS = ("expected", "found", "lost", "duplicated", "reordered", "unexpected", "explained", "unknown")
 MORE_COUNTS = ("acknowledged_twice", "served")
@@ -51,7 +52,7 @@ class Audit:
 
 @dataclass(frozen=True)
 class AuditOutcome:
-    """What is told of it: totals, the first rows of each table, worst first, and how many there are in all."""
+    """What is shown of it: totals, the first rows of each table, worst first, and how many there are in all."""
 
     totals: dict[str, int]
     explained_by: dict[str, int]
@@ -67,7 +68,8 @@ class AuditOutcome:
     is_order_known: bool
     """Whether anything said in which order records were sent or given: else nothing can be found reordered."""
     expected_by: str
-    """Who says what is to be found: a `ledger` (what producers were told), the `log`, or no more than `offsets`."""
+    """Who says what is to be found: a `ledger` (what was acknowledged to producers), the `log`, or no more than
+    `offsets`."""
     out: str | None
 
     @property
@@ -76,15 +78,15 @@ class AuditOutcome:
 
     def to_json(self) -> dict[str, Any]:
         """The names of the keys are a contract (docs/pipeline-audit.md): new ones are added, none is renamed."""
-        told = {name: getattr(self, name) for name in ("explained_by", "sequences", "partitions", "partitions_count")}
-        told |= {name: getattr(self, name) for name in ("producers", "findings", "findings_count")}
-        told |= {name: getattr(self, name) for name in ("sequence_findings", "served", "committed", "out")}
+        rest = {name: getattr(self, name) for name in ("explained_by", "sequences", "partitions", "partitions_count")}
+        rest |= {name: getattr(self, name) for name in ("producers", "findings", "findings_count")}
+        rest |= {name: getattr(self, name) for name in ("sequence_findings", "served", "committed", "out")}
         return {
             "verdict": "lost" if self.lost else "nothing lost",
             **self.totals,
             "order_known": self.is_order_known,
             "expected_by": self.expected_by,
-            **told,
+            **rest,
         }
 
 
@@ -99,7 +101,7 @@ def run(spark: SparkSession, settings: AuditSettings, bar: ProgressBar | None = 
     with audited(spark, settings, bar or ProgressBar()) as found:
         if settings.out is not None:
             write_tables(found.tables(), settings.out)
-        return told(found, settings.out)
+        return outcome_of(found, settings.out)
 
 
 @contextmanager
@@ -136,7 +138,7 @@ def audited(spark: SparkSession, settings: AuditSettings, bar: ProgressBar) -> I
         )
 
 
-def told(found: Audit, out: str | None = None) -> AuditOutcome:
+def outcome_of(found: Audit, out: str | None = None) -> AuditOutcome:
     """The first rows of each table, and sums of all."""
     from pyspark.sql import functions as F
 

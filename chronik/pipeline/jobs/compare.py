@@ -22,7 +22,7 @@ BATCH_ROWS = 500
 
 @dataclass(frozen=True)
 class CompareSettings:
-    """Which files, and what runs are told apart by."""
+    """Which files, and what runs are distinguished by."""
 
     files: Sequence[str]
     by: Sequence[str] = ()
@@ -46,7 +46,7 @@ def run(spark: SparkSession, settings: CompareSettings, bar: ProgressBar | None 
     by = list(settings.by or compare.BY)
     if unknown := [name for name in by if name not in (*compare.BY, "note", "source")]:
         raise JobCannotRun(
-            f"runs cannot be told apart by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
+            f"runs cannot be distinguished by {unknown[0]}", f"there are {', '.join((*compare.BY, 'note', 'source'))}"
         )
     if settings.out is not None:
         refuse_what_is_there(settings.out)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 STEPS = 240  # of time, in a timeline: as many as a picture can show
 WHOLE_STEPS = 60  # in that of all partitions: percentiles of a few answers would say little
-ROWS_MAX = 200  # of a table, in what is told; the tables themselves have all
+ROWS_MAX = 200  # of a table, in what is shown; the tables themselves have all
 # A timeline's step is one of these: so times on its axis are round.
 STEPS_US: list[int] = [
     number * size for size in (10**4, 10**5, 10**6, 10**7, 10**8, 10**9, 10**10) for number in (1, 2, 5)
@@ -67,7 +67,7 @@ class Diagnosis:
 
 @dataclass(frozen=True)
 class DiagnoseOutcome:
-    """What is told of it: the first rows of each table, worst first, and how many there are in all."""
+    """What is shown of it: the first rows of each table, worst first, and how many there are in all."""
 
     totals: dict[str, Any]
     stalls: list[dict[str, Any]]

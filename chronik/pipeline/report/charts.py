@@ -25,7 +25,8 @@ Point = tuple[int, float | None]  # microseconds since 1970; None: not known
 
 @dataclass(frozen=True)
 class Series:
-    """One curve. `kind` is its class in the style sheet: a colour and a dash, so that it can be told without colour."""
+    """One curve. `kind` is its class in the style sheet: a colour and a dash, so that it can be recognised without
+    colour."""
 
     name: str
     kind: str

@@ -12,7 +12,7 @@ from chronik.pipeline.report.tables import time_of_day
 from chronik.pipeline.report.words import subject
 
 DRAWN_MAX = 12  # partitions, the slowest first
-TOLD_MAX = 8  # stalls in full
+STALLS_MAX = 8  # stalls in full
 TOPICS_MAX = 6  # of which the balance is shown
 OVER_US = 5_000_000  # what was last seen so long before the trace ends was over
 KEYS = {"next": "next offset", "mark": "high watermark", "read": "consumed", "done": "committed"}
@@ -27,10 +27,10 @@ def stalls(findings: Findings) -> Iterator[str]:
     yield heading("What stalled", "By the rules of the live stall finder: from when it began to when it was last seen.")
     drawn = bands(list(rows.items()), findings.totals["from_us"], findings.totals["to_us"])
     yield _wide("When it stalled", drawn)
-    told = _alike(findings.stalls)
-    yield from (_stall(alike, findings.totals["to_us"]) for alike in told[:TOLD_MAX])
-    if len(told) > TOLD_MAX:
-        yield f'<p class="note">And {len(told) - TOLD_MAX} more, in the tables of the diagnosis.</p>'
+    groups = _alike(findings.stalls)
+    yield from (_stall(alike, findings.totals["to_us"]) for alike in groups[:STALLS_MAX])
+    if len(groups) > STALLS_MAX:
+        yield f'<p class="note">And {len(groups) - STALLS_MAX} more, in the tables of the diagnosis.</p>'
 
 
 def _mark(stall: dict[str, Any]) -> Mark:
@@ -214,7 +214,7 @@ def _rows(findings: Findings, topic: str, partition: int) -> list[dict[str, Any]
 
 
 def _carried(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """What was not told has not moved."""
+    """What was not reported has not moved."""
     last: dict[str, Any] = {"consumed": None}
     found = []
     for row in rows:

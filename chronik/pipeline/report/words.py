@@ -1,4 +1,4 @@
-"""The verdict of a report in words: what is known of the messages, worst first, and what nobody looked at."""
+"""The verdict of a report in words: what is known of the messages, worst first, and what was not looked at."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chronik.trace.stalls.words import counted, listed
 GOOD, POOR, BAD, UNKNOWN = "good", "poor", "bad", "unknown"
 _ORDER = (UNKNOWN, GOOD, POOR, BAD)
 NAMED_MAX = 3
-LEDGER = "ledger"  # the audit knows what producers were told
+LEDGER = "ledger"  # the audit knows what was acknowledged to producers
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def _of_audit(audit: dict[str, Any] | None) -> list[Said]:
     else:
         said = [Said(UNKNOWN, "Audit: nothing says what is to be there")]
     if audit.get("expected_by") != LEDGER:
-        said.append(Said(UNKNOWN, "Audit: without a ledger it is not known what producers were told"))
+        said.append(Said(UNKNOWN, "Audit: without a ledger it is not known what was acknowledged to producers"))
     for name, level in (("duplicated", POOR), ("reordered", POOR), ("unexpected", POOR)):
         if audit[name]:
             said.append(Said(level, f"Audit: {counted(audit[name], 'record')} {name}"))

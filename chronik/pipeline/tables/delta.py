@@ -158,12 +158,12 @@ class DeltaTable:
 def statistics(file: StagedFile) -> dict[str, Any]:
     """What readers skip files by. All plain columns are in it, or none is: deltalake takes a column that is left out
     while others are there for one without values, and finds nothing."""
-    told: dict[str, Any] = {"numRecords": file.rows}
+    described: dict[str, Any] = {"numRecords": file.rows}
     ranges = file.ranges or {}
     shown = {name: (_shown(each.low), _shown(each.high), each.nulls) for name, each in ranges.items()}
     if not shown or any(_UNSAID in (low, high) for low, high, _ in shown.values()):
-        return told
-    return told | {
+        return described
+    return described | {
         "minValues": {name: low for name, (low, _, _) in shown.items() if low is not None},
         "maxValues": {name: high for name, (_, high, _) in shown.items() if high is not None},
         "nullCount": {name: nulls for name, (_, _, nulls) in shown.items()},

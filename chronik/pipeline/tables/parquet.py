@@ -89,7 +89,7 @@ class ParquetTable:
     def _move(self, writer: str, noted: dict[str, Any]) -> None:
         """What has been moved before is in its place. Raises JobCannotRun for what is nowhere.
 
-        The note then forgets it: who removes old files from the table is not to be told that they are missing.
+        The note then forgets it: a program that removes old files from the table is not to hear that they are missing.
         """
         for source, place in noted["moves"]:
             if (self.path / source).exists():

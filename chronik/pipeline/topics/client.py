@@ -271,7 +271,7 @@ class TopicClient:
             for each in topic.partitions:
                 partition = ReadPartition(topic.name, each.partition_index)
                 if each.error_code == Code.NONE and each.offset < 0 and wanted[partition] in ENDS:
-                    problem = f"told as {each.offset}"  # a log has both of its ends: this is no answer
+                    problem = f"reported as {each.offset}"  # a log has both of its ends: this is no answer
                 elif each.error_code == Code.NONE:
                     found[partition] = each.offset
                 elif each.error_code in PASSING:

@@ -91,7 +91,7 @@ def _told_by_leaders(
 def check_led(
     looks: Inspections[StateView], asked: Mapping[ReadPartition, int | None], ends: Mapping[ReadPartition, int]
 ) -> None:
-    """A node that was cut off tells the ends of the time when it led: what came since would be missed by nobody. Raises
+    """A node that was cut off reports the ends of the time when it led: what came since would not be missed. Raises
     Passing where it is not sure that the node that was asked leads."""
     sure = sure_leaders(looks, looks.silent)
     closed = {
@@ -118,7 +118,7 @@ def _is_compacted(cluster: TopicClient, topic: str) -> bool:
         raise Failed(f"settings of topic {topic}: {Code(told.error_code).name}")
     policies = [each.value or "" for each in told.configs if each.name == "cleanup.policy"]
     if not policies:  # what is missing would be taken for lost
-        raise Failed(f"settings of topic {topic}: cleanup.policy was not told")
+        raise Failed(f"settings of topic {topic}: the response has no cleanup.policy")
     return any("compact" in policy for policy in policies)
 
 

@@ -104,7 +104,8 @@ class WriteOptions:
     rows_per_second: int | None = None
     """At most so many, by each task."""
     writer_id: str | None = None
-    """Who writes a batch: the same rows by the same writer again are written once. None: nobody has been it before."""
+    """The writer of a batch: the same rows by the same writer again are written once. None: a writer of this name is
+    new."""
 
 
 _READ = (

@@ -134,7 +134,7 @@ def _later(pieces: DataFrame) -> DataFrame:
     known = least.withColumn("position", F.min("position").over(after)).withColumn(
         "producer", F.lit(None).cast("string")
     )
-    return _told(known, s.LATER)
+    return _finding(known, s.LATER)
 
 
 def _earlier(pieces: DataFrame) -> DataFrame:
@@ -146,10 +146,10 @@ def _earlier(pieces: DataFrame) -> DataFrame:
         .agg(F.max(last).alias("position"))
     )
     before = Window.partitionBy(*PLACE, "producer").orderBy("chunk").rowsBetween(Window.unboundedPreceding, -1)
-    return _told(highest.withColumn("position", F.max("position").over(before)), s.EARLIER)
+    return _finding(highest.withColumn("position", F.max("position").over(before)), s.EARLIER)
 
 
-def _told(known: DataFrame, number: int) -> DataFrame:
+def _finding(known: DataFrame, number: int) -> DataFrame:
     nowhere = F.lit(0).cast("bigint")
     return known.where(F.col("position").isNotNull()).select(
         *PLACE,

@@ -20,7 +20,7 @@ REPORT = """
     settings struct<messages: bigint, partitions: int, acks: string, client: string, max_poll_records: int,
         value_bytes: int, is_idempotent: boolean, is_assigned: boolean, spread: string, note: string>
 """
-# What runs are told apart by, unless the user says otherwise.
+# What runs are distinguished by, unless the user says otherwise.
 BY = (
     *("kind", "version", "client", "client_version", "acks", "idempotent", "messages", "partitions", "replication"),
     *("value_bytes", "max_poll_records", "spread", "assigned"),
@@ -29,9 +29,9 @@ BY = (
 
 def runs(kept: DataFrame) -> DataFrame:
     """`source` and `report` (JSON) to a row for each run or audit."""
-    told = kept.withColumn("told", F.from_json("report", REPORT)).select("source", "told.*")
+    reports = kept.withColumn("reports", F.from_json("report", REPORT)).select("source", "reports.*")
     is_audit = F.col("produced").isNull()
-    return told.select(
+    return reports.select(
         "source",
         F.when(is_audit, AUDIT).otherwise(VERIFY).alias("kind"),
         "run",

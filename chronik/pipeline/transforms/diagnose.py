@@ -19,8 +19,8 @@ ACCURACY = 1000  # of percentiles: one in so many
 
 
 def timeline(events: DataFrame, step_us: int) -> DataFrame:
-    """For each partition and each `step_us` in which something was told of it: where it stood at the end of that time,
-    and what went in and out during it. Null is 'nothing told'."""
+    """For each partition and each `step_us` in which something was reported of it: where it stood at the end of that
+    time, and what went in and out during it. Null is 'nothing reported'."""
     rows = events.where(F.col("topic").isNotNull() & (F.col("partition") >= 0)).withColumn(
         "from_us", F.floor(F.col("at_us") / step_us) * step_us
     )
@@ -34,17 +34,19 @@ def timeline(events: DataFrame, step_us: int) -> DataFrame:
         F.percentile_approx(_given_at_once(), list(PERCENTILES), ACCURACY).alias("fetch_us"),
     )
     place = ["topic", "partition", "from_us"]
-    told = moved.join(_stood(rows), place, "left")
-    return told.select(*place, "next_offset", "watermark", *(name for name in moved.columns if name not in place))
+    as_reported = moved.join(_stood(rows), place, "left")
+    return as_reported.select(
+        *place, "next_offset", "watermark", *(name for name in moved.columns if name not in place)
+    )
 
 
 def _stood(rows: DataFrame) -> DataFrame:
-    """Where each partition's log ended and how far it could be read, told by one node at a time: the one with the
+    """Where each partition's log ended and how far it could be read, reported by one node at a time: the one with the
     latest leader epoch so far. One that was cut off goes on telling where it stood when it led."""
-    told = rows.groupBy("topic", "partition", "from_us", "node").agg(
+    as_reported = rows.groupBy("topic", "partition", "from_us", "node").agg(
         F.max(F.when(F.col("kind").isin("partition_seen", *APPENDED), F.col("leader_epoch"))).alias("epoch"),
-        F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
-        F.max(_told_by_leader("watermark", None)).alias("watermark"),
+        F.max(_as_leaders_report("next_offset", "to_offset")).alias("next_offset"),
+        F.max(_as_leaders_report("watermark", None)).alias("watermark"),
     )
     so_far = (
         Window.partitionBy("topic", "partition")
@@ -52,9 +54,9 @@ def _stood(rows: DataFrame) -> DataFrame:
         .rangeBetween(Window.unboundedPreceding, Window.currentRow)
     )
     leader = F.max(F.when(F.col("epoch").isNotNull(), F.struct("epoch", "node"))).over(so_far)
-    # Where nobody has named an epoch yet, it is one node all the same.
+    # Where no node has named an epoch yet, it is one node all the same.
     source = F.coalesce(leader["node"], F.min(F.when(F.col("next_offset").isNotNull(), F.col("node"))).over(so_far))
-    known = told.withColumn("source", source).where(F.col("node") == F.col("source"))
+    known = as_reported.withColumn("source", source).where(F.col("node") == F.col("source"))
     return known.select("topic", "partition", "from_us", "next_offset", "watermark")
 
 
@@ -76,8 +78,8 @@ def partitions(events: DataFrame) -> DataFrame:
         rows.groupBy("topic", "partition")
         .agg(
             *_flow(),
-            F.max(_told_by_leader("next_offset", "to_offset")).alias("next_offset"),
-            F.max(_told_by_leader("watermark", None)).alias("watermark"),
+            F.max(_as_leaders_report("next_offset", "to_offset")).alias("next_offset"),
+            F.max(_as_leaders_report("watermark", None)).alias("watermark"),
             F.max(_of("fetch_answered", F.when(F.col("to_offset") > F.col("offset"), F.col("to_offset")))).alias(
                 "consumed"
             ),
@@ -123,7 +125,7 @@ def refusals(events: DataFrame) -> DataFrame:
 
 def rebalances(events: DataFrame) -> DataFrame:
     """By group: how often it was dealt out anew, who came and went, how long it was not at rest."""
-    told = events.where(F.col("kind").isin("group_changed", "group_joined", "group_left"))
+    as_reported = events.where(F.col("kind").isin("group_changed", "group_joined", "group_left"))
     in_time = Window.partitionBy("group").orderBy("at_us", "told_in", "told_at", "told_as")
     changes = events.where(F.col("kind") == "group_changed")
     lasted = changes.withColumn("lasts_us", F.lead("at_us").over(in_time) - F.col("at_us"))
@@ -133,7 +135,7 @@ def rebalances(events: DataFrame) -> DataFrame:
         (F.count_distinct("generation") - 1).alias("rebalances"),
     )
     return (
-        told.groupBy("group")
+        as_reported.groupBy("group")
         .agg(
             F.count(_of("group_joined", F.lit(1))).alias("joined"),
             *(
@@ -181,10 +183,10 @@ def _given_at_once() -> Column:
     return _of("fetch_answered", F.when(is_given, F.col("took_us")))
 
 
-def _told_by_leader(name: str, of_appended: str | None) -> Column:
+def _as_leaders_report(name: str, of_appended: str | None) -> Column:
     """A follower's watermark is older, and no news; and a fetch may have been answered by a follower."""
     is_follower = (F.col("kind") == "watermark_moved") & ~F.col("is_leader")
-    told = F.when(~is_follower & ~F.col("kind").isin("fetch_answered", "fetch_waits"), F.col(name))
+    as_reported = F.when(~is_follower & ~F.col("kind").isin("fetch_answered", "fetch_waits"), F.col(name))
     if of_appended is None:
-        return told
-    return F.coalesce(told, _of(APPENDED, F.col(of_appended)))
+        return as_reported
+    return F.coalesce(as_reported, _of(APPENDED, F.col(of_appended)))

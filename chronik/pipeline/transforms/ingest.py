@@ -72,8 +72,10 @@ def rows_to_stage(rows: DataFrame, form: Form) -> DataFrame:
         return rows.select(*table)
     is_bad = F.col(REASON).isNotNull()
     kind = HEADERS.dataType
-    told = [(REASON, F.col(REASON).cast("binary")), ("value", F.col("value"))]
-    first = F.array(*(F.struct(F.lit(key).alias("key"), value.alias("value")) for key, value in told)).cast(kind)
+    kept_headers = [(REASON, F.col(REASON).cast("binary")), ("value", F.col("value"))]
+    first = F.array(*(F.struct(F.lit(key).alias("key"), value.alias("value")) for key, value in kept_headers)).cast(
+        kind
+    )
     headers = F.when(is_bad, F.concat(first, F.coalesce("headers", F.array().cast(kind)))).otherwise(F.col("headers"))
     changed = {"value": F.when(~is_bad, F.col(READ)), "headers": headers}
     return rows.select(*(changed.get(name, F.col(name)).alias(name) for name in COLUMNS), is_bad.alias(IS_BAD))
@@ -86,10 +88,10 @@ def bad_schema() -> StructType:
 
 def rows_of_quarantine(staged: DataFrame) -> DataFrame:
     """Bad rows of `rows_to_stage` as they came, with their reason."""
-    told = F.col("headers")
-    found = {"value": told[1]["value"], "headers": F.slice(told, 3, F.size(told))}
+    kept_headers = F.col("headers")
+    found = {"value": kept_headers[1]["value"], "headers": F.slice(kept_headers, 3, F.size(kept_headers))}
     columns = [found.get(name, F.col(name)).alias(name) for name in COLUMNS]
-    return staged.select(*columns, told[0]["value"].cast("string").alias(REASON))
+    return staged.select(*columns, kept_headers[0]["value"].cast("string").alias(REASON))
 
 
 def table_schema(form: Form) -> StructType:

@@ -56,9 +56,9 @@ class StreamState(NamedTuple):
     window: Window
 
 
-def step(seen: StreamState, told: Iterable[AnyEvent], every_us: int = EVERY_US) -> tuple[StreamState, list[Raised]]:
-    """More events: what begins and what is over by them, as far as every node has told."""
-    seen.window.add(told)
+def step(seen: StreamState, more: Iterable[AnyEvent], every_us: int = EVERY_US) -> tuple[StreamState, list[Raised]]:
+    """More events: what begins and what is over by them, as far as every node has reported."""
+    seen.window.add(more)
     if not seen.window.events:
         return seen, []
     from_us = seen.judged_us or seen.window.events[0].at_us

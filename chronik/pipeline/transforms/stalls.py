@@ -51,8 +51,8 @@ def pieces(events: DataFrame, tasks: int, every_us: int, span_us: int) -> DataFr
 
     def judge(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for span, rows in groupby(_rows(batches), key=lambda row: row[0]):
-            told = (event for _, line in rows for event in known_events(line.encode()))
-            found = stalls_between(told, span * span_us, (span + 1) * span_us, every_us)
+            known = (event for _, line in rows for event in known_events(line.encode()))
+            found = stalls_between(known, span * span_us, (span + 1) * span_us, every_us)
             if found:
                 yield _batch(found)
 

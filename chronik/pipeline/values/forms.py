@@ -1,4 +1,4 @@
-"""What the values of records are: raw bytes, or JSON, CSV or Avro of a schema that is told or inferred."""
+"""What the values of records are: raw bytes, or JSON, CSV or Avro of a schema that is given or inferred."""
 
 from __future__ import annotations
 

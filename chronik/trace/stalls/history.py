@@ -43,7 +43,7 @@ class TracedClient(NamedTuple):
 
 
 class PartitionPast:
-    """One partition, as its leaders told."""
+    """One partition, as its leaders reported it."""
 
     __slots__ = ("appended", "moved", "partition", "refusals", "seen", "topic")
 
@@ -51,9 +51,9 @@ class PartitionPast:
         self.topic = topic
         self.partition = partition
         self.seen: list[PartitionSeen] = []  # by the leader of that time
-        self.moved: list[WatermarkMoved] = []  # told by the leader
+        self.moved: list[WatermarkMoved] = []  # reported by the leader
         self.appended: ProduceAppended | None = None  # the last
-        # Of all producers, since one that asked for acks=all was last told that all is well.
+        # Of all producers, since the last response to one that asked for acks=all said that all is well.
         self.refusals: list[RefusedEvent] = []
 
     @property
@@ -71,7 +71,7 @@ class PartitionPast:
 
 
 class GroupPast:
-    """One group, as its coordinators told."""
+    """One group, as its coordinators reported it."""
 
     __slots__ = ("changed", "joined", "left", "seen")
 
@@ -112,7 +112,7 @@ class EventHistory:
         self.produced_us: dict[int, int] = {}
         """When each idempotent producer last wrote anything."""
         self.heard_us: dict[int, int] = {}
-        """When each node last told anything."""
+        """When each node last reported anything."""
         self.blind_us: dict[int, int] = {}
         """Up to when a node's trace has a hole: nothing follows from what is not in it."""
         sort_in: dict[type, Callable[[Any], None]] = {
@@ -206,7 +206,7 @@ class EventHistory:
         partition = (event.topic, event.partition)
         self._asked(event)
         waits = self.waiting.get((event.node, event.connection))
-        if waits is None or partition in waits:  # the next fetch: the one before it was answered, told or not
+        if waits is None or partition in waits:  # the next fetch: the one before it was answered, reported or not
             waits = self.waiting[event.node, event.connection] = {}
         waits[partition] = event
         self._served(event)

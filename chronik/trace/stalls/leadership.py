@@ -2,9 +2,9 @@
 
 After a change of leaders clients are refused a few times, ask for the metadata, and go elsewhere: that is over when
 they are served, so only refusals count after which nothing of that partition was accepted from or given to that client.
-What it was last told of the cluster says why: fewer brokers than are alive, or leaders that are not among them.
+The last Metadata response it got says why: fewer brokers than are alive, or leaders that are not among them.
 
-Also without any refusal: a client that asks for the metadata over and over and is told of no leader it could reach.
+Also without any refusal: a client that asks for the metadata over and over and gets no leader it could reach.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LEADERSHIP = frozenset(
         UNKNOWN_LEADER_EPOCH,
     }
 )
-NOBODY = -1
+NO_NODE = -1
 
 
 def find(history: EventHistory, limits: Limits) -> Iterator[Verdict]:
@@ -60,7 +60,8 @@ def _refused(history: EventHistory, limits: Limits) -> dict[tuple[TracedClient, 
 
 
 def _in_a_row(refusals: list[RefusedEvent], gap_max_ms: int) -> list[RefusedEvent]:
-    """The last ones, without a longer pause between them: a client that is served rarely is not always told to be."""
+    """The last ones, without a longer pause between them: a client that is served rarely is not refused all the
+    time."""
     begin = len(refusals)
     while begin and (begin == len(refusals) or refusals[begin].at_us - refusals[begin - 1].at_us <= gap_max_ms * 1000):
         begin -= 1
@@ -80,7 +81,7 @@ def _refused_verdict(
         f"{listed(f'{code} {times(count)}' for code, count in codes.items())}, "
         f"by node {listed(f'{node} ({count:,})' for node, count in sorted(by_node.items()))}; nothing was served",
     ]
-    leaders = {refusal.partition: refusal.leader for refusal in refusals if refusal.leader != NOBODY}
+    leaders = {refusal.partition: refusal.leader for refusal in refusals if refusal.leader != NO_NODE}
     if leaders:
         evidence.append(
             "which node leads, as the refusing node knows: "
@@ -142,11 +143,11 @@ def _lost(
 
 def _words(told: MetadataTold, history: EventHistory, limits: Limits) -> Iterator[str]:
     leaders = ", ".join(
-        f"{number} by {'nobody' if leader == NOBODY else f'node {leader}'}"
+        f"{number} by {'no node' if leader == NO_NODE else f'node {leader}'}"
         for number, leader in enumerate(told.leaders)
     )
     yield (
-        f"at {clock(told.at_us)} node {told.node} told it of brokers {listed(told.brokers)}, and that partitions of "
+        f"at {clock(told.at_us)} node {told.node} answered with brokers {listed(told.brokers)}, and that partitions of "
         f"{told.topic} are led: {leaders}"
     )
     yield f"alive are nodes {listed(history.alive(limits.fresh_ms))}"
@@ -163,9 +164,9 @@ def _advice(told: MetadataTold | None, history: EventHistory, limits: Limits) ->
     missing = [node for node in alive if node not in told.brokers]
     if missing:
         return (
-            f"the client was told of brokers {listed(told.brokers)} only: see why node {told.node} does not list node "
+            f"the client was given brokers {listed(told.brokers)} only: see why node {told.node} does not list node "
             f"{listed(missing)} (chronik cluster status), and that the client can reach what they advertise"
         )
-    if NOBODY in told.leaders:
+    if NO_NODE in told.leaders:
         return "a partition has no leader: start the nodes that hold its replicas"
     return "the metadata names every node: see whether the client asks for it at all, and reaches what nodes advertise"

@@ -127,7 +127,7 @@ def _unasked(
     seen = past.seen[-1]
     committed = commits[-1].offset if commits else None
     position = max((offset for offset in (given, committed) if offset is not None), default=None)
-    # The last stable offset bounds both kinds of reader; a partition nobody has a position in may be read from its end.
+    # The last stable offset bounds both kinds of reader; a partition without a position may be read from its end.
     if position is None or position >= seen.last_stable_offset:
         return None
     since_us = max(known_us, since_us)

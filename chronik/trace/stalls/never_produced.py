@@ -65,7 +65,7 @@ def _verdict(
         f"{counted(wanted - held, 'record')} of {topic} never came: it holds {held:,} of {wanted:,}, and nothing was "
         f"added since {clock(since_us)} ({seconds(until_us - since_us)})",
         tuple(evidence),
-        "look at the producer: what it was told for each message (delivery reports), whether it still runs, and "
+        "look at the producer: what was reported to it for each message (delivery reports), whether it still runs, and "
         "whether it flushes before it ends",
         since_us,
         topic,

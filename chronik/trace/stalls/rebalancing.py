@@ -81,7 +81,7 @@ def _again(group: str, past: GroupPast, history: EventHistory, limits: Limits) -
         return None
     told: list[GroupSeen | GroupChanged] = [*seen, *past.changed]
     if any(first_us <= each.at_us <= last_us and _is_empty(each) for each in told):
-        return None  # one that comes and goes alone, a job maybe, keeps nobody from reading
+        return None  # one that comes and goes alone, a job maybe, keeps no other member from reading
     last = seen[-1]
     left = [event for event in past.left if history.is_within(event.at_us, limits.churn_ms)]
     evidence = [

@@ -33,7 +33,7 @@ def _too_long(reading: MemberReading, limits: Limits) -> list[Unasked]:
     allowed_ms, alive_us = limits.unasked_ms, 0
     if not reading.is_done:
         if not reading.commits_us:
-            return []  # it keeps its own books: nobody can tell whether it still works
+            return []  # it keeps its own offsets: whether it still works is not known
         allowed_ms, alive_us = _patience_ms(reading.commits_us, limits), reading.commits_us[-1]
     return [each for each in reading.unasked if each.until_us - max(each.since_us, alive_us) >= allowed_ms * 1000]
 

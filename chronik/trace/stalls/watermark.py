@@ -1,8 +1,8 @@
-"""Watermark stands still: there are records that nobody may read yet, and it goes on.
+"""Watermark stands still: there are records that no consumer may read yet, and it goes on.
 
 Known from state alone: the same watermark at two times, with more behind it, has not moved in between. Under load there
 is always more behind it, but it moves. Who holds it: an in-sync follower that has nothing above it; the leader, whose
-own log is not synced further; or everybody, when fewer are in sync than `min.insync.replicas`. A follower that is not
+own log is not synced further; or all of them, when fewer are in sync than `min.insync.replicas`. A follower that is not
 in sync holds nothing. Too few in sync also means that acks=all is refused, with no gap at all to be seen.
 """
 

@@ -56,7 +56,7 @@ def thin(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             case WatermarkMoved(is_leader=True):
                 key = (WatermarkMoved, event.node, event.topic, event.partition, event.at_us // MOVES_US)
             case WatermarkMoved() | Replicated():
-                key = (Replicated, event.node)  # no rule reads it; that the node told something may matter
+                key = (Replicated, event.node)  # no rule reads it; that the node reported something may matter
             case RefusedEvent():
                 refusals[event.topic, event.partition] += 1
         if key is None:

@@ -18,7 +18,7 @@ from chronik.core.raft.messages import Fetch, LastAnswer, LogPoint, RaftFetchAns
 from chronik.core.raft.quorum_replica import QuorumReplica
 from chronik.core.records.payload import KeyValue, build
 from chronik.wire import fetch as wire
-from chronik.wire.fetch import NOT_TOLD
+from chronik.wire.fetch import NOT_SENT
 from chronik.wire.framing import read_header
 from tests.unit.api.calls import call_of
 from tests.unit.api.fake_context import CLUSTER_ID, caller
@@ -150,7 +150,7 @@ def test_a_watermark_that_its_own_fetch_moved_is_told_at_once(world: World) -> N
     assert world.heard()[0].high_watermark == 2
 
 
-@pytest.mark.parametrize(("told", "noted"), [(1, {3: 1}), (-1, {3: -1}), (NOT_TOLD, {})])
+@pytest.mark.parametrize(("told", "noted"), [(1, {3: 1}), (-1, {3: -1}), (NOT_SENT, {})])
 def test_what_the_follower_has_applied_is_noted_when_it_asks(world: World, told: int, noted: dict[int, int]) -> None:
     world.ask(high_watermark=told)
 

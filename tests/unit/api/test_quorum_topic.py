@@ -80,7 +80,7 @@ def test_a_client_that_claims_no_id_does_not_read_the_metadata_log() -> None:
     assert quorum.asked == []
 
 
-@pytest.mark.parametrize(("node_id", "sender"), [(3, 3), (9, m.NOBODY)])
+@pytest.mark.parametrize(("node_id", "sender"), [(3, 3), (9, m.NO_NODE)])
 def test_nothing_is_remembered_of_a_node_that_is_not_known(node_id: int, sender: int) -> None:
     quorum = FakeQuorum(lambda fetch: m.RaftFetchAnswer(1, 5, 1, fetch.log_end, high_watermark=100))
     quorum.replica = SimpleNamespace(log=SimpleNamespace(start_offset=0, end_offset=100))

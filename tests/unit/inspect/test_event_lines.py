@@ -68,7 +68,7 @@ EVERY: list[tuple[AnyEvent, str]] = [
         "orders metadata nodes [1, 2], leaders [2, 1], to my-client at 10.0.0.7",
     ),
     (events.LeaderChanged(1, 2, "orders", 0, 1, 4, 2, 5), "orders-0 leader node 1 -> node 2, epoch 5"),
-    (events.LeaderChanged(1, 2, "orders", 0, 1, 4, -1, 5), "orders-0 leader node 1 -> nobody, epoch 5"),
+    (events.LeaderChanged(1, 2, "orders", 0, 1, 4, -1, 5), "orders-0 leader node 1 -> no node, epoch 5"),
     (events.InSyncChanged(1, 2, "orders", 0, (1, 2), (1,), 7), "orders-0 in sync [1, 2] -> [1]"),
     (events.GroupJoined(1, 2, "billing", "m-1", "c", "h"), "billing joins m-1, c at h"),
     (events.GroupLeft(1, 2, "billing", "m-1", "c", "h", "expired"), "billing expired m-1, c at h"),

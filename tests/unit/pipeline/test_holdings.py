@@ -110,7 +110,7 @@ def test_a_topic_whose_policy_is_not_told_is_not_taken_for_one_that_keeps_all() 
     """What compaction took would be called lost."""
     answer = Told(results=[Told(error_code=Code.NONE, configs=[])])
 
-    with pytest.raises(Failed, match=r"cleanup\.policy was not told"):
+    with pytest.raises(Failed, match=r"the response has no cleanup\.policy"):
         _is_compacted(Settling(answer), "t")
 
 
@@ -119,7 +119,7 @@ def test_an_end_of_a_log_told_as_less_than_0_is_asked_for_again() -> None:
     cluster = Offsets(*(Told(topics=[Told(name="t", partitions=[each])]) for each in offsets))
 
     assert cluster.offsets({ReadPartition("t", 0): LATEST}) == {ReadPartition("t", 0): 7}
-    assert cluster.pauses == ["offsets of t-0: told as -1"]
+    assert cluster.pauses == ["offsets of t-0: reported as -1"]
 
 
 class Offsets(Settling):

@@ -55,9 +55,9 @@ def test_what_is_missing_above_the_log_start_is_found_and_what_is_below_may_go()
 def test_a_log_start_below_what_was_deleted_is_found() -> None:
     known = records(is_keyed=False)
     known.deleted(2)
-    known.start_told("test", 2, known.deleted_below)
+    known.start_seen("test", 2, known.deleted_below)
     with pytest.raises(Violation, match="below 2 is deleted"):
-        known.start_told("test", 1, known.deleted_below)
+        known.start_seen("test", 1, known.deleted_below)
 
 
 def seed_with(topic: str) -> int:

@@ -256,7 +256,7 @@ def test_a_batch_without_an_answer_in_the_trace_is_not_called_acknowledged() -> 
 
     assert told.acknowledged is not None
     assert told.acknowledged.answered_us is None
-    assert told.unknown == ("whether its producer was told: the trace has the batch, and no answer to it",)
+    assert told.unknown == ("whether its producer was answered: the trace has the batch, and no answer to it",)
 
 
 def test_events_of_other_partitions_do_not_count() -> None:

@@ -256,7 +256,7 @@ def test_all_arrived_though_not_all_were_acknowledged_is_partial() -> None:
     judged = judge(facts(untold, errors={"KafkaTimeoutError": 10}))
 
     assert (judged.outcome, judged.cause) == (VerifyOutcome.PARTIAL, Cause.CLIENT_LIMIT)
-    assert "10 messages arrived, and the producer was never told so" in judged.evidence
+    assert "10 messages arrived, and were never acknowledged to the producer" in judged.evidence
 
 
 def test_what_nobody_can_tell_is_said_to_be_so() -> None:

@@ -35,7 +35,7 @@ def as_carried(version: int, request: FetchRequest) -> FetchRequest:
     lost_by_partition: dict[str, Any] = {}
     lost: dict[str, Any] = {}
     if version < 18:
-        lost_by_partition["high_watermark"] = fetch.NOT_TOLD
+        lost_by_partition["high_watermark"] = fetch.NOT_SENT
     if version < 15:
         lost["replica_epoch"] = -1
     if version < 12:

@@ -21,7 +21,7 @@ class GroupsConfig(Section):
         LIST, ("uniform", "range"), "Server-side assignors; the first is the default.", some_of("uniform", "range")
     )
     group_consumer_heartbeat_interval_ms: int = setting(
-        INT, 5_000, "How often a consumer is told to report.", at_least(1)
+        INT, 5_000, "How often a consumer is to send a heartbeat.", at_least(1)
     )
     group_consumer_min_heartbeat_interval_ms: int = setting(INT, 5_000, "Least heartbeat interval.", at_least(1))
     group_consumer_max_heartbeat_interval_ms: int = setting(INT, 15_000, "Largest heartbeat interval.", at_least(1))

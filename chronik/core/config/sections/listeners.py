@@ -31,7 +31,7 @@ class ListenersConfig(Section):
         shown=LIST,
     )
     advertised_listeners: str | None = setting(
-        STRING, None, "The addresses that clients are told, by listener; those of listeners if not set.", shown=LIST
+        STRING, None, "The addresses that clients are given, by listener; those of listeners if not set.", shown=LIST
     )
 
     listener_security_protocol_map: str = setting(
@@ -51,7 +51,7 @@ class ListenersConfig(Section):
         one_of(*SECURITY_PROTOCOLS),
     )
     controller_listener_names: tuple[str, ...] = setting(
-        LIST, (), "Listeners for other nodes alone, which clients are not told of."
+        LIST, (), "Listeners for other nodes alone, which clients are not given."
     )
 
     @property
@@ -107,8 +107,8 @@ class ListenersConfig(Section):
 
     @property
     def advertised(self) -> tuple[EndPoint, ...]:
-        """What clients are told, by listener. 0.0.0.0 is no address to go to, so it becomes localhost. A port of 0 is
-        the one that is listened on."""
+        """The addresses that clients are given, by listener. 0.0.0.0 is no address to go to, so it becomes localhost. A
+        port of 0 is the one that is listened on."""
         given = (
             {}
             if not self.advertised_listeners
@@ -117,17 +117,17 @@ class ListenersConfig(Section):
         points = self.for_clients
         if len(points) == 1 and len(given) == 1:  # whatever it is called
             given = {points[0].name: next(iter(given.values()))}
-        told: list[EndPoint] = []
+        endpoints: list[EndPoint] = []
         for point in points:
             host = "localhost" if point.host in EVERYWHERE else point.host
             where = given.pop(point.name, None)
-            told.append(
+            endpoints.append(
                 point._replace(host=host) if where is None else where._replace(name=point.name, protocol=point.protocol)
             )
         unknown = [name for name in given if not self._is_for_controllers(name)]
         if unknown:
             raise BadConfig(ADVERTISED, f"{ADVERTISED}: there is no listener {unknown[0]}")
-        return tuple(told)
+        return tuple(endpoints)
 
     @property
     def is_encrypted(self) -> bool:
@@ -142,7 +142,7 @@ class ListenersConfig(Section):
 
     @property
     def advertised_address(self) -> tuple[str, int]:
-        """Host and port that clients are told, of the first listener for clients."""
+        """The host and port that clients are given, of the first listener for clients."""
         first = self.advertised[0]
         return first.host, first.port
 

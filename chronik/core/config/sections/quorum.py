@@ -38,6 +38,9 @@ class QuorumConfig(Section):
     controller_quorum_election_backoff_max_ms: int = setting(
         INT, 500, "The longest wait after a lost election.", at_least(1)
     )
+    controller_quorum_fetch_snapshot_max_bytes: int = setting(
+        INT, 1024 * 1024, "Bytes of a snapshot that are asked for at once; a leader sends at most 1 MiB.", at_least(1)
+    )
 
     @property
     def voters(self) -> Mapping[int, tuple[str, int]]:

@@ -100,7 +100,7 @@ class SecurityConfig(Section):
         if self.identifies_clients and self.ssl_truststore_location is None:
             raise BadConfig(
                 "ssl.truststore.location",
-                f"ssl.truststore.location is missing: ssl.client.auth = {self.ssl_client_auth} needs to know whom to"
+                f"ssl.truststore.location is missing: ssl.client.auth = {self.ssl_client_auth} needs certificates to"
                 " trust",
             )
         if is_alone:

@@ -157,7 +157,8 @@ def _return_quietly(step: ClassicStep, ticket: int, command: Join, member_id: st
     step.save()
     joined = step.joined(member_id)
     if not command.may_skip_assignment:
-        # An older client that learned it leads would assign anew, and nobody would listen: name the old id as leader.
+        # An older client that learned it leads would assign anew, and no member would use it: name the old id as
+        # leader.
         joined = replace(joined, leader=old_leader, members=())
     elif joined.leader == member_id:
         joined = replace(joined, skip_assignment=True)

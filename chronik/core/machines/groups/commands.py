@@ -165,7 +165,7 @@ class FetchOffsets(GroupCommand[OffsetsFetched]):
     partitions: tuple[tuple[str, int], ...] | None
     member_id: str | None = None
     member_epoch: int = -1
-    requires_stable: bool = False  # an offset is not told while another is pending in a transaction (KIP-447)
+    requires_stable: bool = False  # an offset is not returned while another is pending in a transaction (KIP-447)
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ class _Heartbeat:
         )
 
     def _is_full(self) -> bool:
-        """The member told us everything: it joins, or recovers from an error. Then it is told everything too."""
+        """A full heartbeat: the member joins, or recovers from an error. Then the response is full too."""
         c = self.command
         has_subscription = c.subscribed_topics is not None or c.subscribed_regex is not None
         return c.member_epoch == 0 or (c.rebalance_timeout_ms >= 0 and has_subscription and c.owned is not None)

@@ -1,7 +1,8 @@
 """Members of a KIP-848 group that still speak the classic protocol: they join, sync, heartbeat and leave as ever.
 
 A member's epoch is its generation. There is no leader: the coordinator assigns, and a member learns of a new assignment
-by being told to rejoin. Its JoinGroup says what it uses, and is answered at once; SyncGroup brings what it has now.
+by a response that says to rejoin. Its JoinGroup says what it uses, and is answered at once; SyncGroup brings what it
+has now.
 """
 
 from __future__ import annotations
@@ -63,7 +64,7 @@ def _join(
         raise Refused(Code.INCONSISTENT_GROUP_PROTOCOL)
     subscription = _subscription(command)
     if not command.member_id and command.instance_id is None and command.needs_known_member_id:
-        # Nobody remembers the id: a member that brings one which is not known is let in.
+        # The id is not stored: a member that brings one which is not known is let in.
         return Decision([], [Reply(ticket, MemberIdRequired(command.new_member_id))])
     is_replaced = holder is not None and not command.member_id and group.subscribers[holder].classic is None
     if holder is not None and is_replaced and migration.can_downgrade(group, [holder], config):
@@ -190,7 +191,7 @@ def _must_rejoin(group: ConsumerGroup, member_id: str, current: Current) -> bool
 def _expect_to_join(
     group: ConsumerGroup, member_id: str, subscriber: Subscriber, timers: Timers, now_ms: int
 ) -> list[GroupFact]:
-    """It has been told to rejoin, and has its rebalance timeout to do so, counted from the first time."""
+    """A response said to rejoin, and it has its rebalance timeout to do so, counted from the first time."""
     key = TimerKey(TimerKind.JOIN, group.group_id, member_id)
     return [] if key in timers else [TimerSet(key, now_ms + subscriber.rebalance_timeout_ms)]
 

@@ -123,7 +123,7 @@ def _upgraded_member(
 
 
 def identified(partitions: Collection[NamedPartition], topics: Mapping[str, TopicShape]) -> Partitions:
-    """Partitions by the ids of their topics; those of topics that are gone are nobody's."""
+    """Partitions by the ids of their topics; those of topics that are gone belong to no member."""
     return frozenset((topics[topic].topic_id, number) for topic, number in partitions if topic in topics)
 
 

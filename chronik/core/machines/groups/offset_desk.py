@@ -1,4 +1,4 @@
-"""Decisions about committed offsets: commit, fetch, delete, and forget what nobody needs any more."""
+"""Decisions about committed offsets: commit, fetch, delete, and forget what is not needed any more."""
 
 from __future__ import annotations
 

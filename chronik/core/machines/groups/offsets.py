@@ -1,8 +1,8 @@
 """Committed offsets: what each group has read of each partition.
 
-How long nobody has needed an offset is measured over restarts and by whichever node leads, so the times kept here are
+How long an offset was not needed is measured over restarts and by whichever node leads, so the times kept here are
 those of wall clocks, and wall clocks are set. One that was slow when its node started must not let that node stamp in
-the past for the rest of its life; one that is set forward must not make everything look old. So a machine is told two
+the past for the rest of its life; one that is set forward must not make everything look old. So a machine is given two
 times: the steady one, which begins with the wall clock and never jumps, and what the wall clock shows now. The later of
 them stamps, the earlier measures. Where they differ, an offset is kept longer than it had to be.
 """
@@ -38,7 +38,7 @@ class CommittedOffset:
     topic_id: bytes = NO_TOPIC_ID  # or another topic of that name would begin where this one's readers were
 
     def is_expired(self, now_ms: int, since_ms: int, retention_ms: int) -> bool:
-        """Has nobody needed it for too long? `since_ms` is when its group last did."""
+        """Was it not needed for too long? `since_ms` is when its group last did."""
         if self.expire_ms != NO_EXPIRY:
             return now_ms >= self.expire_ms
         return now_ms - since_ms >= retention_ms

@@ -29,7 +29,7 @@ def reconcile(
                 return current
             return _next(current, current.epoch, target_epoch, target, owned, is_free)
         case MemberState.UNREVOKED_PARTITIONS:
-            has_heard = current.previous_epoch == 0  # it joined again, and has nothing but what it was told then
+            has_heard = current.previous_epoch == 0  # it joined again, and has nothing but what that response said
             if _still_owns(owned, current.revoking) and not (has_heard and owned is None):
                 return current
             return _next(current, current.epoch + 1, target_epoch, target, owned, is_free)

@@ -157,7 +157,7 @@ def heartbeat(
 
 
 def fenced(image: MetadataImage, broker: Broker) -> list[MetadataFact]:
-    """A broker may serve nobody any longer: others lead, then it is fenced."""
+    """A broker may serve no client any longer: others lead, then it is fenced."""
     return [*left_by(image, broker.id), BrokerRegistrationChangeRecord(broker.id, broker.epoch, fenced=FENCE)]
 
 

@@ -58,8 +58,8 @@ class RegisterBroker(MetadataCommand[int]):
     """A node is there, under this address. Answer: its broker epoch.
 
     In a cluster it registers fenced, and its heartbeats unfence it; alone it needs none. `has_lost_its_log`: it starts
-    with an empty disk, so nobody may count on what it once had. `has_lost_its_tail`: it has its disk, and may lack the
-    last of what it acknowledged, which was not synced. Clients are told `host` and `port`, or those of the listener
+    with an empty disk, so what it once had does not count. `has_lost_its_tail`: it has its disk, and may lack the
+    last of what it acknowledged, which was not synced. Clients are given `host` and `port`, or those of the listener
     they came by in `end_points`; other nodes reach it at its internal address, which is the same where none is given.
     """
 

@@ -21,7 +21,7 @@ class BrokerHeartbeat(MetadataCommand["HeartbeatAnswer"]):
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswer:
-    """What a broker is told: whether it may serve clients, and whether it may stop now."""
+    """The answer to a broker: whether it may serve clients, and whether it may stop now."""
 
     is_caught_up: bool
     is_fenced: bool

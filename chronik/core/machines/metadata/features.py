@@ -7,7 +7,7 @@ A finalized level is a FeatureLevelRecord of the metadata log. A log that an ear
   tools may expect. Levels go up and down as in Kafka.
 * `group.version`: at 0, groups of the new protocol (KIP-848) are switched off.
 * `transaction.version`: at 1 the records of `__transaction_state` are flexible, at 2 each end of a transaction raises
-  its producer's epoch (KIP-890). A cluster that began without transactions stays at 0 until it is told otherwise.
+  its producer's epoch (KIP-890). A cluster that began without transactions stays at 0 until it is raised.
 * `eligible.leader.replicas.version` (KIP-966) and `kraft.version` (KIP-853): always on here, so 1 is their only level.
 """
 

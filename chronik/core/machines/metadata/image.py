@@ -1,6 +1,6 @@
 """The cluster as its metadata log describes it: brokers, topics, partitions, settings.
 
-One image lives in each node. It is changed only by `apply`, one record after the other, and read by everybody.
+One image lives in each node. It is changed only by `apply`, one record after the other, and read by all parts.
 """
 
 from __future__ import annotations

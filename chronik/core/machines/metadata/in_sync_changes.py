@@ -5,7 +5,7 @@ The checks and their order are those of Kafka's controller. Each partition has i
 A set without the leader means here that it cannot serve the partition any more, its disk has failed: one of the others
 leads then, and no node counts on that copy. A follower may say the same of its own copy, by asking for the set that
 there is without itself: as long as it is in sync or eligible it must not begin anew with an empty one. (Kafka refuses
-both, and is told of failed disks in other ways.)
+both, and learns of failed disks in other ways.)
 """
 
 from __future__ import annotations

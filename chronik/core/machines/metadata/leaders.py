@@ -6,8 +6,9 @@ out in this order, as in Kafka's PartitionChangeBuilder:
 1. A reassignment whose target is in sync is completed: what was to go is gone.
 2. Who left an in-sync set that is now smaller than min.insync.replicas is remembered as eligible (KIP-966): as long as
    the set is that small nothing more becomes safe, so they have everything that is.
-3. A leader is chosen: the one there is, else the first replica in sync, else (nobody in sync can lead) the first that
-   is eligible, else, only where unclean elections are allowed, the first that is alive at all, else nobody.
+3. A leader is chosen: the one there is, else the first replica in sync, else (no replica in sync can lead) the first
+that
+   is eligible, else, only where unclean elections are allowed, the first that is alive at all, else none.
    A replica that came back with an empty disk while no node led has nothing to lead with, and is passed over; when all
    have lost their logs there is nothing left to wait for.
 4. A replica that came back without what was not synced (`durability = "os"`) may lack records that were safe: it is
@@ -123,7 +124,7 @@ class PartitionChange:
         shortened = self._shortened()
         lost = self._lost_logs(shortened)
         if not _without(self._eligible(()), (*lost, *shortened)):
-            shortened = ()  # nobody is left who may have more
+            shortened = ()  # no replica is left that may have more
         lost = _only(self.replicas, (*lost, *shortened))
         staying = _without(_only(self.in_sync, self.replicas), lost)
         alive = tuple(replica for replica in staying if self._may_lead(replica))
@@ -163,7 +164,7 @@ class PartitionChange:
         if len(in_sync) >= min(self._min_insync_replicas, len(self.replicas)):
             return ()
         was_too_small = len(before.in_sync) < min(self._min_insync_replicas, len(before.replicas))
-        # A set that was large enough has nobody beside it: who is still noted there is from another time.
+        # A set that was large enough has no replicas beside it: those still noted there are from another time.
         known = before.eligible if was_too_small else ()
         return tuple(
             replica
@@ -179,7 +180,7 @@ class PartitionChange:
         return next((replica for replica in order if replica in candidates and self._may_lead(replica)), None)
 
     def _last_known(self, eligible: Replicas, lost: Replicas) -> Replicas:
-        """Who stays in the in-sync set when nobody in it is alive."""
+        """What stays in the in-sync set when no replica in it is alive."""
         for kept in (self.in_sync, self.partition.in_sync, eligible):
             staying = _without(_only(kept, self.replicas), (*lost, self.lost))
             if staying:

@@ -1,8 +1,8 @@
 """The metadata machine: decides what becomes of the cluster's topics, settings and brokers.
 
 Its durable facts are the records of the metadata log, and its state is the MetadataImage they build. It also watches
-over the brokers of a cluster: who was heard of lately is volatile. A node that is alone is its own controller, of whom
-nobody expects a report, so that time changes nothing there.
+over the brokers of a cluster: which was heard of lately is volatile. A node that is alone is its own controller, and
+sends no reports, so that time changes nothing there.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def place(
     placed: list[tuple[int, ...]] = []
     for number in range(start, start + partition_count):
         # Each round the followers shift by one more broker, so that those of one leader are spread as well. A round is
-        # counted from the start: only a whole round with one shift gives everybody the same number of replicas.
+        # counted from the start: only a whole round with one shift gives every broker the same number of replicas.
         shift = start // size + (number - start) // size
         leader = number % size
         followers = [ring[(leader + 1 + (shift + step) % (size - 1)) % size] for step in range(size - 1)]

@@ -57,8 +57,9 @@ def _begun(image: MetadataImage, topic: Topic, number: int, target: Replicas) ->
     change = PartitionChange(image, topic, number)
     present = change.partition
     original = _without(present.replicas, present.adding)
-    # Whom a move under way was adding, and nothing wants any more, is left out at once, unless the partition counts on
-    # it: then it goes with the others. It stays one that was added, so that it is no replica if the move is taken back.
+    # A replica that a move under way was adding, and nothing wants any more, is left out at once, unless the partition
+    # counts on it: then it goes with the others. It stays one that was added, so that it is no replica if the move is
+    # taken back.
     counted_on = (*present.in_sync, *present.eligible)
     unwanted = tuple(replica for replica in _without(present.adding, target) if replica in counted_on)
     change.removing = tuple(sorted((*_without(original, target), *unwanted)))

@@ -1,5 +1,5 @@
-"""Which brokers have been heard of lately. Nothing of it is in the log: a new controller gives everybody a whole
-session to be heard of, so that a change of controllers fences nobody. The controller's own broker is alive as long as
+"""Which brokers have been heard of lately. Nothing of it is in the log: a new controller gives every broker a whole
+session to be heard of, so that a change of controllers fences none. The controller's own broker is alive as long as
 a request asks: it is not expected to report.
 
 A host drops its machine when it loses the leadership of the metadata log, and these sessions with it.

@@ -26,7 +26,7 @@ from chronik.core.machines.metadata.records import (
 )
 
 PLAINTEXT = 0
-NOBODY = -1
+NO_NODE = -1
 
 
 def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
@@ -44,7 +44,7 @@ def records_of(image: MetadataImage) -> Iterator[MetadataRecord]:
             yield ConfigRecord(kind, resource, key, value)
     yield from image.access.records()
     if image.next_producer_id:
-        yield ProducerIdsRecord(NOBODY, NOBODY, image.next_producer_id)
+        yield ProducerIdsRecord(NO_NODE, NO_NODE, image.next_producer_id)
 
 
 def gone_since(old: MetadataImage, new: MetadataImage) -> Iterator[MetadataRecord]:

@@ -34,7 +34,7 @@ EPOCH_BUMP_VERSION = 2  # transaction.version from which each end raises the epo
 
 
 class Ended(NamedTuple):
-    """How a transaction goes on (None: as it is), and what its producer is told."""
+    """How a transaction goes on (None: as it is), and the answer to its producer."""
 
     transaction: Transaction | None
     answer: ProducerIdentity | ProducerIdNeeded

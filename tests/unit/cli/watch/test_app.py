@@ -62,7 +62,7 @@ class Terminal:
         pytest.fail(f"the screen is\n{self.page()}")
 
     def tell(self, seen: LiveView | Away | Broken) -> None:
-        self.app.take(WatchApp.Told(seen))
+        self.app.take(WatchApp.SightTaken(seen))
 
     def names(self) -> list[str]:
         return [row.name for row in self.app.partitions.items]

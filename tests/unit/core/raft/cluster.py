@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from chronik.core.errors import Code, Refused
 from chronik.core.raft import messages as m
 from chronik.core.raft.messages import LogPoint, Message
-from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftSettings, Ready, VotersChange
 from tests.unit.core.raft.fakes import Entry, FakeLog, FixedChance, Host, Snapshots
 
 
@@ -29,7 +29,7 @@ class Cluster:
         self.roles_before: dict[int, str] = {}
         for number, node_id in enumerate(ids):
             log = FakeLog(voters or ids, (logs or {}).get(node_id, ()))
-            host = Host(node_id, log, FixedChance(number * 100), Timeouts())
+            host = Host(node_id, log, FixedChance(number * 100), RaftSettings())
             host.saved = ElectionState(log.latest_epoch)
             host.restart(0)
             self.hosts[node_id] = host

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from chronik.core.raft.core import Raft
 from chronik.core.raft.messages import LogPoint, Message, RaftFetchAnswer
 from chronik.core.raft.quorum import VoterHistory, Voters, VotersAt
-from chronik.core.raft.ready import ElectionState, Envelope, Ready, Timeouts, VotersChange
+from chronik.core.raft.ready import ElectionState, Envelope, RaftSettings, Ready, VotersChange
 
 SNAPSHOT_BYTES_A_RECORD = 300_000  # so that a snapshot of a few records takes several fetches
 
@@ -133,12 +133,12 @@ Snapshots = dict[LogPoint, list[Entry]]
 class Host:
     """A machine with its disk. What is on disk outlives the machine."""
 
-    def __init__(self, node_id: int, log: FakeLog, chance: FixedChance | SeededChance, timeouts: Timeouts) -> None:
+    def __init__(self, node_id: int, log: FakeLog, chance: FixedChance | SeededChance, settings: RaftSettings) -> None:
         self.node_id = node_id
         self.log = log
         self.saved = ElectionState()
         self.chance = chance
-        self.timeouts = timeouts
+        self.settings = settings
         self.is_up = True
         self.die: Callable[[str], bool] = lambda stage: False
         self.applied_watermark = -1  # what this incarnation's machines have been told is safe
@@ -146,7 +146,7 @@ class Host:
         self.raft = self._new_raft(0)
 
     def _new_raft(self, now_ms: int) -> Raft:
-        return Raft(self.node_id, self.saved, self.log, self.timeouts, self.chance, now_ms)
+        return Raft(self.node_id, self.saved, self.log, self.settings, self.chance, now_ms)
 
     def crash(self, kept_offset: int | None = None) -> None:
         self.is_up = False

@@ -14,7 +14,7 @@ from random import Random
 
 from chronik.core.errors import Refused
 from chronik.core.raft.messages import FetchSnapshotAnswer, Message, RaftFetchAnswer
-from chronik.core.raft.ready import ElectionState, Ready, Timeouts
+from chronik.core.raft.ready import ElectionState, RaftSettings, Ready
 from tests.unit.core.raft.fakes import Crashed, Entry, FakeLog, Host, SeededChance, Snapshots
 
 FAULTY_MS = 4_000
@@ -49,7 +49,7 @@ class World:
         self.value_count = 0
         ids = range(1, voter_count + observer_count + 1)
         voters = tuple(ids)[:voter_count]
-        self.hosts = {i: Host(i, FakeLog(voters), SeededChance(seed * 100 + i), Timeouts()) for i in ids}
+        self.hosts = {i: Host(i, FakeLog(voters), SeededChance(seed * 100 + i), RaftSettings()) for i in ids}
         self.clock_rate = {i: self.random.uniform(0.9, 1.1) for i in ids}
         self.clock_start = {i: self.random.randrange(5000) for i in ids}
         self.cut_links: dict[tuple[int, int], bool] = {}

@@ -11,7 +11,7 @@ from chronik.core.raft import messages as m
 from chronik.core.raft import state_file
 from chronik.core.raft.core import SNAPSHOT_BYTES_A_FETCH
 from chronik.core.raft.messages import (
-    NOBODY,
+    NO_NODE,
     BeginEpoch,
     BeginEpochAnswer,
     EndEpoch,
@@ -266,7 +266,7 @@ def test_nothing_is_remembered_of_a_fetch_without_a_name_or_in_the_leaders_own()
     role = cluster[1].raft.role
     assert isinstance(role, Leader)
 
-    nobody = answer_to(cluster, 1, Fetch(NOBODY, 1, LogPoint(1, 2)))
+    nobody = answer_to(cluster, 1, Fetch(NO_NODE, 1, LogPoint(1, 2)))
     itself = answer_to(cluster, 1, Fetch(1, 1, LogPoint(1, 2)))
 
     assert isinstance(nobody, RaftFetchAnswer)
@@ -321,7 +321,7 @@ def test_whatever_is_said_the_state_stays_readable_and_the_quorum_finds_a_leader
             Vote(sender, epoch, point(), dice.random() < 0.5),
             BeginEpoch(sender, epoch),
             EndEpoch(sender, epoch, tuple(dice.choices(ids, k=2))),
-            Fetch(dice.choice((NOBODY, 9)), epoch, point()),  # not one that claims what a voter has
+            Fetch(dice.choice((NO_NODE, 9)), epoch, point()),  # not one that claims what a voter has
             FetchSnapshot(sender, epoch, point(), number(), number()),
         ]
         raft = cluster[to].raft

@@ -9,7 +9,7 @@ import pytest
 from chronik.core.errors import Code
 from chronik.core.raft.core import Raft
 from chronik.core.raft.messages import Fetch, LogPoint, RaftFetchAnswer, Vote, VoteAnswer
-from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, Timeouts
+from chronik.core.raft.ready import ElectionState, Envelope, LeaderChange, RaftSettings
 from chronik.core.raft.roles import Follower, Leader, Prospective, Unattached
 from tests.unit.core.raft.cluster import Cluster
 from tests.unit.core.raft.fakes import FakeLog, FixedChance
@@ -18,7 +18,7 @@ THREE = (1, 2, 3)
 
 
 def start(election: ElectionState, voters: Sequence[int] = THREE, epochs: Sequence[int] = (), now_ms: int = 0) -> Raft:
-    return Raft(1, election, FakeLog(voters, epochs), Timeouts(), FixedChance(), now_ms)
+    return Raft(1, election, FakeLog(voters, epochs), RaftSettings(), FixedChance(), now_ms)
 
 
 def test_a_node_that_knew_its_leader_follows_it_again() -> None:
@@ -67,7 +67,7 @@ def test_what_is_in_the_snapshot_was_safe() -> None:
     log = FakeLog(THREE, (1, 1, 2))
     log.take_snapshot(2)
 
-    assert Raft(1, ElectionState(2), log, Timeouts(), FixedChance(), 0).high_watermark == 2
+    assert Raft(1, ElectionState(2), log, RaftSettings(), FixedChance(), 0).high_watermark == 2
     assert start(ElectionState(), epochs=(1,)).high_watermark == -1
 
 

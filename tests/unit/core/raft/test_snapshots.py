@@ -7,7 +7,7 @@ import pytest
 from chronik.core.errors import Code
 from chronik.core.raft.core import SNAPSHOT_BYTES_A_FETCH
 from chronik.core.raft.messages import Fetch, FetchSnapshot, FetchSnapshotAnswer, LogPoint, RaftFetchAnswer
-from chronik.core.raft.ready import Envelope
+from chronik.core.raft.ready import Envelope, RaftSettings
 from chronik.core.raft.roles import Follower, Transfer
 from tests.unit.core.raft.cluster import Cluster
 from tests.unit.core.raft.fakes import SNAPSHOT_BYTES_A_RECORD
@@ -56,6 +56,18 @@ def test_a_snapshot_comes_in_parts_and_takes_the_place_of_the_log_when_it_is_who
     assert cluster[3].applied_watermark == 5, "what is in a snapshot is safe"
     cluster.fetch(3)
     assert cluster[3].log.records == cluster[1].log.records
+
+
+def test_a_follower_asks_for_as_much_of_a_snapshot_as_its_settings_say() -> None:
+    cluster = with_snapshot()
+    cluster[3].settings = RaftSettings(snapshot_fetch_bytes_max=100)
+    cluster.restart(3)
+    cluster.fetch(3)
+
+    cluster.fetch(3)
+
+    assert transfer(cluster) == Transfer(SNAPSHOT, 100)
+    assert cluster[3].raft.next_fetch() == Envelope(1, FetchSnapshot(3, 1, SNAPSHOT, 100, 100))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def test_a_client_that_is_refused_on_and_on_is_told_with_what_it_knows() -> None
     assert "22 times" in verdict.summary
     lines = "\n".join(verdict.evidence)
     assert "produce ERROR_6 22 times, by node 1 (22)" in lines
-    assert "node 1 told it of brokers 1" in lines
+    assert "node 1 answered with brokers 1" in lines
     assert "alive are nodes 1, 2 and 3" in lines
     assert "0 by node 1, 1 by node 2, 2 by node 3" in lines
     assert "does not list node 2 and 3" in verdict.advice
@@ -91,7 +91,7 @@ def test_a_client_that_keeps_asking_and_is_told_of_nobody_it_can_reach() -> None
 def test_a_partition_without_a_leader_is_told() -> None:
     (verdict,) = found(*(told(second, (1, 2), (1, -1)) for second in range(10, 21)))
     assert verdict.partition == 1
-    assert "1 by nobody" in verdict.evidence[1]
+    assert "1 by no node" in verdict.evidence[1]
     assert "start the nodes" in verdict.advice
 
 
