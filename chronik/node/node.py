@@ -283,6 +283,7 @@ class Node:
             config.transactions,
             markers,
             lambda: finalized(image.features)[TRANSACTION_VERSION],
+            self.trace,
         )
 
     def _verify_transactions(self) -> TransactionVerifier:
@@ -423,7 +424,7 @@ class Node:
             ),
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
-            Tracing(self.trace, store, self.image, self.replicas, self.groups, clock, metrics),
+            Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
         )
 
     @property
