@@ -22,7 +22,7 @@ from chronik.shell.ports import free_ports
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 20.0
 POLL_S = 0.005
-_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (http://\S+)/metrics)?")
+_READY = re.compile(r"ready: Kafka clients at (\S+):(\d+)(?:, metrics at (https?://\S+)/metrics)?")
 
 # Tests do not want to wait for members that never come.
 TEST_SETTINGS = {"group.initial.rebalance.delay.ms": "0"}
