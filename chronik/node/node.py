@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
@@ -147,7 +147,6 @@ class Node:
             self.metrics,
         )
         self.quotas = ClientQuotas(self.image.quotas, config.quotas)
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
@@ -284,6 +283,7 @@ class Node:
             config.transactions,
             markers,
             lambda: finalized(image.features)[TRANSACTION_VERSION],
+            self.trace,
         )
 
     def _verify_transactions(self) -> TransactionVerifier:
@@ -425,12 +425,16 @@ class Node:
             ),
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
-            Tracing(self.trace, store, self.image, self.replicas, self.groups, clock, metrics),
+            Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
         )
 
     @property
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
+
+    @property
+    def sessions(self) -> FetchSessions:
+        return self._request_context.fetching.sessions
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
@@ -503,7 +507,12 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            fetch_config=self.config.fetch,
+            fetching=FetchContext(
+                self.config.fetch,
+                FetchSessions(self.config.fetch.max_incremental_fetch_session_cache_slots),
+                leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
+                is_slow=lambda connection_id: self.connections.is_slow(connection_id),
+            ),
             clock=self._doors.clock,
             chance=self._doors.chance,
             metadata=self.cluster.controller,
@@ -512,10 +521,8 @@ class Node:
             verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=self.sessions,
             metrics=self.metrics,
             observation=self.trace,
-            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
@@ -523,7 +530,6 @@ class Node:
             quotas=self.quotas,
             authorizer=self.make_authorizer(),
             look=inspect_here,
-            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     async def start(self) -> tuple[str, int]:
