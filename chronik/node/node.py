@@ -330,7 +330,8 @@ class Node:
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
-    def _authorizer(self) -> Authorizer | None:
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -527,7 +528,7 @@ class Node:
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             quotas=self.quotas,
-            authorizer=self._authorizer(),
+            authorizer=self.make_authorizer(),
             look=inspect_here,
         )
 
