@@ -12,6 +12,7 @@ from kio.schema.allocate_producer_ids.v0.request import AllocateProducerIdsReque
 from kio.schema.allocate_producer_ids.v0.response import AllocateProducerIdsResponse
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ANY_BROKER_EPOCH, AllocateProducerIds
 
@@ -20,6 +21,7 @@ RESPONSE = AllocateProducerIdsResponse
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_is_node(request.broker_id, caller)
     if request.broker_epoch == ANY_BROKER_EPOCH:  # only the controller's own broker may leave it out
         raise Refused(Code.STALE_BROKER_EPOCH)
     block = await context.metadata.ask_here(AllocateProducerIds(request.broker_id, request.broker_epoch))

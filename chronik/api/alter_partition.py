@@ -15,6 +15,7 @@ from kio.schema.alter_partition.v3.response import AlterPartitionResponse, Parti
 
 from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import AlteredPartition, AlterPartitions, InSyncChange
 
@@ -23,6 +24,7 @@ RESPONSE = AlterPartitionResponse
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_is_node(request.broker_id, caller)
     changes = tuple(_change(topic, one) for topic in request.topics for one in topic.partitions)
     altered = await context.metadata.ask_here(AlterPartitions(request.broker_id, request.broker_epoch, changes))
     left = iter(altered)

@@ -13,6 +13,7 @@ from kio.schema.broker_heartbeat.v2.request import BrokerHeartbeatRequest
 from kio.schema.broker_heartbeat.v2.response import BrokerHeartbeatResponse
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code
 from chronik.core.machines.metadata.controller_commands import BrokerHeartbeat, HeartbeatAnswer
 
@@ -21,6 +22,7 @@ RESPONSE = BrokerHeartbeatResponse
 
 
 async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+    check_is_node(request.broker_id, caller)
     command = BrokerHeartbeat(
         broker_id=request.broker_id,
         broker_epoch=request.broker_epoch,

@@ -17,6 +17,7 @@ from kio.schema.broker_registration.v4.response import BrokerRegistrationRespons
 
 from chronik.api import topic_ids
 from chronik.api.context import Caller, RequestContext
+from chronik.api.node_sender import check_is_node
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import RegisterBroker
 from chronik.core.machines.metadata.records import BrokerEndpoint
@@ -40,8 +41,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     if request.broker_id == context.node_id:
         # This node's own broker does not come this way.
         raise Refused(Code.DUPLICATE_BROKER_REGISTRATION, f"The controller itself has the id {context.node_id}.")
-    if caller.node_id != request.broker_id:  # what is registered stays in the metadata, for good
-        raise Refused(Code.CLUSTER_AUTHORIZATION_FAILED, f"this connection is not that of node {request.broker_id}")
+    check_is_node(request.broker_id, caller)  # what is registered stays in the metadata, for good
     if not request.listeners:
         raise Refused(Code.INVALID_REGISTRATION, "No listeners specified in request")
     end_points = tuple(
@@ -64,6 +64,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
         internal_host=for_nodes.host,
         internal_port=for_nodes.port,
         end_points=for_clients,
+        principal=caller.principal,
     )
     return _response(Code.NONE, await context.metadata.ask_here(command))
 

@@ -19,6 +19,7 @@ class Peer:
     """The other end of a connection: what is known of it, beyond one request."""
 
     __slots__ = (
+        "authenticated_as",
         "caller",
         "connection_id",
         "host",
@@ -38,7 +39,8 @@ class Peer:
         self.connection_id = connection_id
         self.host = host
         self.listener = listener
-        self.principal: KafkaPrincipal = ANONYMOUS
+        self.principal: KafkaPrincipal = ANONYMOUS  # for which it asks
+        self.authenticated_as: KafkaPrincipal = ANONYMOUS  # the same, but for a node that asks for a client
         self.login: SaslLogin | None = None  # where clients log in
         self.is_refused = False  # it could not log in: its connection ends with the next answer
         self.may_be_node = True  # nothing that is known of it says that it is none
@@ -59,7 +61,8 @@ class Peer:
         self.is_forwarded, self.caller = True, None
 
     def authenticate_as(self, principal: KafkaPrincipal) -> None:
-        self.principal, self.caller = principal, None
+        self.principal = self.authenticated_as = principal
+        self.caller = None
 
     def caller_for(self, header: RequestHeader) -> Caller:
         """Mostly that of the request before: then nothing is made, and code that compares callers sees the same one."""

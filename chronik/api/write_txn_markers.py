@@ -62,6 +62,8 @@ def _write(marker: WritableTxnMarker, topic: str, partition: int, context: Reque
     except Refused as refusal:
         outcome.set_result(refusal.code)
         return outcome
+    if appended.is_new:
+        context.observation.observer.transaction_marked(replica, *who, ending, appended.base_offset)
 
     def replicated(code: Code) -> None:
         if not outcome.done():

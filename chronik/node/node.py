@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from chronik.api.call import Peer
-from chronik.api.context import Caller, RequestContext
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
 from chronik.core.config.definitions import INT_MAX
@@ -27,7 +28,15 @@ from chronik.core.machines.metadata.features import finalized
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import METADATA_TOPIC, is_internal
 from chronik.core.machines.metadata.producer_ids import ProducerIds
-from chronik.core.machines.metadata.records import TRANSACTION_VERSION, ClientQuotaRecord, RemoveTopicRecord
+from chronik.core.machines.metadata.records import (
+    TRANSACTION_VERSION,
+    ClientQuotaRecord,
+    RegisterBrokerRecord,
+    RemoveTopicRecord,
+    RemoveUserScramCredentialRecord,
+    UnregisterBrokerRecord,
+    UserScramCredentialRecord,
+)
 from chronik.core.machines.metadata.sessions import ControllerConfig
 from chronik.core.ports import Doors, Listener
 from chronik.core.quotas.client_quotas import ClientQuotas
@@ -45,6 +54,7 @@ from chronik.node.cluster.identity import Identity
 from chronik.node.cluster.liveness import BrokerSetup, Liveness
 from chronik.node.cluster.member import ClusterMember
 from chronik.node.cluster.metadata import METADATA_CONFIG, Metadata
+from chronik.node.cluster.node_principals import NodePrincipals
 from chronik.node.cluster.quorum import Quorum, QuorumSetup
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
 from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
@@ -104,9 +114,11 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
         self.identity = identity
+        self._principal = principal
         self.data_dir = data_dir
         self._listener_names = tuple(point.name for point in config.listeners.all)
         # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
@@ -141,12 +153,13 @@ class Node:
             config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
         self.quotas = ClientQuotas(self.image.quotas, config.quotas)
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
+        self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
             self._request_context,
             self.metrics,
             self.forwarding,
+            may_be=self._principals.may_be,
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
@@ -276,6 +289,7 @@ class Node:
             config.transactions,
             markers,
             lambda: finalized(image.features)[TRANSACTION_VERSION],
+            self.trace,
         )
 
     def _verify_transactions(self) -> TransactionVerifier:
@@ -375,7 +389,14 @@ class Node:
             quorum,
             metadata,
             controller,
-            Liveness(controller, BrokerSetup.of(config), self.identity, doors.files, doors.chance, metrics),
+            Liveness(
+                controller,
+                BrokerSetup.of(config, _principal_of(config, self._principal)),
+                self.identity,
+                doors.files,
+                doors.chance,
+                metrics,
+            ),
             FailureDetector(
                 metadata,
                 peers,
@@ -418,13 +439,17 @@ class Node:
             ),
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
-            Tracing(self.trace, store, self.image, self.replicas, self.groups, clock, metrics),
+            Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
             AuditStore(self.audit, self.image, self.replicas, ask, clock, self._doors.chance, metrics, config.node_id),
         )
 
     @property
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
+
+    @property
+    def sessions(self) -> FetchSessions:
+        return self._request_context.fetching.sessions
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
@@ -461,10 +486,26 @@ class Node:
     def _metadata_applied(self, facts: list[Any]) -> None:
         for directory in self.replicas.partitions.metadata_changed(facts):
             self._dispatch.watch(self._remove_later(directory))
+        if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
+            self._node_registered()
+        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+            self.connections.end_where(
+                lambda peer: peer.login is not None and peer.login.is_revoked,
+                "its user was removed, or has another password",
+            )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
         if any(isinstance(fact, ClientQuotaRecord) for fact in facts):
             self._dispatch.quotas_changed()
+
+    def _node_registered(self) -> None:
+        """An id may be another principal's from now on: what used it before is no node any more."""
+        principals = self._principals
+        principals.metadata_changed(is_caught_up=self.cluster.metadata.is_caught_up)
+        self.connections.end_where(
+            lambda peer: peer.node_id >= 0 and not principals.may_be(peer.node_id, peer.authenticated_as),
+            "its node id is another principal's",
+        )
 
     async def _remove_later(self, directory: str) -> None:
         try:
@@ -481,7 +522,12 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            fetch_config=self.config.fetch,
+            fetching=FetchContext(
+                self.config.fetch,
+                FetchSessions(self.config.fetch.max_incremental_fetch_session_cache_slots),
+                leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
+                is_slow=lambda connection_id: self.connections.is_slow(connection_id),
+            ),
             clock=self._doors.clock,
             chance=self._doors.chance,
             metadata=self.cluster.controller,
@@ -490,10 +536,8 @@ class Node:
             verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=self.sessions,
             metrics=self.metrics,
             observation=self.trace,
-            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
@@ -502,7 +546,6 @@ class Node:
             audit=self.audit,
             authorizer=self._authorizer(),
             look=inspect_here,
-            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     async def start(self) -> tuple[str, int]:
@@ -512,6 +555,7 @@ class Node:
         self.replicas.partitions.follow(self.image, is_caught_up=False)
         self.cluster.quorum.start(self.cluster.metadata)
         await self.cluster.metadata.wait_until_started()
+        self._principals.metadata_changed(is_caught_up=True)
         # What the metadata says of an earlier process of this node does not hold for this one: it may have lost what
         # was not synced, or its whole disk. Whatever it leads it leads in a new epoch.
         await self.cluster.liveness.register(ports)
@@ -612,6 +656,14 @@ class Node:
             self.replicas.logs.checkpoints.stopped()
         except OSError as problem:  # the disk is full, say: what was acknowledged is safe all the same
             log.warning("this stop was not orderly, so the next start looks at every log: %s", problem)
+
+
+def _principal_of(config: NodeConfig, by_certificate: KafkaPrincipal) -> KafkaPrincipal:
+    """As what other nodes see this one."""
+    login = config.node_login
+    if login is None or login.username is None:
+        return by_certificate
+    return KafkaPrincipal(USER_TYPE, login.username)
 
 
 def group_config(groups: GroupsConfig, offsets: OffsetsConfig) -> GroupConfig:

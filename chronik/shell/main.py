@@ -13,6 +13,8 @@ import sys
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from chronik.core.access.ssl_principal import NoMatchingRule, distinguished_name, mapper_of
 from chronik.core.config.addresses import PLAINTEXT
 from chronik.core.config.definitions import BadConfig
 from chronik.core.config.node import NodeConfig, passed_over
@@ -28,12 +30,14 @@ from chronik.shell.descriptors import raise_limit, shared_out
 from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
+from chronik.shell.first_users import make_first_users
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
 from chronik.shell.tls import TlsContexts
 
 if TYPE_CHECKING:
+    from chronik.core.machines.metadata.access_changes import ScramUpsertion
     from chronik.shell.http_server import HttpServer
 
 log = logging.getLogger(__name__)
@@ -43,8 +47,9 @@ LOOK_AT_CERTIFICATES_EVERY_S = 1.0
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
-def run(values: dict[str, str], config_path: str | None = None) -> int:
-    """Run a node in the foreground until SIGINT or SIGTERM. Raises StartError when it cannot start."""
+def run(values: dict[str, str], config_path: str | None = None, first_users: tuple[ScramUpsertion, ...] = ()) -> int:
+    """Run a node in the foreground until SIGINT or SIGTERM; at its first start it makes these users. Raises StartError
+    when it cannot start."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr)
     config = load_config(values, config_path)
     # Requests make no cycles; what is collected is mostly what the imports left. Rarely is often enough.
@@ -53,7 +58,7 @@ def run(values: dict[str, str], config_path: str | None = None) -> int:
     gc.set_threshold(50_000, 20, 50)
     runner = asyncio.Runner(loop_factory=_loop_factory())
     with runner:
-        return runner.run(_serve(config))
+        return runner.run(_serve(config, first_users))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -79,8 +84,9 @@ def load_config(values: dict[str, str], config_path: str | None) -> NodeConfig:
 class House:
     """A node with its doors, its lock and its HTTP port."""
 
-    def __init__(self, config: NodeConfig) -> None:
+    def __init__(self, config: NodeConfig, first_users: tuple[ScramUpsertion, ...] = ()) -> None:
         self._config = config
+        self._first_users = first_users
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
@@ -133,12 +139,14 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                principal=self._own_principal(),
             )
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
             await self._open_http()
             self.address = await self._start(self.node)
+            await make_first_users(self.node, self._first_users)
         except WrongDirectory as problem:
             raise StartError(
                 f"the data directory {config.server.log_dirs} cannot be used: {problem}",
@@ -156,6 +164,24 @@ class House:
         except Refused as problem:  # it could not write that it is here
             raise StartError(f"cannot start: {problem}", LOOK_AT_THE_DISK) from problem
         return self.node
+
+    def _own_principal(self) -> KafkaPrincipal:
+        """As what other nodes see this one, where that is by its certificate. Raises StartError."""
+        security = self._config.security
+        if self._tls is None or self._client_tls is None or not security.identifies_clients:
+            return ANONYMOUS
+        subject = self._tls.own_subject()
+        if subject is None:
+            log.warning("the trust store does not vouch for this node's own certificate: no other node may trust it")
+            return ANONYMOUS
+        try:
+            return KafkaPrincipal(
+                USER_TYPE, mapper_of(security.ssl_principal_mapping_rules)(distinguished_name(subject))
+            )
+        except NoMatchingRule as problem:
+            raise StartError(
+                f"this node's own certificate is none of a node: {problem}", "see ssl.principal.mapping.rules"
+            ) from problem
 
     async def _start(self, node: Node) -> tuple[str, int]:
         """In a cluster it waits for others. If that takes long, they are looked at: some never come."""
@@ -259,10 +285,10 @@ async def stay(node: Node, stop: asyncio.Event) -> None:
         )
 
 
-async def _serve(config: NodeConfig) -> int:
+async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) -> int:
     join_checks.refuse_own_address(config)
     _warn_of_open_doors(config)
-    house = House(config)
+    house = House(config, first_users)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

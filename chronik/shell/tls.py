@@ -7,9 +7,11 @@ trusted from then on; one that was taken out is trusted until the node is starte
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import ssl
+from typing import Any
 
 from chronik.core.config.sections.security import SecurityConfig
 from chronik.shell.errors import StartError
@@ -19,6 +21,9 @@ log = logging.getLogger(__name__)
 _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
 _CLIENT_AUTH = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
 
+HANDSHAKE_TURNS_MAX = 4
+
+Subject = tuple[tuple[tuple[str, str], ...], ...]
 FileMark = tuple[int, int, int] | None
 
 
@@ -44,6 +49,11 @@ class TlsContexts:
         """Where clients log in, their certificates are not asked for, as in Kafka."""
         return self.sasl_server if protocol == "SASL_SSL" else self.server
 
+    def own_subject(self) -> Subject | None:
+        """The name in this node's own certificate, as others see it; None where this node itself would not trust it."""
+        certificate = shown_certificate(self._config)
+        return None if certificate is None else certificate["subject"]
+
     def reload_if_changed(self) -> bool:
         """Whether new files were taken. Others than before that are no good are said once."""
         marks = self._look()
@@ -64,6 +74,29 @@ class TlsContexts:
 
     def _look(self) -> list[FileMark]:
         return [_mark(path) for path in (self._config.ssl_keystore_location, self._config.ssl_truststore_location)]
+
+
+def shown_certificate(config: SecurityConfig) -> Any:
+    """What a node with these settings would see of the certificate in its own key store; None if it would see none.
+    The standard library shows certificates in handshakes only, so there is one in memory. Raises OSError, ValueError.
+    """
+    if config.ssl_truststore_location is None:
+        return None
+    server, client = _server_context(config), _client_context(config)
+    server.verify_mode, client.check_hostname, client.verify_mode = ssl.CERT_REQUIRED, False, ssl.CERT_NONE
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    ends = [
+        client.wrap_bio(to_client, to_server, server_side=False),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    ]
+    try:
+        for _ in range(HANDSHAKE_TURNS_MAX):
+            for end in ends:
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    end.do_handshake()
+        return ends[1].getpeercert()
+    except (ssl.SSLError, ValueError):  # not trusted here: then other nodes will not trust it either, and say so
+        return None
 
 
 def _mark(path: str | None) -> FileMark:

@@ -185,7 +185,7 @@ def _rebalances(world: World, host: Host) -> bool:
 
 
 def _changes_voters(world: World, host: Host) -> bool:
-    return any(isinstance(client, VoterChanges) and client.is_under_way for client in world.clients)
+    return any(isinstance(client, VoterChanges) and client.is_under_way for client in world.population.clients)
 
 
 def _has_other_down(world: World, host: Host) -> bool:

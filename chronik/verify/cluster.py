@@ -9,10 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from chronik.client.connecting import unanswered
+from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik
 from chronik.client.inspect_request import cluster as look_at_cluster
 from chronik.client.inspect_request import states as look_at_states
 from chronik.client.request import Address, NoAnswer
+from chronik.client.security import in_force
 from chronik.trace.inspections import StateView
 from chronik.trace.leading import sure_leaders
 from chronik.verify.errors import RunCannotStart
@@ -86,7 +89,7 @@ class VerifyCluster:
             "client.id": "chronik-verify",
             "log_level": 0,
             "logger": quiet,
-        }
+        } | in_force().for_librdkafka()
 
     def _answer(self, ask: Callable[[], Any], doing: str) -> Any:
         """The result of one admin request. Raises RunCannotStart with what was being done."""
@@ -125,9 +128,11 @@ class VerifyCluster:
         try:
             return self._admin.list_topics(timeout=ANSWER_S)
         except KafkaException as problem:
-            raise RunCannotStart(
+            silent = ChronikError(
                 f"no Kafka node answers at {self._bootstrap}: {problem.args[0].str()}", "start one with `chronik serve`"
-            ) from problem
+            )
+            words = unanswered(self._bootstrap, silent)
+            raise RunCannotStart(words.message, words.hint) from problem
 
     def create(self, topic: str, partitions: int, replication: int | None) -> int:
         """Makes the topic, traced if the cluster can do that, and waits until it is led. Returns its replication."""
@@ -225,6 +230,18 @@ class VerifyCluster:
         except NoAnswer:
             return {}
         return led_ends(looks, topic, ends)
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """What a group has committed and no open transaction can change. Raises RunCannotStart."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        asked = self._answer(
+            lambda: self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], require_stable=True, request_timeout=ANSWER_S
+            ),
+            f"read the offsets of group {group}",
+        )
+        return {each.partition: each.offset for each in asked.topic_partitions if each.topic == topic}
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Lets a group begin there."""

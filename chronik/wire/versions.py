@@ -60,7 +60,7 @@ _ALL = (
     _api(25, "add_offsets_to_txn", 0, 4, 3),
     _api(26, "end_txn", 0, 5, 3),
     _api(27, "write_txn_markers", 1, 2, 1),
-    _api(28, "txn_offset_commit", 0, 5, 3),
+    _api(28, "txn_offset_commit", 0, 6, 3),
     _api(29, "describe_acls", 1, 3, 2),
     _api(30, "create_acls", 1, 3, 2),
     _api(31, "delete_acls", 1, 3, 2),

@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar, cast
 
 from chronik.api.applied import APPLIED_MS_MAX
 from chronik.core.errors import Code, Refused
+from chronik.core.machines.metadata.access_changes import AlterUserScramCredentials
 from chronik.core.machines.metadata.commands import (
     ANY_BROKER_EPOCH,
     AllocateProducerIds,
@@ -33,7 +34,15 @@ TRY_MS = 2_000  # one try: a controller that was paused must not hold up what th
 POLL_MS = 20  # how often the next controller is looked for
 PURPOSE = "controller"
 # What nodes ask by themselves. Anything else is a client's request, which is passed on as a whole.
-OF_NODES = (RegisterBroker, BrokerHeartbeat, AlterPartitions, AllocateProducerIds, CreateTopics, CreateInternalTopic)
+OF_NODES = (
+    RegisterBroker,
+    BrokerHeartbeat,
+    AlterPartitions,
+    AllocateProducerIds,
+    CreateTopics,
+    CreateInternalTopic,
+    AlterUserScramCredentials,  # the first users, which no client could make
+)
 
 AnswerT = TypeVar("AnswerT")
 

@@ -194,6 +194,12 @@ class Connections:
             for connection in unfinished:
                 connection.abort()
 
+    def end_where(self, is_over: Callable[[Peer], bool], reason: str) -> None:
+        """Close at once what may not go on."""
+        for connection in list(self.open.values()):
+            if connection.ends_if(is_over):
+                log.warning("closing the connection of %s: %s", connection.host, reason)
+
     async def close_all(self) -> None:
         for connection in list(self.open.values()):
             connection.close()
@@ -294,6 +300,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def _logged_in(self) -> None:
         self._inbox.limit(self._all.frame_bytes_max, "socket.request.max.bytes")
+
+    def ends_if(self, is_over: Callable[[Peer], bool]) -> bool:
+        """Whether it was over, and so is closed."""
+        is_it = is_over(self._peer)
+        if is_it:
+            self.abort()
+        return is_it
 
     def is_overdue(self, now: float, login_s: float) -> bool:
         """Whether it should have logged in by now."""

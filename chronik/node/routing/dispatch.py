@@ -22,6 +22,7 @@ from chronik.api.context import HeldUp, RequestContext
 from chronik.api.refusals import trace_refused_request
 from chronik.api.table import API_VERSIONS, APIS, DIRECT, NODES_ONLY, OVERLAPS, module_of
 from chronik.core.access.acls import parse_principal
+from chronik.core.access.principal import KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.errors import Code, Refused
 from chronik.core.quotas.entities import QuotaKey
@@ -53,7 +54,9 @@ class Dispatch:
         *,
         serves_clients: bool = True,
         lets_clients_wait: bool = False,
+        may_be: Callable[[int, KafkaPrincipal], bool] = lambda node_id, principal: True,
     ) -> None:
+        self._may_be = may_be  # whether a node id is this principal's
         self._context = context
         self._metrics = metrics
         self._forwarding = forwarding
@@ -115,9 +118,8 @@ class Dispatch:
                     return False
             else:
                 request = decode_request(api_key, header.version, call.frame, header.body, module.REQUEST)
-                if api_key == API_VERSIONS:
-                    self._identify(call, request.client_software_name)
-                self._handle(module, request, call)
+                if api_key != API_VERSIONS or self._is_identified(module, request, call):
+                    self._handle(module, request, call)
         except Malformed:
             raise
         except Exception:
@@ -150,13 +152,23 @@ class Dispatch:
         if login is not None and login.principal is not None:
             self._context.audit.login(call.peer.caller_for(call.header), "SASL")
 
-    @staticmethod
-    def _identify(call: Call, client_software_name: str) -> None:
-        node_id = node_identity(call.peer, client_software_name, call.header.client_id)
-        if node_id is not None:
-            behind = client_behind(call.header.client_id)
-            client = None if behind is None else (parse_principal(behind[0]), behind[1])
-            call.identify_as_node(node_id, client)
+    def _is_identified(self, module: ModuleType, request: Any, call: Call) -> bool:
+        """False: it says that it is a node which is another principal's, and that has been answered."""
+        client_id, peer = call.header.client_id, call.peer
+        node_id = node_identity(peer, request.client_software_name, client_id)
+        if node_id is None:
+            return True
+        if node_id >= 0 and not self._may_be(node_id, peer.authenticated_as):
+            reason = f"{peer.authenticated_as} may not be node {node_id}"
+            log.warning("closing the connection of %s: %s", peer.host, reason)
+            self._context.audit.login_refused(call.caller, reason)
+            peer.is_refused = True
+            self._answer_problem(module, request, call, Refused(Code.CLUSTER_AUTHORIZATION_FAILED, reason))
+            return False
+        behind = client_behind(client_id)
+        client = None if behind is None else (parse_principal(behind[0]), behind[1])
+        call.identify_as_node(node_id, client)
+        return True
 
     def _refuse_stranger(self, call: Call) -> None:
         """A request between nodes, of a client whose certificate says that it is none."""

@@ -119,7 +119,7 @@ def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Gro
     match group:
         case None:
             if command.generation >= 0:
-                raise Refused(Code.ILLEGAL_GENERATION)
+                raise Refused(Code.GROUP_ID_NOT_FOUND if command.knows_epochs else Code.ILLEGAL_GENERATION)
         case ClassicGroup():
             if not is_silent:
                 group.check_commit_in_transaction(command.member_id, command.instance_id, command.generation)
@@ -129,9 +129,9 @@ def _check_commit_in_transaction(command: CommitOffsetsInTransaction, group: Gro
             try:
                 group.check_epoch(command.member_id, command.generation)
             except Refused as refused:
-                if refused.code is not Code.STALE_MEMBER_EPOCH:
+                if refused.code is not Code.STALE_MEMBER_EPOCH or command.knows_epochs:
                     raise
-                # Producers do not know it, but what they do about this one is right.
+                # Older producers do not know it, but what they do about this one is right.
                 raise Refused(Code.ILLEGAL_GENERATION, refused.message) from refused
 
 

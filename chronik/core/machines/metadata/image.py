@@ -61,6 +61,7 @@ class Broker:
     internal_host: str = ""  # where other nodes reach it
     internal_port: int = 0
     end_points: tuple[BrokerEndpoint, ...] = ()  # where clients reach it, by listener; the first is `host` and `port`
+    principal: str = ""  # as what it registered; '' where connections between nodes do not say
 
     def reached_by(self, listener: str) -> tuple[str, int] | None:
         """Where a client that came by this listener reaches it; None: it has none of that name. With one for all, its
@@ -253,6 +254,7 @@ class MetadataImage:
             internal_host=internal.host,
             internal_port=internal.port,
             end_points=for_clients,
+            principal=record.principal,
         )
 
     @_apply.register

@@ -46,6 +46,7 @@ LEADER_UNCHANGED = -2
 RECOVERY_UNCHANGED = -1
 UNCLEAN, RECOVERED = 1, 0  # how a leader came to lead: from outside the in-sync set, or in order (again)
 UNFENCE, FENCE = -1, 1  # 0: no change
+PRINCIPAL_TAG = 101  # ours too: as what a node registered
 LOST_REPLICAS_TAG = 100  # ours: Kafka does not know of logs that are lost, and passes a tag it does not know over
 # What they are called that have no other name: a listener for clients, and the last of all, which is for other nodes.
 CLIENTS_END_POINT, NODES_END_POINT = "PLAINTEXT", "INTERNAL"
@@ -77,6 +78,7 @@ class RegisterBrokerRecord:
     rack: str | None = field_of(NULLABLE_STRING)
     fenced: bool = field_of(BOOL)
     in_controlled_shutdown: bool = field_of(BOOL)
+    principal: str = field_of(STRING, tag=PRINCIPAL_TAG, default="")
 
 
 def end_points(record: RegisterBrokerRecord) -> tuple[tuple[BrokerEndpoint, ...], BrokerEndpoint]:

@@ -79,6 +79,7 @@ def _registration(broker: Broker) -> RegisterBrokerRecord:
         rack=broker.rack,
         fenced=broker.is_fenced,
         in_controlled_shutdown=broker.is_shutting_down,
+        principal=broker.principal,
     )
 
 

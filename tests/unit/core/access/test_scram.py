@@ -61,7 +61,7 @@ def test_names_with_commas_and_equals_in_both_mechanisms(mechanism: ScramMechani
     server = ScramExchange(mechanism, credentials, "ours", b"secret")
     client = ScramClient(mechanism, "a,b=c", "geheimnis", "theirs")
     client.check(server.step(client.final(server.step(client.first()))))
-    assert asked == ["a,b=c"] == [server.user]
+    assert set(asked) == {"a,b=c"} == {server.user}
 
 
 def test_a_wrong_password_is_refused_and_nothing_is_complete() -> None:
