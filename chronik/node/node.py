@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from chronik.api.call import Peer
 from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
@@ -66,6 +67,7 @@ from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, Conn
 from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
+from chronik.node.observe.audit_store import AuditStore
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
@@ -81,6 +83,7 @@ from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.audit import AuditTrail
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
@@ -145,6 +148,9 @@ class Node:
             self.cluster.peers,
             self._deadlines,
             self.metrics,
+        )
+        self.audit = AuditTrail(
+            config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
         )
         self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self._request_context = self._context(inspect)
@@ -325,10 +331,19 @@ class Node:
             ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
+            on_login=self._logged_in,
             authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
+
+    def _logged_in(self, peer: Peer, problem: str | None) -> None:
+        """By a certificate; or not."""
+        caller = Caller("", peer.host, 0, peer.connection_id, principal=peer.principal, listener=peer.listener)
+        if problem is None:
+            self.audit.login(caller, "SSL")
+        else:
+            self.audit.login_refused(caller, problem)
 
     def make_authorizer(self) -> Authorizer | None:
         """Who may do what, by the image of this node; None where everything is allowed."""
@@ -426,6 +441,7 @@ class Node:
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
             Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
+            AuditStore(self.audit, self.image, self.replicas, ask, clock, self._doors.chance, metrics, config.node_id),
         )
 
     @property
@@ -528,6 +544,7 @@ class Node:
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             quotas=self.quotas,
+            audit=self.audit,
             authorizer=self.make_authorizer(),
             look=inspect_here,
         )
@@ -613,12 +630,14 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        self._background.audit_store.flush()
         self._background.tracing.flush()  # while it still leads where that goes
         await self.cluster.liveness.shut_down()  # clients are served until others lead what was led here
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
         self._background.tracing.stop()
+        self._background.audit_store.stop()
         self.groups.runtime.close()
         self.transactions.close()
         self._verifier.close()
