@@ -12,7 +12,6 @@ Nodes and super users are not asked about. What a node sends on for a client is 
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import ModuleType
@@ -26,8 +25,6 @@ from chronik.core.access.authorizer import Authorizer
 from chronik.core.access.operations import AclOperation, AclResourceType
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.metadata.commands import ResourceType
-
-log = logging.getLogger(__name__)
 
 _O, _R = AclOperation, AclResourceType
 _REFUSED = {
@@ -62,7 +59,7 @@ class Gate:
         topic = name if kind is _R.TOPIC and self._context.metadata.image.topic(name) is not None else None
         reason = f"{caller.principal} has no {operation.name} on {kind.name} {name}"
         trace_refusal(self._context, self._api, caller, _REFUSED[kind], reason, topic)
-        log.info("%s from %s: %s is denied: %s", caller.principal, caller.client_host, self._api, reason)
+        self._context.audit.denied(caller, self._api, operation.name, kind.name, name)
         return False
 
     def sees(self, operation: AclOperation, kind: AclResourceType, name: str) -> bool:

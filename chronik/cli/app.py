@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from chronik import __version__
-from chronik.cli import bench, consume, lab, produce, simulate, stalls, topic, transaction, where
+from chronik.cli import acl, bench, consume, lab, produce, quota, simulate, stalls, topic, transaction, user, where
 from chronik.cli.cluster import commands as cluster
 from chronik.cli.console import command as console
 from chronik.cli.group import commands as group
@@ -33,6 +33,9 @@ app.add_typer(cluster.app)
 app.add_typer(topic.app)
 app.add_typer(group.app)
 app.add_typer(transaction.app)
+app.add_typer(user.app)
+app.add_typer(acl.app)
+app.add_typer(quota.app)
 app.command("produce", epilog=produce.EXAMPLE)(produce.produce)
 app.command("consume", epilog=consume.EXAMPLE)(consume.consume)
 app.command("console", epilog=console.EXAMPLE)(console.console)

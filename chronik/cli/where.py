@@ -173,6 +173,13 @@ def _facts(story: RecordStory, record: ShownRecord | None) -> Iterator[tuple[str
             yield "acknowledged", f"never: its producer did not want to know (acks=0){again}"
     if story.visible_us is not None:
         yield "readable", f"since {_time(story.visible_us)}"
+    if story.transaction is not None or story.is_readable_committed is False:
+        yield (
+            "read_committed",
+            {True: "given to consumers", False: "not given to consumers", None: "not known"}[
+                story.is_readable_committed
+            ],
+        )
     offsets = {
         "log start": story.log_start,
         "last stable": story.last_stable_offset,
@@ -202,6 +209,9 @@ def _batch_facts(batch: BatchSeen, story: RecordStory) -> Iterator[tuple[str, st
     if batch.producer_id >= 0:
         number = (batch.base_sequence + story.offset - batch.base_offset) & 0x7FFFFFFF
         yield "producer", f"id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {number}"
+    if (transaction := story.transaction) is not None:
+        when = "" if transaction.marked_us is None else f", written {_time(transaction.marked_us)}"
+        yield "transaction", f"{transaction.words}{when}"
     yield "on disk", f"{batch.segment} at {count(batch.position)}"
 
 

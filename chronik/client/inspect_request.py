@@ -60,7 +60,7 @@ class NotAllowed(InspectRefused):
 
 
 CANNOT_LOOK = (NotChronik, NotAllowed)
-"""Where nobody can say more than what a node answers to any client."""
+"""Where no node says more than what a node answers to any client."""
 
 
 class Inspections(dict[int, T]):

@@ -71,12 +71,12 @@ class TransactionAdmin:
         )
         raise unanswered(bootstrap, silent_all)
 
-    def listed(self, states: Iterable[str] = ()) -> list[TransactionListing]:
-        """All of them, or those in these states, by id."""
+    def listed(self, states: Iterable[str] = (), producer_ids: Iterable[int] = ()) -> list[TransactionListing]:
+        """All of them, or those in these states or of these producers, by id."""
         from kio.schema.list_transactions.v0.request import ListTransactionsRequest
 
         found: list[TransactionListing] = []
-        request = ListTransactionsRequest(state_filters=tuple(states), producer_id_filters=())
+        request = ListTransactionsRequest(state_filters=tuple(states), producer_id_filters=tuple(producer_ids))
         for node_id in sorted(self._addresses):
             answer = self._answered(node_id, request)
             if answer.unknown_state_filters:

@@ -17,7 +17,7 @@ from chronik.core.errors import Code, Refused
 from chronik.core.replica.replica import NO_LEADER
 from chronik.http import record_views
 from chronik.http.totals import totals
-from chronik.node.observe.partition_states import groups_seen, partition_seen
+from chronik.node.observe.partition_states import groups_seen, partition_seen, transactions_seen
 from chronik.trace.events import AnyEvent, PartitionSeen, RefusedEvent
 from chronik.trace.inspections import (
     CLUSTER,
@@ -166,6 +166,7 @@ async def state(node: Node, arguments: dict[str, Any]) -> StateView:
         totals(node, clock.monotonic_ms()),
         tuple(_unopened(node, known, wanted)),
         is_current,
+        tuple(transactions_seen(node.transactions, node.image, node_id, clock.now_us())),
     )
 
 

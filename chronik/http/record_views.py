@@ -15,6 +15,7 @@ from chronik.core.log.log import Log
 from chronik.core.log.segment import Slice
 from chronik.core.ports import Unread
 from chronik.core.records.batch import COMPRESSION_NAMES, HEADER_BYTES, BatchHeader, read_header
+from chronik.http.record_transactions import headers_of, transaction_at
 from chronik.trace.inspections import BatchSeen, FindView, FoundRecord, RecordPlace, RecordView
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ async def record(node: Node, topic: str, partition: int, offset: int) -> RecordV
     elif replica is not None:
         place, reason, batch = await _batch_at(node, replica, offset)
     placed = node.image.partition(topic, partition)
+    transaction = None if replica is None or batch is None else await transaction_at(node, replica, batch)
     look = RecordView(
         node.config.node_id,
         node.trace.clock.now_us(),
@@ -47,6 +49,7 @@ async def record(node: Node, topic: str, partition: int, offset: int) -> RecordV
         leader_epoch=-1 if placed is None else placed.leader_epoch,
         in_sync=() if placed is None else placed.in_sync,
         replicas=() if placed is None else placed.replicas,
+        transaction=transaction,
     )
     return look if replica is None else _with_ends(look, replica, batch)
 
@@ -71,6 +74,7 @@ def _with_ends(look: RecordView, replica: Replica, batch: BatchSeen | None) -> R
         in_sync=look.in_sync,
         replicas=look.replicas,
         batch=batch,
+        transaction=look.transaction,
     )
 
 
@@ -182,20 +186,11 @@ async def find(
             if len(content) < plan.length and log.is_current(plan):
                 place, at = RecordPlace.UNREADABLE, log.end_offset
                 break
-            found += (hit for header in _headers(content) for hit in _hits(header, producer_id, sequence))
+            found += (hit for header in headers_of(content) for hit in _hits(header, producer_id, sequence))
             at, looked_at_bytes = plan.next_offset, looked_at_bytes + plan.length
             await asyncio.sleep(0)  # who has requests under way goes first
         go_on_from = at if at < log.end_offset else -1
     return FindView(node.config.node_id, node.trace.clock.now_us(), topic, partition, place, tuple(found), go_on_from)
-
-
-def _headers(content: bytes) -> Iterator[BatchHeader]:
-    """Of whole batches."""
-    at = 0
-    while at + HEADER_BYTES <= len(content):
-        header = read_header(content, at)
-        yield header
-        at += max(header.size_bytes, HEADER_BYTES)
 
 
 def _hits(header: BatchHeader, producer_id: int, sequence: int) -> Iterator[FoundRecord]:

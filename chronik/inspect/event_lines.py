@@ -10,7 +10,7 @@ from chronik.inspect.words import byte_size, counted
 from chronik.trace import events as kinds
 from chronik.trace.events import AnyEvent
 
-PRODUCING, CONSUMING, CLUSTER, GROUPS = "green", "cyan", "yellow", "magenta"
+PRODUCING, CONSUMING, CLUSTER, GROUPS, TRANSACTIONS = "green", "cyan", "yellow", "magenta", "blue"
 TROUBLE, STANDING = "bold red", "dim"
 ACKS = {-1: "all", 0: "none", 1: "leader"}
 
@@ -30,7 +30,7 @@ def kind_of(event: AnyEvent) -> str:
 
 
 KINDS = tuple(sorted(str(kind.__struct_config__.tag) for kind in AnyEvent.__args__))
-STATE_KINDS = ("group_seen", "partition_seen")
+STATE_KINDS = ("group_seen", "partition_seen", "transaction_seen")
 
 
 def clock_time(at_us: int) -> str:
@@ -168,8 +168,56 @@ def _(event: kinds.GroupChanged) -> Line:
 
 @line_of.register
 def _(event: kinds.Committed) -> Line:
-    words = f"all below {event.offset} by group {event.group}, {_client(event)}"
-    return Line(_place(event), "committed", words, GROUPS)
+    by = f"the transaction of producer {event.producer_id}" if event.producer_id >= 0 else _client(event)
+    return Line(_place(event), "committed", f"all below {event.offset} by group {event.group}, {by}", GROUPS)
+
+
+@line_of.register
+def _(event: kinds.OffsetPending) -> Line:
+    words = f"all below {event.offset} by group {event.group}, if the transaction of producer {event.producer_id} does"
+    return Line(_place(event), "commits", words, GROUPS)
+
+
+@line_of.register
+def _(event: kinds.OffsetDropped) -> Line:
+    words = f"offset {event.offset} of group {event.group}, from the transaction of producer {event.producer_id}"
+    return Line(_place(event), event.reason, words, GROUPS)
+
+
+# --- transactions
+
+
+@line_of.register
+def _(event: kinds.TransactionBegun) -> Line:
+    return Line(event.transactional_id, "begins", f"{_producer(event)}, for {event.timeout_ms} ms", TRANSACTIONS)
+
+
+@line_of.register
+def _(event: kinds.TransactionPartitionAdded) -> Line:
+    return Line(_place(event), "added", f"to {event.transactional_id}, {_producer(event)}", TRANSACTIONS)
+
+
+@line_of.register
+def _(event: kinds.TransactionPrepared) -> Line:
+    verb = "commits" if event.is_commit else "aborts"
+    words = (
+        f"{_producer(event)}, by {event.reason}, {counted(event.partitions, 'partition')}, open for {event.open_ms} ms"
+    )
+    return Line(event.transactional_id, verb, words, TRANSACTIONS if event.reason == "client" else TROUBLE)
+
+
+@line_of.register
+def _(event: kinds.TransactionMarked) -> Line:
+    marker = "commit" if event.is_commit else "abort"
+    words = f"{marker} marker at offset {event.offset}, {_producer(event)}, coordinator epoch {event.coordinator_epoch}"
+    return Line(_place(event), "marked", words, TRANSACTIONS)
+
+
+@line_of.register
+def _(event: kinds.TransactionCompleted) -> Line:
+    verb = "committed" if event.is_commit else "aborted"
+    words = f"{_producer(event)}, all markers after {event.took_ms} ms"
+    return Line(event.transactional_id, verb, words, TRANSACTIONS)
 
 
 # --- how things stand
@@ -188,6 +236,17 @@ def _(event: kinds.PartitionSeen) -> Line:
 def _(event: kinds.GroupSeen) -> Line:
     words = f"{event.state}, generation {event.generation}, {counted(len(event.members), 'member')}"
     return Line(event.group, "stands", words, STANDING)
+
+
+@line_of.register
+def _(event: kinds.TransactionSeen) -> Line:
+    words = (
+        f"{event.state}, {_producer(event)}, open for {event.open_ms} ms, {counted(len(event.partitions), 'partition')}"
+    )
+    words += f", no marker in {', '.join(f'{each.topic}-{each.partition}' for each in event.missing)}" * bool(
+        event.missing
+    )
+    return Line(event.transactional_id, "stands", words, STANDING)
 
 
 @line_of.register
@@ -232,6 +291,10 @@ def _took(took_us: int) -> str:
 
 def _client(event: AnyEvent) -> str:
     return f"{getattr(event, 'client_id', '') or 'a client'} at {getattr(event, 'host', '') or 'an unknown place'}"
+
+
+def _producer(event: AnyEvent) -> str:
+    return f"producer {getattr(event, 'producer_id', -1)}.{getattr(event, 'producer_epoch', -1)}"
 
 
 def _reader(event: kinds.FetchWaits | kinds.FetchAnswered | kinds.FetchDropped) -> str:

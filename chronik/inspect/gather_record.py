@@ -17,7 +17,9 @@ from chronik.client.current_topics import behind, partitions_now
 from chronik.client.errors import ChronikError
 from chronik.client.inspect_request import Inspections, NotChronik, events, inspect_everywhere, states
 from chronik.client.request import NoAnswer
+from chronik.client.transactions import TransactionAdmin
 from chronik.core.machines.metadata.names import OFFSETS_TOPIC, TRACE_TOPIC
+from chronik.core.types import NO_EPOCH, NO_PRODUCER_ID
 from chronik.inspect import read_record
 from chronik.inspect.read_record import RecordReading
 from chronik.inspect.reporting import Reporter, SilentReporter
@@ -25,7 +27,15 @@ from chronik.inspect.trace_reach import NEVER, Remembered, blind_until, written
 from chronik.inspect.trace_topic import stored_events
 from chronik.node.coordinators.runtime import partition_of
 from chronik.trace.events import AnyEvent, EventsLost, GroupChanged, GroupLeft, GroupSeen, TraceBegan
-from chronik.trace.inspections import RECORD, EventsView, RecordPlace, RecordView, StateView
+from chronik.trace.inspections import (
+    RECORD,
+    EventsView,
+    RecordPlace,
+    RecordView,
+    StateView,
+    TransactionFate,
+    TransactionView,
+)
 from chronik.trace.leading import sure_leaders
 from chronik.trace.story import KnownRecord
 
@@ -36,7 +46,7 @@ NOTHING = -1  # is committed
 GROUP_EVENTS = (GroupSeen, GroupChanged, GroupLeft)
 KINDS = [
     "produce_appended", "produce_answered", "replicated", "watermark_moved", "fetch_answered", "leader_changed",
-    "committed",
+    "committed", "transaction_partition_added", "transaction_marked",
 ]  # fmt: skip
 GROUP_KINDS = ["group_seen", "group_changed", "group_left"]  # which member had which partition
 MARKS = ["trace_began", "events_lost"]  # where a node's trace has a hole
@@ -93,7 +103,25 @@ class Gatherer:
             untold_groups=untold,
             # A node that tells of the record and not of what it did: the story would not know that it is silent.
             blind_until_us=blind | {node: NEVER for node in remembered.silent if node in looks},
+            transactional_ids=self._transactional_ids(looks),
         )
+
+    def _transactional_ids(self, looks: Inspections[RecordView]) -> dict[int, str]:
+        """By producer id. Coordinators that hang are not waited for: the trace may know it as well."""
+        names = {
+            seen.producer_id: seen.transactional_id for state in self._states.values() for seen in state.transactions
+        }
+        wanted = {
+            look.transaction.producer_id for look in looks.values() if look.transaction is not None
+        } - names.keys()
+        if not wanted or looks.silent or self._states.silent:
+            return names
+        try:
+            listed = TransactionAdmin(self.cluster.bootstrap).listed(producer_ids=sorted(wanted))
+        except ChronikError as problem:
+            self.reporter.note(f"whose transaction it is: {problem}")
+            return names
+        return names | {one.producer_id: one.transactional_id for one in listed}
 
     def refuse_unknown(self, partition: int) -> None:
         """Raises ChronikError for a partition that the topic does not have, or where that is not sure: a node that was
@@ -187,14 +215,15 @@ class Gatherer:
             )
         stable = self.cluster.stable_offsets([place])[place]
         reason = None
+        transaction = None
         if where is RecordPlace.HERE:
-            where, reason = self._standing(partition, offset, stable)
+            where, reason, transaction = self._standing(partition, offset, stable)
         leader = -1 if state.leader is None else state.leader
         told = RecordView(
             leader, 0, self.topic, partition, offset, where, reason, is_leader=True, leader=leader,
             log_start=-1 if start is None else start, watermark=-1 if end is None else end,
             last_stable_offset=-1 if stable is None else stable, in_sync=tuple(state.in_sync),
-            replicas=tuple(state.replicas),
+            replicas=tuple(state.replicas), transaction=transaction,
         )  # fmt: skip
         committed: dict[str, int] = {}
         untold: list[str] = []
@@ -207,25 +236,29 @@ class Gatherer:
             untold.append(str(problem))
         return KnownRecord(looks=[told], is_chronik=False, committed=committed, untold_groups=untold)
 
-    def _standing(self, partition: int, offset: int, stable: int | None) -> tuple[RecordPlace, str | None]:
+    def _standing(
+        self, partition: int, offset: int, stable: int | None
+    ) -> tuple[RecordPlace, str | None, TransactionView | None]:
         """Of an offset between the ends of the log: whether a record is there, and what else is known."""
         read = self.read(partition, offset)
         if read.problem is not None:
-            return RecordPlace.UNREADABLE, read.problem
+            return RecordPlace.UNREADABLE, read.problem, None
         if read.is_passed_over:
-            return RecordPlace.NO_RECORD, self._why_none()
+            return RecordPlace.NO_RECORD, self._why_none(), None
         if stable is None:
-            return RecordPlace.HERE, None
+            return RecordPlace.HERE, None, None
         if offset >= stable:
             return (
                 RecordPlace.HERE,
                 "a transaction is open there or before, and who reads only what is committed waits for it",
+                None,
             )
         if read_record.read(
             self.cluster.bootstrap, self.topic, partition, offset, is_committed_only=True
         ).is_passed_over:
-            return RecordPlace.HERE, "its transaction was aborted, and who reads only what is committed is not given it"
-        return RecordPlace.HERE, None
+            words = "its transaction was aborted, and who reads only what is committed is not given it"
+            return RecordPlace.HERE, words, TransactionView(TransactionFate.ABORTED, NO_PRODUCER_ID, NO_EPOCH)
+        return RecordPlace.HERE, None, None
 
     def _why_none(self) -> str:
         policy = self.cluster.configs(self.topic).get("cleanup.policy")

@@ -101,7 +101,7 @@ class TraceHistory:
             # A node that is cut off while the cluster goes on without it may take itself for a leader whose watermark
             # stands still: it is none any more. Where all are cut off, what each sees is all there is.
             if state.is_current or len(self.cut_off) == len(states):
-                self._take(node, (*state.partitions, *state.groups))
+                self._take(node, (*state.partitions, *state.groups, *state.transactions))
         partitions = [seen for state in states.values() for seen in state.partitions]
         self.untraced = sorted(
             {seen.topic for seen in partitions if not seen.is_traced and not seen.topic.startswith("__")}

@@ -7,6 +7,7 @@ seen how all was well before, and touches topics of users alone.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import replace
@@ -20,6 +21,8 @@ from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.names import is_internal
 from chronik.core.machines.metadata.partition import Partition
 from chronik.core.replica.replica import Replica
+from chronik.node.coordinators import transaction_markers
+from chronik.node.net.peers import Peers, Unreachable
 from chronik.node.replication import fetchers
 from chronik.node.routing.forwarded_batch import refuse
 from chronik.node.routing.forwarding import Forwarding
@@ -164,10 +167,34 @@ def _name_nobody(pending: produce._Pending) -> Sequence[Any]:
     return ()
 
 
+UNREACHED_NODE = 3
+
+
+class _CutLink:
+    """A link over which nothing gets through."""
+
+    def ask(self, api_key: int, request: object, *, timeout_ms: int) -> asyncio.Future[Any]:
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        answer.set_exception(Unreachable(f"node {UNREACHED_NODE} cannot be reached from here"))
+        return answer
+
+
+def coordinator_cannot_reach_a_partition() -> None:
+    """Markers of transactions that this node coordinates do not get to node 3; everything else does."""
+    link = Peers.link
+
+    def link_or_none(peers: Peers, node_id: int, purpose: str) -> Any:
+        is_cut = node_id == UNREACHED_NODE and purpose == transaction_markers.PURPOSE
+        return _CutLink() if is_cut else link(peers, node_id, purpose)
+
+    _put(Peers, "link", link_or_none)
+
+
 FAULTS: Mapping[str, Callable[[], None]] = {
     "follower-stops-fetching": follower_stops_fetching,
     "watermark-stands-still": watermark_stands_still,
     "fetch-hangs": fetch_hangs,
     "partition-starved": partition_starved,
     "metadata-lists-one-node": metadata_lists_one_node,
+    "coordinator-cannot-reach-a-partition": coordinator_cannot_reach_a_partition,
 }

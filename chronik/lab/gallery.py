@@ -102,6 +102,22 @@ EXHIBITS = (
         habits=Habits(comes_and_goes=True),
         faulty_nodes=(),
     ),
+    Exhibit(
+        "producer-dies-in-a-transaction",
+        "A producer writes to three partitions in a transaction, and is never heard of again.",
+        "A reader with read_committed gets nothing more of them, until the transaction's timeout, though others write.",
+        Cause.TRANSACTION_HANGS,
+        habits=Habits(reads_committed=True, dies_in_transaction=True),
+        faulty_nodes=(),
+    ),
+    Exhibit(
+        "coordinator-cannot-reach-a-partition",
+        "Nodes 1 and 2 coordinate transactions, and their markers do not get to node 3.",
+        "Transactions are committed, and a reader with read_committed gets nothing of partitions that node 3 leads.",
+        Cause.TRANSACTION_HANGS,
+        habits=Habits(reads_committed=True, commits_transactions=True),
+        faulty_nodes=(1, 2),
+    ),
 )
 
 GALLERY: Mapping[str, Exhibit] = {exhibit.name: exhibit for exhibit in EXHIBITS}

@@ -27,6 +27,11 @@ IMPATIENT_TIMEOUT_S = 0.3
 PATIENT_WAIT_MS = 5_000
 WANTED_BYTES = 50_000_000
 STAY_S = 1.5
+DYING, COMMITTING = "lab-dying-producer", "lab-committer"
+COMMITTERS = 6
+TRANSACTION_S = 30.0
+COMMIT_S = 2.0  # a committer that takes longer is given up; its transaction is decided
+WELL_RECORDS = 300
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,9 @@ class Habits:
     stops_after: int | None = None  # the reader asks no more after so many messages
     is_impatient: bool = False  # a further reader, whose timeout is shorter than it asks the node to wait
     comes_and_goes: bool = False  # a further member of the group, that never stays
+    reads_committed: bool = False  # the reader reads with read_committed
+    dies_in_transaction: bool = False  # a producer leaves a transaction open, and is gone
+    commits_transactions: bool = False  # producers commit transactions over all partitions, one after the other
     has_bystanders: bool = False  # others that are well, and look ill to who is not careful
     writer: Mapping[str, Any] = field(default_factory=dict)  # settings of its client
 
@@ -68,6 +76,8 @@ class Load:
             self._read: habits.reads,
             self._read_impatiently: habits.is_impatient,
             self._come_and_go: habits.comes_and_goes,
+            self._die_in_transaction: habits.dies_in_transaction,
+            self._commit_transactions: habits.commits_transactions,
         }
         self._bystanders = Bystanders(self._bootstrap, topic, self._stopping) if habits.has_bystanders else None
         works = [work for work, is_wanted in wanted.items() if is_wanted]
@@ -115,7 +125,11 @@ class Load:
 
     def _read(self) -> None:
         stops_after = self._habits.stops_after
-        settings = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1} if stops_after is not None else {}
+        settings: dict[str, Any] = {}
+        if stops_after is not None:
+            settings = {"queued.min.messages": 1, "queued.max.messages.kbytes": 1}
+        if self._habits.reads_committed:
+            settings["isolation.level"] = "read_committed"
         consumer = self._member(READER, settings)
         while not self._stopping.is_set():
             if stops_after is not None and self.counts.consumed >= stops_after:
@@ -151,6 +165,41 @@ class Load:
             while time.monotonic() < leave_at and not self._stopping.is_set():
                 self._take(consumer)
             close(consumer)
+
+    def _transactional(self, name: str) -> Any:
+        from confluent_kafka import Producer
+
+        producer = Producer({**settings_of(self._bootstrap, name), "transactional.id": name})
+        producer.init_transactions(TRANSACTION_S)
+        return producer
+
+    def _write_in_transaction(self, producer: Any) -> None:
+        producer.begin_transaction()
+        for partition in range(PARTITIONS):
+            producer.produce(self._topic, b"in a transaction", partition=partition)
+        producer.flush(TRANSACTION_S)
+
+    def _die_in_transaction(self) -> None:
+        """When its reader has seen that all is well; what it leaves behind is open until its time is up."""
+        producer = self._transactional(DYING)
+        while self.counts.consumed < WELL_RECORDS and not self._stopping.is_set():
+            self._stopping.wait(POLL_S)
+        self._write_in_transaction(producer)
+
+    def _commit_transactions(self) -> None:
+        """Several ids: they have different coordinators. One that waits for its markers begins no other."""
+        from confluent_kafka import KafkaException
+
+        names = [f"{COMMITTING}-{number}" for number in range(COMMITTERS)]
+        producers = [self._transactional(name) for name in names]
+        while not self._stopping.wait(POLL_S):
+            for producer in list(producers):
+                try:
+                    self._write_in_transaction(producer)
+                    producer.commit_transaction(COMMIT_S)
+                except KafkaException:  # it hangs: that is what is to be seen
+                    producers.remove(producer)
+                    producer.purge()
 
     def _read_impatiently(self) -> None:
         """The usual clients refuse such settings; those that people write themselves do not."""

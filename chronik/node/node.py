@@ -9,7 +9,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from chronik.api.context import Caller, RequestContext
+from chronik.api.call import Peer
+from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
@@ -69,6 +70,7 @@ from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, Conn
 from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
+from chronik.node.observe.audit_store import AuditStore
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
@@ -84,6 +86,7 @@ from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.audit import AuditTrail
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
@@ -151,8 +154,10 @@ class Node:
             self._deadlines,
             self.metrics,
         )
+        self.audit = AuditTrail(
+            config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
+        )
         self.quotas = ClientQuotas(self.image.quotas, config.quotas)
-        self.sessions = FetchSessions(config.fetch.max_incremental_fetch_session_cache_slots)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
@@ -289,6 +294,7 @@ class Node:
             config.transactions,
             markers,
             lambda: finalized(image.features)[TRANSACTION_VERSION],
+            self.trace,
         )
 
     def _verify_transactions(self) -> TransactionVerifier:
@@ -332,6 +338,7 @@ class Node:
             ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
+            on_login=self._logged_in,
             authentication=Authentication(
                 config, self._doors.clock, self._doors.chance, self._credential, token_keys, self._delegation_token
             ),
@@ -339,7 +346,16 @@ class Node:
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
-    def _authorizer(self) -> Authorizer | None:
+    def _logged_in(self, peer: Peer, problem: str | None) -> None:
+        """By a certificate; or not."""
+        caller = Caller("", peer.host, 0, peer.connection_id, principal=peer.principal, listener=peer.listener)
+        if problem is None:
+            self.audit.login(caller, "SSL")
+        else:
+            self.audit.login_refused(caller, problem)
+
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -438,12 +454,17 @@ class Node:
             ),
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
-            Tracing(self.trace, store, self.image, self.replicas, self.groups, clock, metrics),
+            Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
+            AuditStore(self.audit, self.image, self.replicas, ask, clock, self._doors.chance, metrics, config.node_id),
         )
 
     @property
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
+
+    @property
+    def sessions(self) -> FetchSessions:
+        return self._request_context.fetching.sessions
 
     def _address_of(self, node_id: int) -> tuple[str, int] | None:
         """Where another node is reached by this one: as configured, or as it registered; and before it is known who
@@ -516,7 +537,12 @@ class Node:
         return RequestContext(
             node_id=self.config.node_id,
             cluster_id=self.identity.cluster_id,
-            fetch_config=self.config.fetch,
+            fetching=FetchContext(
+                self.config.fetch,
+                FetchSessions(self.config.fetch.max_incremental_fetch_session_cache_slots),
+                leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
+                is_slow=lambda connection_id: self.connections.is_slow(connection_id),
+            ),
             clock=self._doors.clock,
             chance=self._doors.chance,
             metadata=self.cluster.controller,
@@ -525,18 +551,16 @@ class Node:
             verification=self._verifier,
             replicas=self.replicas,
             waiting=self.waiting,
-            sessions=self.sessions,
             metrics=self.metrics,
             observation=self.trace,
-            leader_throttle=leader_throttle(self.config.node_id, lambda: self.image.node_config.replication),
             producer_ids=ProducerIds(),
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             quotas=self.quotas,
-            authorizer=self._authorizer(),
+            audit=self.audit,
+            authorizer=self.make_authorizer(),
             look=inspect_here,
-            is_slow=lambda connection_id: self.connections.is_slow(connection_id),
         )
 
     async def start(self) -> tuple[str, int]:
@@ -620,12 +644,14 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        self._background.audit_store.flush()
         self._background.tracing.flush()  # while it still leads where that goes
         await self.cluster.liveness.shut_down()  # clients are served until others lead what was led here
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
         self._background.tracing.stop()
+        self._background.audit_store.stop()
         self.groups.runtime.close()
         self.transactions.close()
         self._verifier.close()

@@ -45,6 +45,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AT_OTHERS_EVERY_S = 2.0
 LOOK_AT_CERTIFICATES_EVERY_S = 1.0
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 LOOK_AT_THE_DISK = "see that the disk has room and can be written to"
 
 
@@ -211,9 +212,17 @@ class House:
         if where is None or self.node is None:
             return
         from chronik.shell.http_server import HttpBounds, HttpServer
+        from chronik.shell.tls import HttpTls
 
         try:
-            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max))
+            tls = HttpTls(self._config.http.http_ssl_keystore_location)
+        except (OSError, ValueError) as problem:
+            raise StartError(
+                f"http.ssl.keystore.location cannot be used: {problem}",
+                "it must have a key, not encrypted, and its certificates, as PEM",
+            ) from problem
+        try:
+            self._http = await HttpServer.open(self.node, *where, HttpBounds(self._http_connections_max), tls)
         except OSError as problem:
             raise _listen_error(where, problem, "--http") from problem
 
@@ -251,11 +260,18 @@ async def _reload_when_changed(tls: TlsContexts, network: RealNetwork, node: Nod
 
 def _warn_of_open_doors(config: NodeConfig) -> None:
     for point in config.listeners.all:
-        if point.protocol == PLAINTEXT and point.host not in ("localhost", "127.0.0.1", "::1"):
+        if point.protocol == PLAINTEXT and point.host not in THIS_MACHINE:
             log.warning(
                 "PLAINTEXT on %s: all who can reach it may read and change everything; see docs/security.md",
                 point.host,
             )
+    where = config.http.http_host_and_port
+    if where is not None and where[0] not in THIS_MACHINE and not config.http.is_login_needed:
+        log.warning(
+            "the HTTP port on %s: all who can reach it see topics, clients and the trace; see http.token.file and"
+            " http.basic.auth.enable",
+            where[0] or "every address",
+        )
 
 
 def _inspect(node: Node, view: str, arguments: dict[str, Any]) -> Awaitable[bytes]:
@@ -319,7 +335,7 @@ async def _serve(config: NodeConfig, first_users: tuple[ScramUpsertion, ...]) ->
             return 0
         node = await opening
         http = house.http_address
-        where = f", metrics at http://{written(http)}/metrics" if http else ""
+        where = f", metrics at {config.http.http_scheme}://{written(http)}/metrics" if http else ""
         for key, (given, instead) in node.cluster.metadata.image.node_config.overruled().items():
             log.warning(
                 "%s = %s has no effect: for all nodes it is %s (kafka-configs.sh alters it)", key, given, instead

@@ -244,7 +244,8 @@ class GroupChanged(Event, frozen=True, gc=False, tag="group_changed"):
 
 
 class Committed(Event, frozen=True, gc=False, tag="committed"):
-    """A group has worked off everything below `offset`."""
+    """A group has worked off everything below `offset`. One that a transaction brought has its producer, and no client:
+    it counts since the marker."""
 
     topic: str
     partition: int
@@ -252,6 +253,87 @@ class Committed(Event, frozen=True, gc=False, tag="committed"):
     client_id: str
     host: str
     offset: int
+    producer_id: int = -1
+
+
+class OffsetPending(Event, frozen=True, gc=False, tag="offset_pending"):
+    """A transaction has brought an offset: the group has it when the transaction commits."""
+
+    topic: str
+    partition: int
+    group: str
+    producer_id: int
+    offset: int
+
+
+class OffsetDropped(Event, frozen=True, gc=False, tag="offset_dropped"):
+    """An offset that a transaction brought never counts: the transaction was aborted (`aborted`), or a later offset of
+    the group counted already when it committed (`overtaken`)."""
+
+    topic: str
+    partition: int
+    group: str
+    producer_id: int
+    offset: int
+    reason: str
+
+
+# --- transactions, reported by their coordinator; markers by the leader that wrote them
+
+
+class TransactionBegun(Event, frozen=True, gc=False, tag="transaction_begun"):
+    """The first partition was added to it."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+
+
+class TransactionPartitionAdded(Event, frozen=True, gc=False, tag="transaction_partition_added"):
+    """A partition is part of it from now on; of `__consumer_offsets`, for the offsets of a group."""
+
+    topic: str
+    partition: int
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionPrepared(Event, frozen=True, gc=False, tag="transaction_prepared"):
+    """It is decided how it ends, and why: `client` asked for it, its time was up (`timeout`), or another producer with
+    its id has begun (`fenced`). The epoch is that of the markers."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    reason: str
+    partitions: int
+    open_ms: int
+
+
+class TransactionMarked(Event, frozen=True, gc=False, tag="transaction_marked"):
+    """The marker that ends it in a partition is in the leader's log, at `offset`."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    offset: int
+    coordinator_epoch: int
+    leader_epoch: int
+
+
+class TransactionCompleted(Event, frozen=True, gc=False, tag="transaction_completed"):
+    """Every partition has its marker. The identity is the one that its producer goes on with."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_commit: bool
+    took_ms: int  # since it was prepared
 
 
 # --- how things stand, once a second while tracing
@@ -266,6 +348,15 @@ class FollowerSeen(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     lag_records: int
     lag_ms: int  # since it last had all that the leader had; 0 while it has
     silent_ms: int  # since its last fetch that named this partition or moved it; -1: never
+
+
+class OpenTransactionSeen(msgspec.Struct, frozen=True, gc=False):
+    """A transaction that has begun in a partition, and has no marker there."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+    last_offset: int  # of its last batch here; the same at two times: nothing was written in between
 
 
 class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen", rename=STORED_NAMES):
@@ -284,6 +375,7 @@ class PartitionSeen(Event, frozen=True, gc=False, tag="partition_seen", rename=S
     followers: tuple[FollowerSeen, ...]
     size_bytes: int
     is_traced: bool = False  # whether what clients do with it is in the trace, too
+    open_transactions: tuple[OpenTransactionSeen, ...] = ()  # the earliest, which holds the last stable offset
 
 
 class MemberSeen(msgspec.Struct, frozen=True, gc=False):
@@ -313,6 +405,29 @@ class GroupSeen(Event, frozen=True, gc=False, tag="group_seen"):
     state_ms: int  # how long it has been in this state, as far as this node knows
     members: tuple[MemberSeen, ...]
     offsets: tuple[OffsetSeen, ...]
+
+
+class MarkerMissing(msgspec.Struct, frozen=True, gc=False):
+    """A partition that has no marker yet, although its transaction is decided."""
+
+    topic: str
+    partition: int
+    leader: int  # -1: no node leads it
+    reason: str  # why the last try failed; empty while the first is under way
+
+
+class TransactionSeen(Event, frozen=True, gc=False, tag="transaction_seen"):
+    """A transaction that is not over after a second, reported by its coordinator."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    open_ms: int
+    state_ms: int  # since it last changed: since the last partition was added, or since it was decided
+    partitions: tuple[tuple[str, int], ...]  # the first hundred
+    missing: tuple[MarkerMissing, ...]  # the first ten
 
 
 # --- about the trace itself
@@ -345,8 +460,16 @@ AnyEvent: TypeAlias = (
     | GroupLeft
     | GroupChanged
     | Committed
+    | OffsetPending
+    | OffsetDropped
+    | TransactionBegun
+    | TransactionPartitionAdded
+    | TransactionPrepared
+    | TransactionMarked
+    | TransactionCompleted
     | PartitionSeen
     | GroupSeen
+    | TransactionSeen
     | TraceBegan
     | EventsLost
 )

@@ -10,7 +10,7 @@ from enum import StrEnum
 
 import msgspec
 
-from chronik.trace.events import STORED_NAMES, AnyEvent, GroupSeen, PartitionSeen
+from chronik.trace.events import STORED_NAMES, AnyEvent, GroupSeen, PartitionSeen, TransactionSeen
 
 CLUSTER, STATE, EVENTS, TOPICS = "cluster", "state", "events", "topics"
 
@@ -107,6 +107,7 @@ class StateView(msgspec.Struct, frozen=True, gc=False):
     totals: Totals
     unopened: tuple[UnopenedSeen, ...] = ()  # neither among `partitions` nor among `copies`
     is_current: bool = False  # it was asked to make sure of the cluster's metadata, and a majority of voters was there
+    transactions: tuple[TransactionSeen, ...] = ()  # coordinated here, and not over within a second
 
 
 class TopicsView(msgspec.Struct, frozen=True, gc=False):
@@ -177,6 +178,28 @@ class BatchSeen(msgspec.Struct, frozen=True, gc=False):
         return self.record_count < self.to_offset - self.base_offset
 
 
+class TransactionFate(StrEnum):
+    """What became of a record's transaction."""
+
+    OPEN = "open"
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    NOT_KNOWN = "not known"
+
+
+class TransactionView(msgspec.Struct, frozen=True, gc=False):
+    """A record's transaction, as one node's copy of the partition has it."""
+
+    fate: TransactionFate
+    producer_id: int
+    producer_epoch: int
+    first_offset: int = -1  # of its first record in this partition; -1: not known
+    marker_offset: int = -1
+    coordinator_epoch: int = -1  # of a marker
+    is_marker: bool = False  # the record is the marker itself
+    reason: str | None = None  # why something of it is not known
+
+
 class RecordView(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     """View `record`: what one node's copy has at an offset. Offsets are -1 where there is no copy to ask."""
 
@@ -198,6 +221,7 @@ class RecordView(msgspec.Struct, frozen=True, gc=False, rename=STORED_NAMES):
     in_sync: tuple[int, ...] = ()  # as the cluster's metadata has it on this node
     replicas: tuple[int, ...] = ()
     batch: BatchSeen | None = None  # where it is here
+    transaction: TransactionView | None = None  # if it is in one
 
     @property
     def is_synced(self) -> bool:

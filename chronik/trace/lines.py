@@ -14,7 +14,7 @@ import msgspec
 
 from chronik.trace.events import AnyEvent, Event, ProduceAnswered, ProduceAppended
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 
 class Produced(Event, frozen=True, gc=False, tag="produced"):

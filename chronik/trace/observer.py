@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from chronik.core.fetch_sessions import SessionPartition
     from chronik.core.log.appended import Appended
     from chronik.core.log.segment import Slice
+    from chronik.core.machines.groups.pending_offsets import OffsetOwner
+    from chronik.core.machines.transactions.transaction import Transaction
+    from chronik.core.records.control import Marker
     from chronik.core.replica.replica import Replica
-    from chronik.core.types import Buffer
+    from chronik.core.types import Buffer, TopicPartition
 
 
 class ObservedClient(Protocol):
@@ -159,6 +162,29 @@ class Observer(Protocol):
 
     def reader_left(self, group: str, client_id: str, host: str) -> None: ...
 
+    # --- transactions
+
+    def transaction_begun(self, transaction: Transaction) -> None: ...
+
+    def transaction_partition_added(self, transaction: Transaction, partition: TopicPartition) -> None: ...
+
+    def transaction_prepared(self, transaction: Transaction, reason: str, open_ms: int) -> None:
+        """It is decided how it ends. The decision is in its coordinator's log, and not yet durable."""
+
+    def transaction_marked(
+        self, replica: Replica, producer_id: int, producer_epoch: int, marker: Marker, offset: int
+    ) -> None:
+        """Its marker is in a partition's log."""
+
+    def transaction_completed(self, transaction: Transaction, took_ms: int) -> None: ...
+
+    def offset_pending(self, owner: OffsetOwner, producer_id: int, offset: int) -> None: ...
+
+    def offset_committed(self, owner: OffsetOwner, producer_id: int, offset: int) -> None:
+        """By its transaction."""
+
+    def offset_dropped(self, owner: OffsetOwner, producer_id: int, offset: int, reason: str) -> None: ...
+
 
 class Unobserved:
     """Takes facts and does nothing."""
@@ -185,6 +211,8 @@ class Unobserved:
     appended = batch_refused = hung_up = replicated = leader_changed = in_sync_changed = _ignore
     committed = refused = metadata_told = _ignore
     group_joined = group_left = group_changed = reader_heard = reader_left = _ignore
+    transaction_begun = transaction_partition_added = transaction_prepared = transaction_marked = _ignore
+    transaction_completed = offset_pending = offset_committed = offset_dropped = _ignore
 
 
 UNOBSERVED: Observer = Unobserved()

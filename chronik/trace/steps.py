@@ -8,8 +8,10 @@ watermark that moves all the time is recorded every few milliseconds: how far it
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from chronik.core.errors import Code
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.replica.replica import READ_COMMITTED, Replica
 from chronik.trace.batches import PendingBatches
 from chronik.trace.events import (
@@ -23,13 +25,26 @@ from chronik.trace.events import (
     InSyncChanged,
     LeaderChanged,
     MetadataTold,
+    OffsetDropped,
+    OffsetPending,
     RefusedEvent,
     Replicated,
+    TransactionBegun,
+    TransactionCompleted,
+    TransactionMarked,
+    TransactionPartitionAdded,
+    TransactionPrepared,
     WatermarkMoved,
 )
 from chronik.trace.observer import FetchAsked, FetchPart, ObservedClient
 from chronik.trace.readers import Readers
 from chronik.trace.recorder import Recorder
+
+if TYPE_CHECKING:
+    from chronik.core.machines.groups.pending_offsets import OffsetOwner
+    from chronik.core.machines.transactions.transaction import Transaction
+    from chronik.core.records.control import Marker
+    from chronik.core.types import TopicPartition
 
 MOVES_MS = 10  # how long further moves of a watermark are not reported
 QUIET_US = 1_000_000  # how long a connection's fetches that return nothing are not reported
@@ -239,6 +254,59 @@ class Steps:
         if self.wants(topic):
             at_us, client_id, host = self.now_us(), client.client_id, client.client_host
             self.add(Committed(at_us, self.node_id, topic, partition, group, client_id, host, offset))
+
+    # --- transactions
+
+    def transaction_begun(self, transaction: Transaction) -> None:
+        """A transaction is of no topic: like a group, it is recorded whatever is traced."""
+        self.add(TransactionBegun(self.now_us(), self.node_id, *_identity(transaction), transaction.timeout_ms))
+
+    def transaction_partition_added(self, transaction: Transaction, partition: TopicPartition) -> None:
+        if self._is_part(partition.topic):
+            topic, number = partition
+            self.add(TransactionPartitionAdded(self.now_us(), self.node_id, topic, number, *_identity(transaction)))
+
+    def transaction_prepared(self, transaction: Transaction, reason: str, open_ms: int) -> None:
+        name, producer_id, epoch = _identity(transaction)
+        how = transaction.is_commit, reason, len(transaction.partitions), open_ms
+        self.add(TransactionPrepared(self.now_us(), self.node_id, name, producer_id, epoch, *how))
+
+    def transaction_marked(
+        self, replica: Replica, producer_id: int, producer_epoch: int, marker: Marker, offset: int
+    ) -> None:
+        if self._is_part(replica.topic):
+            at_us, topic, partition = self.now_us(), replica.topic, replica.partition
+            how = marker.is_commit, offset, marker.coordinator_epoch, replica.leader_epoch
+            self.add(TransactionMarked(at_us, self.node_id, topic, partition, producer_id, producer_epoch, *how))
+
+    def transaction_completed(self, transaction: Transaction, took_ms: int) -> None:
+        is_commit = transaction.has_committed
+        self.add(TransactionCompleted(self.now_us(), self.node_id, *_identity(transaction), is_commit, took_ms))
+
+    def _is_part(self, topic: str) -> bool:
+        """Our own topic is never traced, but it has its part in transactions."""
+        return topic == OFFSETS_TOPIC or self.wants(topic)
+
+    def offset_pending(self, owner: OffsetOwner, producer_id: int, offset: int) -> None:
+        group, topic, partition = owner
+        if self.wants(topic):
+            self.add(OffsetPending(self.now_us(), self.node_id, topic, partition, group, producer_id, offset))
+
+    def offset_committed(self, owner: OffsetOwner, producer_id: int, offset: int) -> None:
+        group, topic, partition = owner
+        if self.wants(topic):
+            what = topic, partition, group, "", "", offset, producer_id
+            self.add(Committed(self.now_us(), self.node_id, *what))
+
+    def offset_dropped(self, owner: OffsetOwner, producer_id: int, offset: int, reason: str) -> None:
+        group, topic, partition = owner
+        if self.wants(topic):
+            what = topic, partition, group, producer_id, offset, reason
+            self.add(OffsetDropped(self.now_us(), self.node_id, *what))
+
+
+def _identity(transaction: Transaction) -> tuple[str, int, int]:
+    return transaction.transactional_id, transaction.producer_id, transaction.producer_epoch
 
 
 class FetchSteps:

@@ -12,8 +12,22 @@ import msgspec
 
 from chronik.trace.arrival import Acknowledged, Arrival, arrival_of, writer
 from chronik.trace.assignments import Assignment, assignments_of, group_of
-from chronik.trace.events import AnyEvent, Committed, FetchAnswered, ProduceAppended, Replicated, WatermarkMoved
+from chronik.trace.events import (
+    AnyEvent,
+    Committed,
+    FetchAnswered,
+    ProduceAppended,
+    Replicated,
+    TransactionPartitionAdded,
+    WatermarkMoved,
+)
 from chronik.trace.inspections import BatchSeen, RecordPlace, RecordView
+from chronik.trace.record_transaction import (
+    TransactionTold,
+    committed_words,
+    is_readable_committed,
+    transaction_of,
+)
 
 NO_OFFSET = -1
 
@@ -30,6 +44,7 @@ class KnownRecord(msgspec.Struct, frozen=True, kw_only=True):
     committed: Mapping[str, int] = {}  # by group, of this partition
     untold_groups: Sequence[str] = ()  # why not all that groups have committed is known
     blind_until_us: Mapping[int, int] = {}  # by node: not all that it did before then is among the events
+    transactional_ids: Mapping[int, str] = {}  # by producer id, as coordinators tell
 
 
 class CopyTold(msgspec.Struct, frozen=True):
@@ -92,6 +107,8 @@ class RecordStory(msgspec.Struct, frozen=True):
     delivered: tuple[RecordDelivery, ...]
     committed: tuple[CommitTold, ...]
     unknown: tuple[str, ...]
+    transaction: TransactionTold | None = None  # it is in one, or is a marker
+    is_readable_committed: bool | None = None  # whether consumers with read_committed are given it; None: not known
 
 
 def tell(topic: str, partition: int, offset: int, known: KnownRecord) -> RecordStory:
@@ -104,12 +121,18 @@ def tell(topic: str, partition: int, offset: int, known: KnownRecord) -> RecordS
     place = _place(leading, known)
     copies = _copies(known, leading, events, offset, arrival.written)
     led = leading if is_led else None
+    is_sure = leading is not None and is_led and not _rivals(leading, known)
+    transaction = transaction_of(leading, is_sure, known.events, known.transactional_ids)
+    is_readable = is_readable_committed(offset, leading, is_sure, transaction)
+    summary = _summary(offset, place, leading, copies, known)
+    if place is RecordPlace.HERE and leading is not None and offset < leading.watermark and known.is_chronik:
+        summary += committed_words(is_readable, transaction)
     return RecordStory(
         topic,
         partition,
         offset,
         place,
-        _summary(offset, place, leading, copies, known),
+        summary,
         batch,
         writer(batch, arrival.written, events, leading),
         NO_OFFSET if led is None else led.watermark,
@@ -126,6 +149,8 @@ def tell(topic: str, partition: int, offset: int, known: KnownRecord) -> RecordS
         _deliveries(events, offset, assignments_of(known.events, topic, partition)),
         _commits(events, offset, known, arrival.written),
         _unknown(known, place, arrival, _blind_since(known, leading, events, offset, arrival.written)),
+        transaction,
+        is_readable,
     )
 
 
@@ -414,7 +439,8 @@ def _blind_since(
     if leading is None or written is None or offset >= leading.watermark:
         return []
     # A node that has no copy any more may have had one: then there is an event of it.
-    could = set(leading.replicas) | {event.node for event in events if not isinstance(event, Committed)}
+    coordinators = Committed | TransactionPartitionAdded
+    could = set(leading.replicas) | {event.node for event in events if not isinstance(event, coordinators)}
     until_us = known.blind_until_us
     return sorted(node for node in could if node in known.silent or until_us.get(node, 0) > written.at_us)
 

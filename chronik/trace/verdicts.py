@@ -19,6 +19,7 @@ class Cause(StrEnum):
     GROUP_REBALANCING = "group is rebalancing"
     CLIENT_LIMIT = "client limit or timeout"
     NEVER_PRODUCED = "never produced"
+    TRANSACTION_HANGS = "transaction hangs"
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -35,6 +36,8 @@ class Verdict(msgspec.Struct, frozen=True):
     client_id: str | None = None
     host: str | None = None
     node: int = -1  # the one to look at: the follower that lags, the leader that does not answer
+    transactional_id: str | None = None
+    producer_id: int = -1
 
 
 def together(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
@@ -42,6 +45,7 @@ def together(verdicts: Iterable[Verdict]) -> list[list[Verdict]]:
     alike: dict[tuple[object, ...], list[Verdict]] = {}
     for verdict in verdicts:
         blame = verdict.summary.rpartition("): ")[2] if verdict.client_id is None and verdict.group is None else None
-        key = (verdict.cause, verdict.topic, verdict.node, verdict.group, verdict.client_id, blame)
+        whose = verdict.group, verdict.client_id, verdict.transactional_id
+        key = (verdict.cause, verdict.topic, verdict.node, *whose, blame)
         alike.setdefault(key, []).append(verdict)
     return list(alike.values())

@@ -231,6 +231,18 @@ class VerifyCluster:
             return {}
         return led_ends(looks, topic, ends)
 
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """What a group has committed and no open transaction can change. Raises RunCannotStart."""
+        from confluent_kafka import ConsumerGroupTopicPartitions
+
+        asked = self._answer(
+            lambda: self._admin.list_consumer_group_offsets(
+                [ConsumerGroupTopicPartitions(group)], require_stable=True, request_timeout=ANSWER_S
+            ),
+            f"read the offsets of group {group}",
+        )
+        return {each.partition: each.offset for each in asked.topic_partitions if each.topic == topic}
+
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:
         """Lets a group begin there."""
         from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition

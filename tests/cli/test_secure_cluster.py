@@ -9,7 +9,7 @@ import pytest
 
 from chronik.local_cluster.making import ClusterPlan, make
 from tests.cli.clusters import Local
-from tests.cli.test_secured import Secured
+from tests.cli.conftest import Secured
 
 
 @pytest.fixture

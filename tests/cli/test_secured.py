@@ -2,54 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from chronik.testing import RunningNode, node
-from tests.cli.conftest import Chronik
-
-
-@dataclass(frozen=True)
-class Secured(Chronik):
-    """With the administrator's file in the environment."""
-
-    command_config: str = ""
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return super().environment | {"CHRONIK_COMMAND_CONFIG": self.command_config}
-
-
-@pytest.fixture(scope="module")
-def running() -> Iterator[RunningNode]:
-    with node(secure=True) as made:
-        yield made
+from chronik.testing import RunningNode
+from tests.cli.conftest import Chronik, Secured
 
 
 @pytest.fixture
-def admin(running: RunningNode) -> Secured:
-    assert running.command_config is not None
-    return Secured(running.bootstrap, running.command_config)
-
-
-@pytest.fixture
-def stranger(running: RunningNode) -> Chronik:
-    return Chronik(running.bootstrap)
+def stranger(secured_node: RunningNode) -> Chronik:
+    return Chronik(secured_node.bootstrap)
 
 
 @pytest.fixture(scope="module")
-def topic(running: RunningNode) -> str:
-    assert running.command_config is not None
-    chronik = Secured(running.bootstrap, running.command_config)
-    chronik.ok("topic", "create", "orders", "--partitions", "1", "--config", "chronik.trace=true")
-    chronik.ok("produce", "orders", stdin="one\ntwo\n")
-    assert (
-        chronik.ok("consume", "orders", "--from-beginning", "--max-messages", "2", "--group", "g").out == "one\ntwo\n"
-    )
-    return "orders"
+def topic(secured_node: RunningNode) -> str:
+    assert secured_node.command_config is not None
+    chronik = Secured(secured_node.bootstrap, secured_node.command_config)
+    chronik.ok("topic", "create", "sales", "--partitions", "1", "--config", "chronik.trace=true")
+    chronik.ok("produce", "sales", stdin="one\ntwo\n")
+    assert chronik.ok("consume", "sales", "--from-beginning", "--max-messages", "2", "--group", "g").out == "one\ntwo\n"
+    return "sales"
 
 
 def test_the_administrator_does_everything(admin: Secured, topic: str) -> None:
@@ -84,16 +57,16 @@ def test_what_does_not_fit_is_said_and_no_password_with_it(admin: Secured) -> No
     assert "no setting ssl.trustore.location" in admin.refused("group", "list", "--kafka", "ssl.trustore.location=x")
 
 
-def test_passwords_are_in_no_process_list_and_no_log(running: RunningNode, admin: Secured, topic: str) -> None:
-    assert running.secured is not None
-    password = running.secured.password_file.read_text().strip()
+def test_passwords_are_in_no_process_list_and_no_log(secured_node: RunningNode, admin: Secured, topic: str) -> None:
+    assert secured_node.secured is not None
+    password = secured_node.secured.password_file.read_text().strip()
     secrets = [password.encode(), b"-----BEGIN PRIVATE KEY-----"]
     with admin.running("consume", topic, "--group", "h") as consuming:
-        for pid in (running.pid, consuming.pid):
+        for pid in (secured_node.pid, consuming.pid):
             seen = Path(f"/proc/{pid}/cmdline").read_bytes()
             assert not any(secret in seen for secret in secrets)
-    log = Path(running.log_path).read_bytes()
+    log = Path(secured_node.log_path).read_bytes()
     assert b"made the first users: admin" in log
     assert not any(secret in log for secret in secrets)
-    for file in running.secured.folder.iterdir():
+    for file in secured_node.secured.folder.iterdir():
         assert file.stat().st_mode & 0o077 == 0, file

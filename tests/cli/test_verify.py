@@ -204,3 +204,26 @@ def is_traced_by_a_setting_of_its_own(chronik: Chronik, topic: str) -> bool:
 def wait_for_a_run(chronik: Chronik, history: str) -> None:
     while not chronik.ok("verify", "history", "--json", "--history", history).json:
         pass
+
+
+@pytest.mark.parametrize("client", ["kafka-python", "confluent", "aiokafka"])
+def test_what_is_copied_in_transactions_equals_its_input(chronik: Chronik, client: str) -> None:
+    sizes = ("--messages", "120", "--partitions", "2", "--transaction-size", "10", "--max-poll-records", "25")
+    told = chronik.ok("verify", "--copy", "--abort-rate", "0.3", "--client", client, *sizes, "--json").json
+
+    assert (told["mode"], told["verdict"], told["evidence"]) == ("copy", "pass", [])
+    assert told["committed"] + told["aborted"] == told["transactions"] == 12
+    assert told["read"] == 10 * told["committed"]
+    assert told["copies"]["committed"] > 0
+    assert not set(told["topics"]) & set(chronik.ok("topic", "list").out.split())
+
+
+def test_what_is_committed_is_read_and_nothing_else(chronik: Chronik) -> None:
+    text = chronik.ok(
+        "verify", "--transactional", "--messages", "60", "--abort-rate", "0.5", "--client", "confluent"
+    ).out
+
+    assert text.startswith("PASS  ")
+    assert "all that was committed was read, and nothing else" in text
+    words = chronik.refused("verify", "--transactional", "--topic", "orders")
+    assert "makes its own topics" in words

@@ -29,6 +29,7 @@ BLAMED: dict[str, set[object]] = {
     "partition-starved": {"lab-reader"},
     "client-timeout-too-short": {"lab-impatient-reader"},
     "consumer-stops": {"lab-reader"},
+    "coordinator-cannot-reach-a-partition": {3},
 }
 VERIFIED_S_MAX = 90.0
 FAULTS = [name for name in GALLERY if name != HEALTHY]

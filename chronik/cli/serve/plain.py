@@ -70,7 +70,7 @@ def start(request: ServeRequest) -> int:
         try:
             if not request.add_user and not request.add_scram:
                 return run(request.values, request.config_path)
-            from chronik.cli.serve.users import first_users
+            from chronik.client.scram_users import first_users
 
             return run(request.values, request.config_path, first_users(request.add_user, request.add_scram))
         except StartError as error:

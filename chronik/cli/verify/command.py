@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,6 +19,7 @@ from chronik.shell.interrupts import Interrupts
 from chronik.verify.books import Books
 from chronik.verify.errors import RunCannotStart, Stopped
 from chronik.verify.settings import ClientName, Spread, VerifyAcks, VerifySettings
+from chronik.verify.transactional.plan import TransactionalSettings
 
 if TYPE_CHECKING:
     from chronik.verify.history import KeptRun, RunHistory
@@ -34,6 +35,8 @@ app = typer.Typer(
         "chronik verify",
         "chronik verify --messages 1000000 --acks all --client confluent --timeout 300",
         "chronik verify --timeout 120 --max-poll-records 5000 --compare last",
+        "chronik verify --transactional --abort-rate 0.2 --client confluent",
+        "chronik verify --copy --messages 10000",
         "chronik verify history",
     ),
 )
@@ -57,6 +60,10 @@ def verify(
     group: given.Group = None,
     assign: given.Assign = False,
     spread: given.Spread = Spread.EVEN,
+    transactional: given.Transactional = False,
+    copy: given.Copy = False,
+    abort_rate: given.AbortRate = 0.1,
+    transaction_size: given.TransactionSize = 100,
     keep: given.Keep = False,
     compare: given.Compare = None,
     note: given.Note = "",
@@ -88,6 +95,12 @@ def verify(
         is_kept=keep or ledger is not None,
         note=note,
     )
+    if transactional or copy:
+        if topic or group or assign or compare or ledger or received:
+            hint = "leave --topic, --group, --assign, --compare, --ledger and --received away"
+            raise ChronikError("a run in transactions makes its own topics, and is not kept in the history", hint)
+        wanted = TransactionalSettings(transaction_size, abort_rate, is_copy=copy)
+        raise typer.Exit(_run_in_transactions(settings, wanted, as_json))
     raise typer.Exit(_run(settings, Books(ledger, received), history_file, compare, as_json))
 
 
@@ -114,6 +127,45 @@ def _run(settings: VerifySettings, books: Books, history_file: Path | None, comp
         if differing is not None:
             console().print(comparison_table(differing, report))
     return 0 if report["verdict"] == "pass" else EXIT_NOT_DELIVERED
+
+
+def _run_in_transactions(settings: VerifySettings, wanted: TransactionalSettings, as_json: bool) -> int:
+    from chronik.verify.transactional.run import verify_transactions
+
+    with _plain_errors():
+        check_reachable(settings.bootstrap)
+        interrupts = Interrupts()
+        interrupts.listen()
+        addresses = parse_addresses(settings.bootstrap)
+        try:
+            report = verify_transactions(settings, wanted, addresses, lambda: interrupts.is_ending, print_note)
+        except (Stopped, KeyboardInterrupt):
+            print_note("stopped; nothing is said about a run that was not finished")
+            return EXIT_INTERRUPTED
+    if as_json:
+        print_json(report)
+    else:
+        for line in transactional_lines(report):
+            print_line(line)
+    return 0 if report["verdict"] == "pass" else EXIT_NOT_DELIVERED
+
+
+def transactional_lines(report: dict[str, Any]) -> Iterator[str]:
+    yield f"{report['verdict'].upper()}  {report['summary']}"
+    yield (
+        f"{report['client']}, {report['messages']:,} messages in {report['transactions']:,} transactions: "
+        f"{report['committed']:,} committed, {report['aborted']:,} aborted, {report['in_doubt']:,} in doubt"
+    )
+    if (copies := report["copies"]) is not None:
+        yield f"copied in {copies['committed']:,} transactions, after {copies['aborted']:,} that were aborted"
+    yield (
+        f"missing {report['missing']:,}   aborted and read {report['aborted_read']:,}   torn {report['torn']:,}   "
+        f"duplicated {report['duplicated']:,}   reordered {report['reordered']:,}   {report['seconds']:.1f} s"
+    )
+    for line in report["evidence"]:
+        yield f"evidence    {line}"
+    if report["topic_kept"]:
+        yield f"kept        {', '.join(report['topics'])}"
 
 
 def _carry_out(settings: VerifySettings, books: Books, history: RunHistory, is_bar_wanted: bool) -> dict[str, object]:

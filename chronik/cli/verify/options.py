@@ -40,6 +40,19 @@ Topic = Annotated[
 Group = Annotated[str | None, typer.Option(metavar="GROUP", help="To consume in; else a fresh one.")]
 Assign = Annotated[bool, typer.Option("--assign", help="Consume without a group.")]
 Spread = Annotated[SpreadOf, typer.Option(help="Who says where a message goes: all partitions in turn, or the client.")]
+Transactional = Annotated[
+    bool, typer.Option("--transactional", help="In transactions; some of them are aborted, and must not be read.")
+]
+Copy = Annotated[
+    bool,
+    typer.Option("--copy", help="Also copy the topic in transactions, offsets included: output must equal input."),
+]
+AbortRate = Annotated[
+    float, typer.Option("--abort-rate", min=0.0, max=0.9, metavar="R", help="The share of transactions to abort.")
+]
+TransactionSize = Annotated[
+    int, typer.Option("--transaction-size", min=1, max=1_000_000, metavar="N", help="Messages in each transaction.")
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Keep the topic even if all went well.")]
 Compare = Annotated[
     str | None, typer.Option("--compare", metavar="RUN", help="Show what differs from that run; 'last' is one.")

@@ -15,6 +15,7 @@ from chronik.trace.story import RecordStory
 SHOWN_BYTES_MAX = 128 * 1024
 HEADER_BYTES_MAX = 1_000
 DELIVERIES_MAX = 50
+READABLE = {True: "given to consumers", False: "not given to consumers", None: "not known"}
 ACKS = {-1: "all", 0: "0", 1: "1"}
 
 
@@ -113,8 +114,9 @@ def _facts(story: RecordStory) -> Iterator[tuple[str, str]]:
         if batch.producer_id >= 0:
             number = (batch.base_sequence + story.offset - batch.base_offset) & 0x7FFFFFFF
             yield "producer", f"id {batch.producer_id}, epoch {batch.producer_epoch}, sequence {number}"
-        if batch.is_transactional:
-            yield "transaction", _transaction(story)
+        if story.transaction is not None:
+            yield "transaction", plain(story.transaction.words)
+            yield "read_committed", READABLE[story.is_readable_committed]
         yield "on disk", f"{batch.segment} at byte {count(batch.position)}"
     offsets_known = {
         "log start": story.log_start,
@@ -124,12 +126,6 @@ def _facts(story: RecordStory) -> Iterator[tuple[str, str]]:
     }
     if known := [f"{name} {count(offset)}" for name, offset in offsets_known.items() if offset >= 0]:
         yield "offsets", ", ".join(known)
-
-
-def _transaction(story: RecordStory) -> str:
-    if story.is_below_last_stable_offset is None:
-        return "part of one; whether it has ended is not known"
-    return "part of one that has ended" if story.is_below_last_stable_offset else "part of one that may still be open"
 
 
 def timeline(story: RecordStory) -> list[TimelineStep]:
@@ -156,6 +152,8 @@ def timeline(story: RecordStory) -> list[TimelineStep]:
             steps.append((copy.replicated_us, "replicated", f"node {copy.node} has it on disk"))
     if story.visible_us is not None:
         steps.append((story.visible_us, "readable", "the high watermark passed it"))
+    if story.transaction is not None and story.transaction.marked_us is not None:
+        steps.append((story.transaction.marked_us, str(story.transaction.fate), plain(story.transaction.words)))
     for each in story.delivered[:DELIVERIES_MAX]:
         group = "" if each.group is None else f" (group {plain(each.group)}, inferred)"
         words = f"{plain(each.client_id)} at {plain(each.host)}{group}, by node {each.node}, with offsets "

@@ -27,6 +27,7 @@ from chronik.core.access.principal import USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import PLAIN
 from chronik.core.config.addresses import VOTERS
 from chronik.core.config.definitions import BadConfig, Section, Setting, parse_known, settings_of, unknown_key
+from chronik.core.config.sections.audit import AuditConfig
 from chronik.core.config.sections.connections import ConnectionsConfig
 from chronik.core.config.sections.delegation import SECRET_KEY, DelegationConfig
 from chronik.core.config.sections.fetch import FetchConfig
@@ -78,6 +79,7 @@ class NodeConfig:
     delegation: DelegationConfig = field(default_factory=DelegationConfig)
     transactions: TransactionsConfig = field(default_factory=TransactionsConfig)
     trace: TraceConfig = field(default_factory=TraceConfig)
+    audit: AuditConfig = field(default_factory=AuditConfig)
 
     # The layers these values come from, as text by Kafka's name
     given: Mapping[str, str] = field(default_factory=dict)

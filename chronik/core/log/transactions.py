@@ -36,6 +36,10 @@ class UndecidedTransactions:
         """How many are open."""
         return len(self._open)
 
+    def earliest_open(self) -> tuple[int, int] | None:
+        """Where the first that is open begins, and its producer."""
+        return next(iter(self._open.items()), None)
+
     def begin(self, first_offset: int, producer_id: int) -> None:
         self._open[first_offset] = producer_id
 

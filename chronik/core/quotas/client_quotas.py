@@ -111,7 +111,7 @@ class ClientQuotas:
         if found is None:
             self._drop_idle(rates, now_ms)
             if len(rates) >= self._windows_max:
-                name = (key, "", "")  # nobody's own: a client has a user or an id
+                name = (key, "", "")  # no client's own: a client has a user or an id
                 found = rates.pop(name, None)
             if found is None:
                 found = RateWindows(config.quota_window_num, config.quota_window_size_seconds * 1000)

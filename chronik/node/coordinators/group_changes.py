@@ -19,15 +19,18 @@ from chronik.core.machines.groups.facts import (
     CurrentSet,
     GroupEpochSet,
     GroupFact,
+    PendingOffsetSet,
     SubscriberSet,
     TargetEpochSet,
 )
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.groups.offsets import stamp_ms
+from chronik.core.machines.groups.pending_offsets import OffsetOwner, PendingOffset
 from chronik.node.runtime.steady_time import SteadyTime
-from chronik.trace.observer import Observation
+from chronik.trace.observer import Observation, Observer
 
 LEFT, EXPIRED, REPLACED = "left", "expired", "replaced"
+ABORTED, OVERTAKEN = "aborted", "overtaken"
 
 
 class KnownGroup(NamedTuple):
@@ -54,6 +57,17 @@ def known(group: ClassicGroup | ConsumerGroup | None) -> KnownGroup:
 def plain(host: str) -> str:
     """Groups keep hosts as Kafka shows them, with a slash in front; the trace has them as everywhere else."""
     return host.removeprefix("/")
+
+
+def offsets_decided(
+    pending: Iterable[tuple[OffsetOwner, PendingOffset]], producer_id: int, is_commit: bool, observer: Observer
+) -> None:
+    """A transaction that brought these offsets has ended."""
+    for owner, one in pending:
+        if is_commit and not one.is_void:
+            observer.offset_committed(owner, producer_id, one.committed.offset)
+        else:
+            observer.offset_dropped(owner, producer_id, one.committed.offset, OVERTAKEN if is_commit else ABORTED)
 
 
 class GroupChanges:
@@ -120,6 +134,9 @@ class GroupChanges:
                 changed[fact.group.group_id] = None
             elif isinstance(fact, ClassicGroupForgotten | GroupEpochSet | SubscriberSet | TargetEpochSet | CurrentSet):
                 changed[fact.group_id] = None
+            elif isinstance(fact, PendingOffsetSet):
+                owner = OffsetOwner(fact.group_id, fact.topic, fact.partition)
+                self._observation.observer.offset_pending(owner, fact.producer_id, fact.committed.offset)
         for group_id in changed:
             self._tell(group_id, machine.groups.get(group_id))
 

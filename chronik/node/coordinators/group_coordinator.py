@@ -174,7 +174,13 @@ class GroupCoordinator:
             host = self.runtime.host(partition)
         except Refused as refused:
             raise Refused(Code.NOT_LEADER_OR_FOLLOWER, refused.message) from refused
+        from chronik.node.coordinators.group_changes import offsets_decided  # loaded with the machine
+
+        observer = self._observation.observer
+        pending = _groups_of(host).pending.of_producer(producer_id) if observer.is_observing else []
         appended = host.append_marker(marker, producer_id, producer_epoch, transaction_version)
+        if pending and appended.is_new:
+            offsets_decided(pending, producer_id, marker.is_commit, observer)
         return host.replica, appended
 
     async def coordinator(self, group_id: str) -> tuple[int, str, int]:

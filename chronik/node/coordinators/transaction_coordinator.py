@@ -20,12 +20,14 @@ from chronik.core.machines.metadata.image import Broker, MetadataImage
 from chronik.core.machines.metadata.names import TRANSACTIONS_TOPIC
 from chronik.core.ports import Chance
 from chronik.core.replica.replica import ACKS_ALL, Replica
+from chronik.core.types import TopicPartition
 from chronik.node.coordinators.runtime import AskMetadata, CoordinatorRuntime
 from chronik.node.coordinators.transaction_markers import RETRY_MS, MarkerKey, MarkerSender
 from chronik.node.machine_host import MachineHost
 from chronik.node.replication.purgatory import Purgatory
 from chronik.node.replication.replicas import Replicas
 from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.observer import NOT_OBSERVED, Observation
 
 if TYPE_CHECKING:
     from chronik.core.machines.transactions.commands import AnyTransactionCommand, TransactionCommand
@@ -56,7 +58,9 @@ class TransactionCoordinator:
         config: TransactionsConfig,
         markers: MarkerSender,
         version: Callable[[], int],
+        observation: Observation = NOT_OBSERVED,
     ) -> None:
+        self._observation = observation
         self._waiting = waiting
         self._config = config
         self._markers = markers
@@ -87,9 +91,16 @@ class TransactionCoordinator:
         from chronik.core.machines.transactions.facts import TransactionSet
 
         replica = self._led[cast("TransactionsMachine", machine).partition]
+        observer = self._observation.observer
         for fact in facts:
-            if isinstance(fact, TransactionSet) and fact.transaction.is_prepared:
+            if not isinstance(fact, TransactionSet):
+                continue
+            if fact.transaction.is_prepared:
                 self._send_when_durable(replica, fact.transaction, replica.log.end_offset)
+            if observer.is_observing:
+                from chronik.node.coordinators import transaction_changes  # with the first that is traced
+
+                transaction_changes.report(fact, observer)
 
     # --- from a decision to its effect
 
@@ -147,6 +158,14 @@ class TransactionCoordinator:
     def machines(self) -> Iterator[TransactionsMachine]:
         """Those that have read their logs."""
         return map(_transactions_of, self.runtime.hosts())
+
+    def unfinished(self) -> Iterator[tuple[Transaction, dict[TopicPartition, str]]]:
+        """Transactions that are ongoing or prepared, and where the marker is missing of those, with the reason."""
+        for host in self.runtime.hosts():
+            replica = host.replica
+            for one in _transactions_of(host).unfinished():
+                key = MarkerKey(replica.partition, replica.leader_epoch, one.transactional_id)
+                yield one, self._markers.missing(key) if one.is_prepared else {}
 
     def close(self) -> None:
         self.runtime.close()

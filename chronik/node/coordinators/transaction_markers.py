@@ -57,6 +57,7 @@ class PendingMarkers:
     transaction: Transaction
     written: Callable[[], None]
     missing: set[TopicPartition] = field(default_factory=set)
+    problems: dict[TopicPartition, str] = field(default_factory=dict)  # why the last try failed
 
 
 class MarkerSender:
@@ -98,6 +99,13 @@ class MarkerSender:
         else:
             self._waiting.after_ms(0, lambda: self._finish(pending))
 
+    def missing(self, key: MarkerKey) -> dict[TopicPartition, str]:
+        """Partitions that have no marker yet, with the reason why the last try failed; '' where none has."""
+        pending = self._pending.get(key)
+        if pending is None:
+            return {}
+        return {partition: pending.problems.get(partition, "") for partition in sorted(pending.missing)}
+
     def forget(self, state_partition: int) -> None:
         """This node coordinates them no longer: what has been sent cannot be taken back, and does no harm."""
         for key in [key for key in self._pending if key.state_partition == state_partition]:
@@ -119,7 +127,7 @@ class MarkerSender:
             if leader is None:
                 self._has_it(key, partition)
             elif leader < 0:
-                self._put_off.setdefault(key, set()).add(partition)
+                self._put_off_for(key, partition, "no node leads it")
             else:
                 self._queues.setdefault(leader, {}).setdefault(key, set()).add(partition)
                 nodes[leader] = None
@@ -194,6 +202,9 @@ class MarkerSender:
         if future.cancelled():
             return
         problem = future.exception()
+        failure = (
+            "" if problem is None else f"node {node_id} could not be asked: {str(problem) or type(problem).__name__}"
+        )
         if problem is None:
             codes = _codes(future.result())
         else:
@@ -203,12 +214,16 @@ class MarkerSender:
                 log.error("markers could not be written on node %d", node_id, exc_info=problem)
         for key, partitions in sent.items():
             if key in self._pending:
-                self._settle(key, partitions, codes)
+                self._settle(key, partitions, codes, failure)
         self._retry_later()
         self._flush(node_id)
 
     def _settle(
-        self, key: MarkerKey, partitions: set[TopicPartition], codes: dict[tuple[int, TopicPartition], int]
+        self,
+        key: MarkerKey,
+        partitions: set[TopicPartition],
+        codes: dict[tuple[int, TopicPartition], int],
+        failure: str,
     ) -> None:
         producer_id = self._pending[key].transaction.producer_id
         for partition in sorted(partitions):
@@ -220,7 +235,12 @@ class MarkerSender:
                 self._drop(key)
                 return
             else:
-                self._put_off.setdefault(key, set()).add(partition)
+                answer = "it was not in the answer" if code is None else f"its leader answered {Code(code).name}"
+                self._put_off_for(key, partition, failure or answer)
+
+    def _put_off_for(self, key: MarkerKey, partition: TopicPartition, problem: str) -> None:
+        self._put_off.setdefault(key, set()).add(partition)
+        self._pending[key].problems[partition] = problem
 
     def _has_it(self, key: MarkerKey, partition: TopicPartition) -> None:
         pending = self._pending.get(key)

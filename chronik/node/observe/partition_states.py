@@ -19,9 +19,23 @@ from chronik.core.replica.in_sync import UNKNOWN, FollowerProgress
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators.group_changes import plain
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
-from chronik.trace.events import FollowerSeen, GroupSeen, MemberSeen, OffsetSeen, PartitionSeen
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
+from chronik.trace.events import (
+    FollowerSeen,
+    GroupSeen,
+    MarkerMissing,
+    MemberSeen,
+    OffsetSeen,
+    OpenTransactionSeen,
+    PartitionSeen,
+    TransactionSeen,
+)
 
 _PARTITIONS = array_of(INT32)
+UNFINISHED_MS = 1_000  # a transaction that takes no longer is not worth a word
+TRANSACTIONS_MAX = 1_000  # a look, those that began first
+PARTITIONS_MAX = 100  # of a transaction
+MISSING_MAX = 10  # markers of a transaction
 
 
 def partition_seen(
@@ -52,7 +66,19 @@ def partition_seen(
         ),
         log.size_bytes(),
         is_traced,
+        _earliest_transaction(replica),
     )
+
+
+def _earliest_transaction(replica: Replica) -> tuple[OpenTransactionSeen, ...]:
+    """The one that holds back the last stable offset."""
+    producers = replica.log.producers
+    earliest = producers.undecided.earliest_open()
+    producer = None if earliest is None else producers.get(earliest[1])
+    if earliest is None or producer is None:
+        return ()
+    last_offset = producer.batches[-1].last_offset if producer.batches else earliest[0]
+    return (OpenTransactionSeen(producer.producer_id, producer.epoch, earliest[0], last_offset),)
 
 
 def follower_seen(
@@ -108,6 +134,43 @@ def groups_seen(groups: GroupCoordinator, image: MetadataImage, node_id: int, no
         for machine in groups.machines()
         for group in machine.groups.values()
     ]
+
+
+def transactions_seen(
+    transactions: TransactionCoordinator, image: MetadataImage, node_id: int, now_us: int
+) -> list[TransactionSeen]:
+    """Transactions that this node coordinates, and that have not been over within a second."""
+    seen: list[TransactionSeen] = []
+    for one, missing in transactions.unfinished():
+        open_ms = now_us // 1000 - one.start_ms
+        if open_ms < UNFINISHED_MS:
+            continue
+        seen.append(
+            TransactionSeen(
+                now_us,
+                node_id,
+                one.transactional_id,
+                one.producer_id,
+                one.producer_epoch,
+                one.status.label,
+                one.timeout_ms,
+                open_ms,
+                max(now_us // 1000 - one.last_update_ms, 0),
+                tuple((topic, partition) for topic, partition in sorted(one.partitions)[:PARTITIONS_MAX]),
+                tuple(
+                    MarkerMissing(topic, partition, _leader(image, topic, partition), reason)
+                    for (topic, partition), reason in list(missing.items())[:MISSING_MAX]
+                ),
+            )
+        )
+        if len(seen) == TRANSACTIONS_MAX:
+            break
+    return seen
+
+
+def _leader(image: MetadataImage, name: str, partition: int) -> int:
+    topic = image.topic(name)
+    return -1 if topic is None or partition >= len(topic.partitions) else topic.partitions[partition].leader
 
 
 def _classic_members(group: ClassicGroup) -> Iterator[MemberSeen]:

@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from chronik.core.machines.metadata.commands import ResourceType
 from chronik.core.machines.metadata.image import MetadataImage
+from chronik.core.machines.metadata.names import OFFSETS_TOPIC
 from chronik.core.machines.metadata.records import ConfigRecord, RegisterBrokerRecord, RemoveTopicRecord
 from chronik.core.ports import Clock
 from chronik.core.replica.replica import Replica
 from chronik.node.coordinators.group_coordinator import GroupCoordinator
+from chronik.node.coordinators.transaction_coordinator import TransactionCoordinator
 from chronik.node.observe.trace_store import TraceStore
 from chronik.node.replication.replicas import Replicas
 from chronik.trace.metrics import Metrics
@@ -42,6 +44,7 @@ class Tracing:
         image: MetadataImage,
         replicas: Replicas,
         groups: GroupCoordinator,
+        transactions: TransactionCoordinator,
         clock: Clock,
         metrics: Metrics,
     ) -> None:
@@ -50,6 +53,7 @@ class Tracing:
         self._image = image
         self._replicas = replicas
         self._groups = groups
+        self._transactions = transactions
         self._clock = clock
         self._metrics = metrics
         self._is_started = False
@@ -120,7 +124,8 @@ class Tracing:
         steps = self._recorder.steps
         if steps is None:
             return
-        from chronik.node.observe.partition_states import groups_seen, partition_seen  # loads msgspec, as tracing does
+        # They load msgspec, as tracing does.
+        from chronik.node.observe.partition_states import groups_seen, partition_seen, transactions_seen
 
         clock, node_id = self._clock, self._recorder.node_id
         self._recorder.seal_if_due()  # where no watermark moves, nothing else looks whether there are many batches
@@ -143,6 +148,9 @@ class Tracing:
             steps.add(partition_seen(replica, node_id, clock.now_us(), now_ms, is_traced=True))
         self._recorded = recorded_now
         self._tell_groups(groups_seen(self._groups, self._image, node_id, clock.now_us()))
+        for seen in transactions_seen(self._transactions, self._image, node_id, clock.now_us()):
+            if any(topic == OFFSETS_TOPIC or steps.wants(topic) for topic, _ in seen.partitions):
+                steps.add(seen)
 
     def _tell_groups(self, groups: list[GroupSeen]) -> None:
         steps, now_ms = self._recorder.steps, self._clock.monotonic_ms()
@@ -186,6 +194,8 @@ def marked(replica: Replica) -> Any:
     if in_sync is None or replica.high_watermark < end_offset or len(in_sync.in_sync) < in_sync.replica_count:
         return None
     if any(follower.durable_end_offset < end_offset for follower in in_sync.followers.values()):
+        return None
+    if replica.last_stable_offset < replica.high_watermark:
         return None
     return end_offset, replica.log.start_offset, replica.leader_epoch, replica.partition_epoch
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Metered(Generic[T]):
-    """Awaited, it is the coroutine; `spent` is told the seconds of each of its steps."""
+    """Awaited, it is the coroutine; `spent` is given the seconds of each of its steps."""
 
     def __init__(self, work: Coroutine[Any, Any, T], now: Callable[[], float], spent: Callable[[float], None]) -> None:
         self._work = work

@@ -10,6 +10,7 @@ from chronik.trace.stalls import (
     behind,
     client_limits,
     fetching,
+    hanging,
     leadership,
     never_produced,
     rebalancing,
@@ -25,6 +26,7 @@ DEFAULT_LIMITS = Limits()
 # Worst first: what concerns everyone before what concerns one client.
 ORDER = (
     Cause.WATERMARK_STANDS_STILL,
+    Cause.TRANSACTION_HANGS,
     Cause.FETCH_HANGS,
     Cause.REFUSED_FOR_LEADERSHIP,
     Cause.PARTITION_BEHIND,
@@ -61,7 +63,7 @@ def find(
     offsets should be. Without it nothing is called 'never produced': a topic may well be idle.
     """
     history = EventHistory(events, now_us)
-    rules = (watermark, fetching, leadership, behind, client_limits, rebalancing, stopped)
+    rules = (watermark, hanging, fetching, leadership, behind, client_limits, rebalancing, stopped)
     found = list(chain.from_iterable(rule.find(history, limits) for rule in rules))
     if expected:
         found += never_produced.find(history, limits, expected)

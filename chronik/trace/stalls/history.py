@@ -23,6 +23,8 @@ from chronik.trace.events import (
     ProduceAppended,
     RefusedEvent,
     TraceBegan,
+    TransactionCompleted,
+    TransactionSeen,
     WatermarkMoved,
 )
 
@@ -103,6 +105,12 @@ class EventHistory:
         self.refused: defaultdict[tuple[TracedClient, str | None, int], list[RefusedEvent]] = defaultdict(list)
         """In a row, up to now: since the client was last served there."""
         self.told: defaultdict[tuple[TracedClient, str], list[MetadataTold]] = defaultdict(list)
+        self.transactions: defaultdict[str, list[TransactionSeen]] = defaultdict(list)
+        """By transactional id, as their coordinators reported it."""
+        self.completed_us: dict[str, int] = {}
+        """When a transactional id was last said to have nothing open."""
+        self.produced_us: dict[int, int] = {}
+        """When each idempotent producer last wrote anything."""
         self.heard_us: dict[int, int] = {}
         """When each node last reported anything."""
         self.blind_us: dict[int, int] = {}
@@ -122,6 +130,8 @@ class EventHistory:
             Committed: self._committed,
             PartitionSeen: self._partition_seen,
             GroupSeen: self._group_seen,
+            TransactionSeen: self._transaction_seen,
+            TransactionCompleted: self._transaction_completed,
             TraceBegan: self._hole,
             EventsLost: self._hole,
         }
@@ -174,6 +184,8 @@ class EventHistory:
 
     def _produce_appended(self, event: ProduceAppended) -> None:
         self._past(event.topic, event.partition).appended = event
+        if event.producer_id >= 0:
+            self.produced_us[event.producer_id] = event.at_us
         self._served(event)
 
     def _produce_answered(self, event: ProduceAnswered) -> None:
@@ -244,6 +256,12 @@ class EventHistory:
         self.groups[event.group].seen.append(event)
         for committed in event.offsets:
             self._commit(event.group, (committed.topic, committed.partition), CommitSeen(event.at_us, committed.offset))
+
+    def _transaction_seen(self, event: TransactionSeen) -> None:
+        self.transactions[event.transactional_id].append(event)
+
+    def _transaction_completed(self, event: TransactionCompleted) -> None:
+        self.completed_us[event.transactional_id] = event.at_us
 
     def _hole(self, event: TraceBegan | EventsLost) -> None:
         self.blind_us[event.node] = event.at_us

@@ -44,6 +44,9 @@ class Limits:
     min_bytes_ms: int = 10_000
     """How long a client may let records wait because they are fewer bytes than it asked for."""
 
+    transaction_idle_ms: int = 10_000
+    """How long a producer may write nothing to its open transaction while a reader waits for it."""
+
     @property
     def longest_ms(self) -> int:
         """What clients did for so long shows any stall of theirs."""

@@ -21,10 +21,12 @@ from chronik.trace.events import (
     ProduceAppended,
     RefusedEvent,
     Replicated,
+    TransactionSeen,
     WatermarkMoved,
 )
 
 MOVES_US = 100_000  # of the moves of a leader's watermark within this time the last is enough
+STATES = (PartitionSeen, GroupSeen, TransactionSeen)
 _at_us = attrgetter("at_us")
 
 
@@ -49,6 +51,8 @@ def thin(events: Sequence[AnyEvent]) -> list[AnyEvent]:
             case ProduceAppended() | ProduceAnswered():
                 place = (event.topic, event.partition)
                 key = (type(event), event.node, event.client_id, event.host, event.acks, *place, refusals[place])
+                if isinstance(event, ProduceAppended):
+                    key = (*key, event.producer_id)  # a transaction that is written to does not hang
             case WatermarkMoved(is_leader=True):
                 key = (WatermarkMoved, event.node, event.topic, event.partition, event.at_us // MOVES_US)
             case WatermarkMoved() | Replicated():
@@ -64,8 +68,8 @@ def thin(events: Sequence[AnyEvent]) -> list[AnyEvent]:
 
 
 def _cut(events: list[AnyEvent], events_max: int) -> list[AnyEvent]:
-    states = [event for event in events if isinstance(event, PartitionSeen | GroupSeen)][-(events_max // 2) :]
-    others = [event for event in events if not isinstance(event, PartitionSeen | GroupSeen)]
+    states = [event for event in events if isinstance(event, STATES)][-(events_max // 2) :]
+    others = [event for event in events if not isinstance(event, STATES)]
     begin = max(len(others) - (events_max - len(states)), 0)
     gone = Counter(event.node for event in others[:begin])
     holes = [EventsLost(others[begin].at_us, node, count) for node, count in sorted(gone.items())]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import time
+from collections.abc import Coroutine, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -14,10 +16,12 @@ from aiokafka.errors import KafkaError
 from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     FLUSH_S,
+    Consumer,
     ConsumerFailed,
     ProducerFailed,
     Receiving,
     Sending,
+    TransactionFailed,
     is_in_vain,
     until_stopped,
 )
@@ -83,6 +87,85 @@ class AioKafka:
     def consumer(self, order: Receiving) -> _Consumer:
         return _Consumer(self._servers, order)
 
+    def transactional(self, name: str, timeout_s: float) -> _Transactional:
+        with _plain():
+            return _Transactional(self._servers, name, timeout_s)
+
+
+@contextlib.contextmanager
+def _plain() -> Iterator[None]:
+    try:
+        yield
+    except (KafkaError, TimeoutError) as error:
+        raise TransactionFailed(reason(error)) from error
+
+
+class _Transactional:
+    """Has an event loop of its own, which runs while something is asked of it."""
+
+    def __init__(self, servers: list[str], name: str, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._runner = asyncio.Runner()
+        self._sent: list[Any] = []
+        self._producer: Any = None
+        try:
+            self._producer = self._runner.run(self._start(servers, name))
+        except (KafkaError, TimeoutError):
+            self._runner.close()
+            raise
+
+    async def _start(self, servers: list[str], name: str) -> Any:
+        timeout_ms = int(self._timeout_s * 1000)
+        producer = AIOKafkaProducer(
+            bootstrap_servers=servers,
+            client_id=name,
+            transactional_id=name,
+            transaction_timeout_ms=timeout_ms,
+            request_timeout_ms=min(int(REQUEST_TIMEOUT_S * 1000), timeout_ms),
+        )
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await producer.start()
+        except (KafkaError, TimeoutError):
+            await _end(producer)
+            raise
+        return producer
+
+    def _run(self, step: Coroutine[Any, Any, Any]) -> Any:
+        async def within() -> Any:
+            async with asyncio.timeout(self._timeout_s):
+                return await step
+
+        with _plain():
+            return self._runner.run(within())
+
+    def begin(self) -> None:
+        self._sent.clear()
+        self._run(self._producer.begin_transaction())
+
+    def send(self, topic: str, value: bytes, partition: int) -> None:
+        self._sent.append(self._run(self._producer.send(topic, value, partition=partition)))
+
+    def send_offsets(self, consumer: Consumer, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {TopicPartition(topic, number): offset for number, offset in offsets.items()}
+        self._run(self._producer.send_offsets_to_transaction(wanted, group))
+
+    def commit(self) -> None:
+        self._run(self._flushed())  # one that was refused is not committed over
+        self._run(self._producer.commit_transaction())
+
+    async def _flushed(self) -> None:
+        await asyncio.gather(*self._sent)
+
+    def abort(self) -> None:
+        self._run(self._producer.abort_transaction())
+
+    def close(self) -> None:
+        try:
+            self._runner.run(_end(self._producer))
+        finally:
+            self._runner.close()
+
 
 class _Consumer:
     def __init__(self, servers: list[str], order: Receiving) -> None:
@@ -93,6 +176,7 @@ class _Consumer:
         except ConsumerFailed:
             self._runner.close()
             raise
+        self.library = self._consumer
 
     async def _start(self, servers: list[str], order: Receiving) -> Any:
         consumer = AIOKafkaConsumer(
@@ -101,7 +185,8 @@ class _Consumer:
             client_id=order.client_id,
             group_id=order.group,
             auto_offset_reset="earliest",
-            enable_auto_commit=order.group is not None,
+            enable_auto_commit=order.group is not None and order.is_auto_commit,
+            isolation_level="read_committed" if order.is_committed_only else "read_uncommitted",
         )
         if order.group is not None:
             consumer.subscribe([order.topic])

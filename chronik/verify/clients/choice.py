@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import warnings
 
-from chronik.verify.clients.protocol import VerifyClient
+from chronik.verify.clients.protocol import TransactionalClient
 from chronik.verify.errors import RunCannotStart
 from chronik.verify.settings import ClientName
 
@@ -16,7 +16,7 @@ _MODULES = {
 }
 
 
-def open_client(name: ClientName, bootstrap: str) -> VerifyClient:
+def open_client(name: ClientName, bootstrap: str) -> TransactionalClient:
     """Raises RunCannotStart when it is not installed."""
     library, module, kind, package = _MODULES[name]
     try:
@@ -25,7 +25,7 @@ def open_client(name: ClientName, bootstrap: str) -> VerifyClient:
             importlib.import_module(library)
     except ImportError as problem:
         raise RunCannotStart(f"the client {name} cannot be used: {problem}", f"pip install {package}") from problem
-    made: VerifyClient = getattr(importlib.import_module(module), kind)(bootstrap)
+    made: TransactionalClient = getattr(importlib.import_module(module), kind)(bootstrap)
     return made
 
 

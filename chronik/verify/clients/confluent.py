@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -15,10 +17,13 @@ from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     FLUSH_S,
     IN_FLIGHT_MAX,
+    Consumer,
     ConsumerFailed,
     Receiving,
     Sending,
+    TransactionFailed,
     is_in_vain,
+    library_of,
     until_stopped,
 )
 from chronik.verify.ledger import Ledger, ReceivedRecord
@@ -83,6 +88,70 @@ class Confluent:
     def consumer(self, order: Receiving) -> _Consumer:
         return _Consumer(self._settings, order)
 
+    def transactional(self, name: str, timeout_s: float) -> _Transactional:
+        with _plain():
+            return _Transactional(self._settings, name, timeout_s)
+
+
+@contextlib.contextmanager
+def _plain() -> Iterator[None]:
+    try:
+        yield
+    except KafkaException as error:
+        raise TransactionFailed(reason(error.args[0])) from error
+
+
+class _Transactional:
+    def __init__(self, settings: dict[str, Any], name: str, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._producer = LibraryProducer(
+            settings
+            | {
+                "client.id": name,
+                "transactional.id": name,
+                "transaction.timeout.ms": int(timeout_s * 1000),
+                "delivery.timeout.ms": int(timeout_s * 1000),
+            }
+        )
+        try:
+            self._producer.init_transactions(timeout_s)
+        except KafkaException:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        with _plain():
+            self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, partition: int) -> None:
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                with _plain():
+                    self._producer.produce(topic, value, partition=partition)
+                return
+            except BufferError as full:
+                self._producer.poll(ROOM_WAIT_S)
+                if time.monotonic() > deadline:
+                    raise TransactionFailed("QUEUE_FULL") from full
+
+    def send_offsets(self, consumer: Consumer, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = [TopicPartition(topic, number, offset) for number, offset in offsets.items()]
+        with _plain():
+            metadata = library_of(consumer).consumer_group_metadata()
+            self._producer.send_offsets_to_transaction(wanted, metadata, self._timeout_s)
+
+    def commit(self) -> None:
+        with _plain():
+            self._producer.commit_transaction(self._timeout_s)
+
+    def abort(self) -> None:
+        with _plain():
+            self._producer.abort_transaction(self._timeout_s)
+
+    def close(self) -> None:
+        self._producer.purge()  # what it still has is of a transaction that is over
+
 
 class _Consumer:
     def __init__(self, settings: dict[str, Any], order: Receiving) -> None:
@@ -93,10 +162,12 @@ class _Consumer:
                 "client.id": order.client_id,
                 "group.id": order.group or "not-used",
                 "auto.offset.reset": "earliest",
-                "enable.auto.commit": order.group is not None,
+                "enable.auto.commit": order.group is not None and order.is_auto_commit,
+                "isolation.level": "read_committed" if order.is_committed_only else "read_uncommitted",
                 "fetch.wait.max.ms": FETCH_WAIT_MS,
             }
         )
+        self.library = self._consumer
         if order.group is not None:
             self._consumer.subscribe([order.topic])
         else:

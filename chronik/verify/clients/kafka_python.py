@@ -5,20 +5,24 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition, __version__
+from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata, TopicPartition, __version__
 from kafka.errors import KafkaError, KafkaTimeoutError
 
 from chronik.client.security import in_force
 from chronik.verify.clients.protocol import (
     IN_FLIGHT_MAX,
+    Consumer,
     ConsumerFailed,
     ProducerFailed,
     Receiving,
     Sending,
+    TransactionFailed,
     is_in_vain,
+    library_of,
     until_stopped,
 )
 from chronik.verify.ledger import Ledger, ReceivedRecord
@@ -89,6 +93,67 @@ class KafkaPython:
         except KafkaError as error:
             raise ConsumerFailed(reason(error)) from error
 
+    def transactional(self, name: str, timeout_s: float) -> _Transactional:
+        with _plain():
+            return _Transactional(self._servers, name, timeout_s)
+
+
+@contextlib.contextmanager
+def _plain() -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise TransactionFailed(reason(error)) from error
+
+
+class _Transactional:
+    def __init__(self, servers: list[str], name: str, timeout_s: float) -> None:
+        self._producer = KafkaProducer(
+            bootstrap_servers=servers,
+            client_id=name,
+            transactional_id=name,
+            transaction_timeout_ms=int(timeout_s * 1000),
+            delivery_timeout_ms=int(timeout_s * 1000),
+            request_timeout_ms=int(min(REQUEST_TIMEOUT_S, timeout_s) * 1000),
+            max_block_ms=int(timeout_s * 1000),
+        )
+        self._sent: list[Any] = []
+        try:
+            self._producer.init_transactions()
+        except KafkaError:
+            self.close()
+            raise
+
+    def begin(self) -> None:
+        self._sent.clear()
+        with _plain():
+            self._producer.begin_transaction()
+
+    def send(self, topic: str, value: bytes, partition: int) -> None:
+        with _plain():
+            self._sent.append(self._producer.send(topic, value, partition=partition))
+
+    def send_offsets(self, consumer: Consumer, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        wanted = {
+            TopicPartition(topic, number): OffsetAndMetadata(offset, "", -1) for number, offset in offsets.items()
+        }
+        with _plain():
+            self._producer.send_offsets_to_transaction(wanted, library_of(consumer).group_metadata())
+
+    def commit(self) -> None:
+        with _plain():
+            self._producer.flush()
+            for sent in self._sent:
+                sent.get(timeout=0)  # one that was refused is not committed over
+            self._producer.commit_transaction()
+
+    def abort(self) -> None:
+        with _plain():
+            self._producer.abort_transaction()
+
+    def close(self) -> None:
+        _close(self._producer, CLOSE_S)
+
 
 class _Consumer:
     def __init__(self, servers: list[str], order: Receiving) -> None:
@@ -98,8 +163,11 @@ class _Consumer:
             client_id=order.client_id,
             group_id=order.group,
             auto_offset_reset="earliest",
+            enable_auto_commit=order.is_auto_commit,
             max_poll_records=order.max_poll_records,
+            isolation_level="read_committed" if order.is_committed_only else "read_uncommitted",
         )
+        self.library = self._consumer
         if order.group is not None:
             self._consumer.subscribe([order.topic])
             return

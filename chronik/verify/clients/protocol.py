@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, cast
 
 from chronik.verify.errors import Stopped
 from chronik.verify.ledger import Ledger, ReceivedRecord
@@ -44,6 +44,10 @@ class Receiving:
     starts: Mapping[int, int]
     """Every partition, with the offset to be read first. A group finds it among what it has committed."""
     max_poll_records: int
+    is_committed_only: bool = False
+    """With read_committed."""
+    is_auto_commit: bool = True
+    """Where there is a group. Else its offsets are committed in transactions."""
 
 
 def until_stopped(order: Sending) -> None:
@@ -66,12 +70,39 @@ class ConsumerFailed(Exception):
     """The client gave up; the message is what it said."""
 
 
+class TransactionFailed(Exception):
+    """The client could not do it; the message is what it said. The transaction is to be given up, with its producer."""
+
+
+class TransactionalProducer(Protocol):
+    """One producer with a transactional id: the one before it is fenced when it is there. Raises TransactionFailed."""
+
+    def begin(self) -> None: ...
+
+    def send(self, topic: str, value: bytes, partition: int) -> None: ...
+
+    def send_offsets(self, consumer: Consumer, group: str, topic: str, offsets: Mapping[int, int]) -> None:
+        """Of the topic that the consumer reads: the next ones of each partition."""
+        ...
+
+    def commit(self) -> None: ...
+
+    def abort(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
 class Consumer(Protocol):
     def poll(self, wait_s: float) -> list[ReceivedRecord]:
         """What came, as soon as anything has; nothing when nothing did in time. Raises ConsumerFailed."""
         ...
 
     def close(self) -> None: ...
+
+
+def library_of(consumer: Consumer) -> Any:
+    """The client's own object: a producer of the same client wants its group's metadata."""
+    return cast(Any, consumer).library
 
 
 class VerifyClient(Protocol):
@@ -85,4 +116,12 @@ class VerifyClient(Protocol):
 
     def consumer(self, order: Receiving) -> Consumer:
         """Raises ConsumerFailed."""
+        ...
+
+
+class TransactionalClient(VerifyClient, Protocol):
+    """All three have transactions."""
+
+    def transactional(self, name: str, timeout_s: float) -> TransactionalProducer:
+        """With this transactional id; `timeout_s` is for each step, and for a transaction. Raises TransactionFailed."""
         ...

@@ -37,13 +37,14 @@ INCLUDES = {
     O.DESCRIBE_CONFIGS: (O.DESCRIBE_CONFIGS, O.ALTER_CONFIGS, O.ALL),
 }
 
-# What a request that is refused whole needs. Written from knowledge of Kafka's "Operations and Resources on Protocols",
-# not compared with that page line by line yet.
+# What a request that is refused whole needs: held against Kafka's documentation in test_kafka_rights.
 WHOLE = {
     "describe_log_dirs": (O.DESCRIBE, R.CLUSTER),
     "describe_acls": (O.DESCRIBE, R.CLUSTER),
     "describe_user_scram_credentials": (O.DESCRIBE, R.CLUSTER),
     "list_config_resources": (O.DESCRIBE_CONFIGS, R.CLUSTER),
+    "describe_client_quotas": (O.DESCRIBE_CONFIGS, R.CLUSTER),
+    "alter_client_quotas": (O.ALTER_CONFIGS, R.CLUSTER),
     "create_acls": (O.ALTER, R.CLUSTER),
     "delete_acls": (O.ALTER, R.CLUSTER),
     "alter_user_scram_credentials": (O.ALTER, R.CLUSTER),

@@ -116,7 +116,7 @@ async def test_a_withheld_first_fetch_of_a_session_leaves_none_and_a_later_one_k
     put(context, 1, 1, value=b"x" * 900)
     await context.settle()
     fetched(context)
-    sessions = context.context.sessions
+    sessions = context.context.fetching.sessions
     first, _ = fetched(context, session=(0, 0))
     assert (first.response.responses, first.response.session_id, len(sessions)) == ((), 0, 0)
 

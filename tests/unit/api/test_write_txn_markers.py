@@ -12,6 +12,7 @@ from chronik.api import write_txn_markers
 from chronik.api.context import Caller
 from chronik.core.errors import Code, Refused
 from chronik.core.records.control import Marker
+from chronik.trace.events import TransactionMarked
 from tests.unit.api.house_context import HouseContext, run
 from tests.unit.core.log.logs import put_in_transaction
 
@@ -150,3 +151,17 @@ def test_a_refusal_has_the_shape_of_an_answer() -> None:
     wanted = request(topics=(("orders", (0, 1)), ("others", (2,))))
     response = write_txn_markers.refuse(wanted, Code.CLUSTER_AUTHORIZATION_FAILED, None)
     assert codes(response) == [Code.CLUSTER_AUTHORIZATION_FAILED] * 3
+
+
+@run()
+async def test_the_trace_has_where_and_when_a_marker_was_written(context: HouseContext) -> None:
+    replica = context.house.replicas.leader("orders", 0)
+    put_in_transaction(replica.log, 7)
+    context.house.trace.switch(is_all=True, exceptions=frozenset())
+
+    for _ in range(2):  # the second is known for what it is, and not written
+        await answered(context, request(epoch=1, is_commit=False, coordinator_epoch=3, transaction_version=2))
+
+    (told,) = (event for event in context.house.trace.read().events if isinstance(event, TransactionMarked))
+    assert (told.topic, told.partition, told.offset) == ("orders", 0, 1)
+    assert (told.producer_id, told.producer_epoch, told.is_commit, told.coordinator_epoch) == (7, 1, False, 3)

@@ -107,6 +107,8 @@ class FakeNode:
         self.sessions = FetchSessions(10)
         self.machines = [GroupsMachine(0, GroupConfig())]
         self.groups = SimpleNamespace(machines=lambda: self.machines, state_ms=lambda group: 0)
+        self.unfinished: list[tuple[Any, dict[Any, str]]] = []  # transactions, and where markers are missing
+        self.transactions = SimpleNamespace(unfinished=lambda: iter(self.unfinished))
         self.image = MetadataImage(CLUSTER_ID, self.config)
         self.cluster = SimpleNamespace(
             metadata=SimpleNamespace(is_controller=False, controller_id=None), quorum=SimpleNamespace(epoch=0)

@@ -11,8 +11,17 @@ from chronik.core.records.payload import KeyValue, build
 from chronik.core.records.steps import Work
 from chronik.core.replica.replica import Replica
 from chronik.http import record_views
+from chronik.http.record_transactions import transaction_at
 from chronik.node.node import Node
-from chronik.trace.inspections import FindView, FoundRecord, RecordPlace, RecordView
+from chronik.trace.inspections import (
+    FindView,
+    FoundRecord,
+    RecordPlace,
+    RecordView,
+    TransactionFate,
+    TransactionView,
+)
+from tests.unit.core.log.logs import end_transaction, put_in_transaction
 from tests.unit.node.fakes import NODE_ID, NOW_MS, House
 
 ACKS_ALL = -1
@@ -213,3 +222,58 @@ async def test_a_long_log_is_looked_through_in_parts(house: House) -> None:
     assert (first.found, first.go_on_from) == ((), 2)
     assert (second.found, second.go_on_from) == ((), 4)
     assert (third.found, third.go_on_from) == ((FoundRecord(4, 0),), -1)
+
+
+# --- transactions
+
+
+async def in_transactions(house: House) -> Replica:
+    """Producer 7 commits, 8 aborts, 9 stays open: offsets 0 to 2, 3 (abort of 8), 4 (commit of 7), 5 (of 7 again)."""
+    house.create("orders")
+    replica = house.replicas.leader("orders", 0)
+    for producer_id in (7, 8, 9):
+        put_in_transaction(replica.log, producer_id)
+    end_transaction(replica.log, 8, is_commit=False, coordinator_epoch=3)
+    end_transaction(replica.log, 7)
+    put_in_transaction(replica.log, 7, sequence=1)
+    end_transaction(replica.log, 7)
+    await house.settle()
+    return replica
+
+
+@in_house
+async def test_the_fate_of_a_records_transaction_is_in_the_log(house: House) -> None:
+    await in_transactions(house)
+
+    told = [(await look(house, offset)).transaction for offset in range(7)]
+
+    assert told[0] == TransactionView(TransactionFate.COMMITTED, 7, 0, marker_offset=4)
+    assert told[1] == TransactionView(TransactionFate.ABORTED, 8, 0, first_offset=1, marker_offset=3)
+    assert told[2] == TransactionView(TransactionFate.OPEN, 9, 0, first_offset=2)
+    assert told[3] == TransactionView(TransactionFate.ABORTED, 8, 0, -1, 3, 3, True)
+    assert told[4] is not None
+    assert (told[4].fate, told[4].is_marker) == (TransactionFate.COMMITTED, True)
+    assert told[5] == TransactionView(TransactionFate.COMMITTED, 7, 0, marker_offset=6)
+
+
+@in_house
+async def test_a_record_outside_of_transactions_is_in_none(house: House) -> None:
+    house.create("orders")
+    replica = house.replicas.leader("orders", 0)
+    append(house, replica, b"a", producer_id=7, producer_epoch=1, base_sequence=0)
+    await house.settle()
+
+    assert (await look(house, 0)).transaction is None
+
+
+@in_house
+async def test_a_marker_that_is_far_away_is_not_looked_for_without_end(house: House) -> None:
+    replica = await in_transactions(house)
+    batch = (await look(house, 0)).batch
+    assert batch is not None
+
+    told = await transaction_at(node_of(house), replica, batch, look_bytes=0)
+
+    assert told is not None
+    assert (told.fate, told.marker_offset) == (TransactionFate.COMMITTED, -1)
+    assert told.reason == "its marker is beyond offset 0: no further was looked"

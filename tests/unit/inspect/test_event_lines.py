@@ -90,6 +90,51 @@ EVERY: list[tuple[AnyEvent, str]] = [
         events.GroupSeen(1, 2, "billing", "classic", "Stable", 4, 0, (MemberSeen("m", "c", "h", ()),), ()),
         "billing stands Stable, generation 4, 1 member",
     ),
+    (
+        events.Committed(1, 2, "orders", 0, "billing", "", "", 50, 7),
+        "orders-0 committed all below 50 by group billing, the transaction of producer 7",
+    ),
+    (
+        events.OffsetPending(1, 2, "orders", 0, "billing", 7, 50),
+        "orders-0 commits all below 50 by group billing, if the transaction of producer 7 does",
+    ),
+    (
+        events.OffsetDropped(1, 2, "orders", 0, "billing", 7, 50, "aborted"),
+        "orders-0 aborted offset 50 of group billing, from the transaction of producer 7",
+    ),
+    (events.TransactionBegun(1, 2, "t-1", 7, 0, 60_000), "t-1 begins producer 7.0, for 60000 ms"),
+    (
+        events.TransactionPartitionAdded(1, 2, "orders", 0, "t-1", 7, 0),
+        "orders-0 added to t-1, producer 7.0",
+    ),
+    (
+        events.TransactionPrepared(1, 2, "t-1", 7, 1, False, "timeout", 2, 60_000),
+        "t-1 aborts producer 7.1, by timeout, 2 partitions, open for 60000 ms",
+    ),
+    (
+        events.TransactionMarked(1, 2, "orders", 0, 7, 1, True, 44, 3, 5),
+        "orders-0 marked commit marker at offset 44, producer 7.1, coordinator epoch 3",
+    ),
+    (
+        events.TransactionCompleted(1, 2, "t-1", 7, 1, True, 12),
+        "t-1 committed producer 7.1, all markers after 12 ms",
+    ),
+    (
+        events.TransactionSeen(
+            1,
+            2,
+            "t-1",
+            7,
+            1,
+            "PrepareCommit",
+            60_000,
+            9_000,
+            8_000,
+            (("orders", 0), ("orders", 1)),
+            (events.MarkerMissing("orders", 1, 3, "no answer"),),
+        ),
+        "t-1 stands PrepareCommit, producer 7.1, open for 9000 ms, 2 partitions, no marker in orders-1",
+    ),
     (events.TraceBegan(1, 2), "- trace begins here"),
     (events.EventsLost(1, 2, 1200), "- lost 1,200 events did not make it into the trace topic"),
 ]

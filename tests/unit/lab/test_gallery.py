@@ -20,8 +20,9 @@ def test_every_fault_of_a_node_is_in_the_gallery() -> None:
 
 def test_of_every_fault_of_a_node_it_is_known_how_a_delivery_check_meets_it() -> None:
     met = {name for name, exhibit in GALLERY.items() if exhibit.verify_options is not None}
+    in_transactions = {"coordinator-cannot-reach-a-partition"}  # one without them does not meet it
 
-    assert met == set(FAULTS)
+    assert met == set(FAULTS) - in_transactions
 
 
 def test_only_the_healthy_exhibit_is_called_nothing() -> None:

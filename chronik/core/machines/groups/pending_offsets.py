@@ -47,6 +47,10 @@ class PendingOffsets:
         producers = self._producers.get(group_id, ())
         return {owner for one in producers for owner in self._by_producer[one] if owner.group_id == group_id}
 
+    def of_producer(self, producer_id: int) -> list[tuple[OffsetOwner, PendingOffset]]:
+        """What its transaction has brought, as long as no marker has decided about it."""
+        return list(self._by_producer.get(producer_id, {}).items())
+
     def topics(self) -> set[tuple[str, bytes]]:
         """Every topic that an offset is pending for, with its id."""
         return {

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
 from chronik.core.machines.transactions.transaction import Transaction
+
+
+class EndReason(StrEnum):
+    """Why a transaction ends."""
+
+    CLIENT = "client"  # its producer, or an administrator in its name
+    TIMEOUT = "timeout"
+    FENCED = "fenced"  # another producer with its id has begun
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +25,9 @@ class TransactionSet:
     transaction: Transaction
     record_version: int = 1
     deadline_ms: int | None = None  # when it is aborted, in steady time, while it is ongoing: not in the record
+    # For those that watch, and neither in the record: what was so far, and why it ends now.
+    before: Transaction | None = field(default=None, compare=False)
+    reason: EndReason = field(default=EndReason.CLIENT, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from chronik.core.machines.transactions.commands import (
 )
 from chronik.core.machines.transactions.facts import (
     DeadlineSet,
+    EndReason,
     ExpiryLookedAt,
     TransactionFact,
     TransactionForgotten,
@@ -52,6 +53,7 @@ class TransactionsMachine:
         self.partition = partition
         self.config = config
         self.transactions: dict[str, Transaction] = {}
+        self._unfinished: dict[str, None] = {}  # ongoing or prepared, in the order in which they began
         self._ids_max = ids_max
         self._look_interval_ms = config.transaction_remove_expired_transaction_cleanup_interval_ms
         self._version = version  # transaction.version of the cluster, as it is now
@@ -64,6 +66,10 @@ class TransactionsMachine:
     def prepared(self) -> Iterator[Transaction]:
         """Transactions that wait for their markers."""
         return (transaction for transaction in self.transactions.values() if transaction.is_prepared)
+
+    def unfinished(self) -> Iterator[Transaction]:
+        """Those that are ongoing or prepared, the one that began first first."""
+        return (self.transactions[transactional_id] for transactional_id in self._unfinished)
 
     def next_deadline_ms(self) -> int | None:
         if self._next_look_ms is None:
@@ -118,13 +124,16 @@ class TransactionsMachine:
             # Its epoch is never given out: the producer asks again, and then gets the next one.
             fenced = transitions.fenced(known, self._version(), at_ms)
             refusal = Reply(ticket, Refused(Code.CONCURRENT_TRANSACTIONS))
-            return Decision(self._set(fenced), [refusal])
+            return Decision(self._set(fenced, EndReason.FENCED), [refusal])
         else:
             ended = transitions.initialized(known, command, at_ms)
         return Decision(self._set(ended.transaction), [Reply(ticket, ended.answer)])
 
-    def _set(self, transaction: Transaction | None) -> list[TransactionFact]:
-        return [] if transaction is None else [TransactionSet(transaction, self._record_version())]
+    def _set(self, transaction: Transaction | None, reason: EndReason = EndReason.CLIENT) -> list[TransactionFact]:
+        if transaction is None:
+            return []
+        before = self.transactions.get(transaction.transactional_id)
+        return [TransactionSet(transaction, self._record_version(), before=before, reason=reason)]
 
     def _record_version(self) -> int:
         return 0 if self._version() == 0 else 1
@@ -138,7 +147,7 @@ class TransactionsMachine:
                 message = f"a transaction with {len(transaction.partitions)} partitions"
                 raise Refused(Code.INVALID_REQUEST, message)
             deadline_ms = self._deadlines.get(command.transactional_id, now_ms + transaction.timeout_ms)
-            facts.append(TransactionSet(transaction, self._record_version(), deadline_ms))
+            facts.append(TransactionSet(transaction, self._record_version(), deadline_ms, before=known))
         return Decision(facts, [Reply(ticket, PartitionsAdded())])
 
     def _complete(self, ticket: int, command: MarkersWritten, at_ms: int) -> Decision[TransactionFact]:
@@ -158,7 +167,7 @@ class TransactionsMachine:
         if self._heap and self._heap[0][0] <= now_ms:
             transaction = self.transactions[self._heap[0][1]]
             fenced = transitions.fenced(transaction, self._version(), at_ms)
-            return Decision(self._set(fenced))
+            return Decision(self._set(fenced, EndReason.TIMEOUT))
         if self._next_look_ms <= now_ms:
             return self._forget_expired(now_ms, measured_ms)
         return Decision()
@@ -188,9 +197,14 @@ class TransactionsMachine:
         match fact:
             case TransactionSet(transaction, _, deadline_ms):
                 self.transactions[transaction.transactional_id] = transaction
+                if transaction.may_expire:
+                    self._unfinished.pop(transaction.transactional_id, None)
+                else:
+                    self._unfinished[transaction.transactional_id] = None
                 self._set_deadline(transaction.transactional_id, deadline_ms)
             case TransactionForgotten(transactional_id):
                 self.transactions.pop(transactional_id, None)
+                self._unfinished.pop(transactional_id, None)
                 self._set_deadline(transactional_id, None)
             case DeadlineSet(transactional_id, deadline_ms):
                 self._set_deadline(transactional_id, deadline_ms)

@@ -82,6 +82,10 @@ class Transaction:
         return self.status is TransactionStatus.PREPARE_COMMIT
 
     @property
+    def has_committed(self) -> bool:
+        return self.status is TransactionStatus.COMPLETE_COMMIT
+
+    @property
     def is_epoch_exhausted(self) -> bool:
         return self.producer_epoch >= LAST_EPOCH_FOR_PRODUCERS
 

@@ -37,7 +37,7 @@ def test_what_was_taken_back_was_never_taken() -> None:
     assert rate.wait_ms(1000, 10) == 0
 
 
-def test_who_waits_as_told_stays_within_its_rate() -> None:
+def test_a_client_that_waits_as_asked_stays_within_its_rate() -> None:
     rate, limit, now_ms, total = RateWindows(4, 1000), 1000.0, 0, 0
     for number in range(500):
         amount = 100 + number * 7919 % 900

@@ -83,6 +83,7 @@ class Place:
             SteadyTime(self.house.clock),
             FakeChance(),
             GroupConfig(),
+            self.house.trace,
         )
         for hears in (self.house.subscribers.went_offline, self.house.subscribers.removed):
             hears.append(self.coordinators.runtime.leadership_lost)

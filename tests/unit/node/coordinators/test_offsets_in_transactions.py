@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from chronik.core.errors import Code, Refused
 from chronik.core.machines.groups.commands import CommitOffsetsInTransaction, FetchOffsets, OffsetToCommit
@@ -21,7 +22,9 @@ from chronik.core.records.payload import KeyValue, build
 from chronik.core.types import TopicPartition
 from chronik.node.coordinators.runtime import partition_of
 from chronik.node.machine_host import entries_of
+from chronik.trace.events import AnyEvent, Committed, OffsetDropped, OffsetPending
 from tests.unit.node.coordinators.test_group_coordinator import Place, run
+from tests.unit.node.fakes import NODE_ID
 
 ONE = ProducerIdentity(7, 0)
 PARTITION = partition_of("g", 50)
@@ -242,3 +245,41 @@ async def test_the_log_has_the_commit_and_its_marker_in_the_producers_name(place
     await mark(place, ABORT)
     record, marker = entries_of(place.log_of("g").log)
     assert (record.producer_id, marker) == (7, (7, False))
+
+
+def told(place: Place) -> list[AnyEvent]:
+    kinds = OffsetPending | OffsetDropped | Committed
+    return [replace(event, at_us=0) for event in place.house.trace.read().events if isinstance(event, kinds)]
+
+
+@run
+async def test_the_trace_has_an_offset_pending_and_then_committed(place: Place) -> None:
+    place.house.trace.switch(is_all=True, exceptions=frozenset())
+    await commit_in_transaction(place, 9)
+    assert told(place) == [OffsetPending(0, NODE_ID, "orders", 0, "g", 7, 9)]
+
+    await mark(place)
+    assert told(place)[1:] == [Committed(0, NODE_ID, "orders", 0, "g", "", "", 9, 7)]
+
+
+@run
+async def test_the_trace_has_an_offset_dropped_and_why(place: Place) -> None:
+    place.house.trace.switch(is_all=True, exceptions=frozenset())
+    await commit_in_transaction(place, 9)
+    await mark(place, ABORT)
+    assert told(place)[1:] == [OffsetDropped(0, NODE_ID, "orders", 0, "g", 7, 9, "aborted")]
+
+    await commit_in_transaction(place, 10)
+    await place.commit("g", 12)
+    await mark(place)
+    assert told(place)[-1:] == [OffsetDropped(0, NODE_ID, "orders", 0, "g", 7, 10, "overtaken")]
+    assert place.committed("g") == 12
+
+
+@run
+async def test_offsets_of_a_topic_that_is_not_traced_are_not_told(place: Place) -> None:
+    place.house.trace.switch(is_all=False, exceptions=frozenset({"others"}))
+    await commit_in_transaction(place, 9)
+    await mark(place)
+
+    assert told(place) == []

@@ -248,6 +248,35 @@ async def test_a_marker_is_sent_again_until_it_is_written_and_to_the_leader_of_t
 
 
 @run
+async def test_it_is_known_where_a_marker_is_missing_and_why(place: Place) -> None:
+    def missing() -> list[dict[TopicPartition, str]]:
+        return [partitions for _, partitions in place.coordinator.unfinished()]
+
+    producer = await place.begin(ORDERS_0, ORDERS_1)
+    assert missing() == [{}], "it is ongoing"
+    place.here.codes = {ORDERS_1: Code.NOT_LEADER_OR_FOLLOWER}
+    await place.ask(EndTransaction(ID, producer, is_commit=True))
+    await place.settle()
+    assert missing() == [{ORDERS_1: "its leader answered NOT_LEADER_OR_FOLLOWER"}]
+
+    place.led_by_other(ORDERS_1)
+    place.there.problem = Unreachable("down")
+    await place.wait(RETRY_MS)
+    assert missing() == [{ORDERS_1: "node 2 could not be asked: down"}]
+
+    topic = place.house.image.topic("orders")
+    assert topic is not None
+    place.house.image.apply(PartitionChangeRecord(1, topic.id, leader=-1))
+    await place.wait(RETRY_MS)
+    assert missing() == [{ORDERS_1: "no node leads it"}]
+
+    place.here.codes = {}
+    place.house.image.apply(PartitionChangeRecord(1, topic.id, leader=NODE_ID))
+    await place.wait(RETRY_MS)
+    assert missing() == []
+
+
+@run
 async def test_one_request_at_a_time_and_all_that_waits_goes_with_the_next(place: Place) -> None:
     place.here.gate = asyncio.Event()
     for number in range(5):

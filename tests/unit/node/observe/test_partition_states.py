@@ -3,17 +3,30 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
+from typing import Any, cast
 
 from chronik.core.machines.groups.classic_group import ClassicGroup, ClassicMember, ClassicState
 from chronik.core.machines.groups.config import GroupConfig
 from chronik.core.machines.groups.consumer_group import ConsumerGroup, Current, Subscriber
 from chronik.core.machines.groups.machine import GroupsMachine
 from chronik.core.machines.groups.offsets import CommittedOffset
+from chronik.core.machines.transactions.transaction import Transaction, TransactionStatus
 from chronik.core.replica.replica import ACKS_ALL, Replica
-from chronik.node.observe.partition_states import group_seen, partition_seen
-from chronik.trace.events import FollowerSeen, MemberSeen, OffsetSeen, PartitionSeen
-from tests.unit.core.log.logs import batch_of
-from tests.unit.node.fakes import NODE_ID, NOW_MS, memory_replica
+from chronik.core.types import TopicPartition
+from chronik.node.observe.partition_states import PARTITIONS_MAX, TRANSACTIONS_MAX, group_seen, partition_seen
+from chronik.node.observe.partition_states import transactions_seen as seen_by
+from chronik.trace.events import (
+    FollowerSeen,
+    MarkerMissing,
+    MemberSeen,
+    OffsetSeen,
+    OpenTransactionSeen,
+    PartitionSeen,
+    TransactionSeen,
+)
+from tests.unit.core.log.logs import batch_of, end_transaction, put_in_transaction
+from tests.unit.node.fakes import NODE_ID, NOW_MS, House, memory_replica
 
 NOW_US = NOW_MS * 1000
 SECOND, THIRD = NODE_ID + 1, NODE_ID + 2
@@ -133,3 +146,70 @@ def test_a_consumer_group_names_the_topics_that_there_are() -> None:
 
     assert (told.type, told.state, told.generation, told.state_ms) == ("consumer", "Stable", 5, -1)
     assert told.members == (MemberSeen("a", "app", "10.0.0.7", (("orders", 0), ("orders", 2))),)
+
+
+# --- transactions
+
+
+def test_the_transaction_that_holds_the_last_stable_offset_is_seen() -> None:
+    replica = led_with(1)
+    put_in_transaction(replica.log, 7)
+    put_in_transaction(replica.log, 8, count=3)
+    put_in_transaction(replica.log, 7, sequence=1, count=2)
+    assert seen(replica, 0).open_transactions == (OpenTransactionSeen(7, 0, 1, 6),)
+
+    end_transaction(replica.log, 7)
+    assert seen(replica, 0).open_transactions == (OpenTransactionSeen(8, 0, 2, 4),)
+
+    end_transaction(replica.log, 8)
+    assert seen(replica, 0).open_transactions == ()
+
+
+class Unfinished:
+    """Transactions as their coordinator has them."""
+
+    def __init__(self, *transactions: tuple[Transaction, dict[TopicPartition, str]]) -> None:
+        self._transactions = transactions
+
+    def unfinished(self) -> Iterable[tuple[Transaction, dict[TopicPartition, str]]]:
+        return iter(self._transactions)
+
+    def seen(self) -> list[TransactionSeen]:
+        return seen_by(cast(Any, self), House(topics={"orders": 1}).image, NODE_ID, NOW_US)
+
+
+def transaction(name: str, *, began_ms: int, status: TransactionStatus = TransactionStatus.ONGOING) -> Transaction:
+    partitions = frozenset({TopicPartition("orders", 0)})
+    return Transaction(name, 7, 0, 60_000, status, partitions, NOW_MS - began_ms, NOW_MS - began_ms // 2)
+
+
+def test_a_transaction_is_seen_when_it_is_not_over_within_a_second() -> None:
+    missing = {TopicPartition("orders", 0): "no answer", TopicPartition("orders", 5): ""}
+    prepared = transaction("late", began_ms=5_000, status=TransactionStatus.PREPARE_COMMIT)
+    told = Unfinished((transaction("quick", began_ms=900), {}), (prepared, missing)).seen()
+
+    assert told == [
+        TransactionSeen(
+            NOW_US,
+            NODE_ID,
+            "late",
+            7,
+            0,
+            "PrepareCommit",
+            60_000,
+            5_000,
+            2_500,
+            (("orders", 0),),
+            (MarkerMissing("orders", 0, NODE_ID, "no answer"), MarkerMissing("orders", 5, -1, "")),
+        )
+    ]
+
+
+def test_of_very_many_transactions_the_first_are_seen() -> None:
+    nowhere: dict[TopicPartition, str] = {}
+    many = [(transaction(f"t-{number}", began_ms=5_000), nowhere) for number in range(TRANSACTIONS_MAX + 5)]
+    assert [one.transactional_id for one in Unfinished(*many).seen()] == [f"t-{n}" for n in range(TRANSACTIONS_MAX)]
+
+    wide = frozenset(TopicPartition("orders", number) for number in range(PARTITIONS_MAX + 5))
+    one = Transaction("wide", 7, 0, 60_000, TransactionStatus.ONGOING, wide, NOW_MS - 5_000, NOW_MS)
+    assert [len(told.partitions) for told in Unfinished((one, {})).seen()] == [PARTITIONS_MAX]

@@ -16,6 +16,7 @@ from chronik.trace.events import (
     MemberSeen,
     MetadataTold,
     OffsetSeen,
+    OpenTransactionSeen,
     PartitionSeen,
     ProduceAnswered,
     RefusedEvent,
@@ -56,6 +57,7 @@ def seen(
     stable: int | None = None,
     topic: str = TOPIC,
     is_traced: bool = True,
+    transactions: tuple[OpenTransactionSeen, ...] = (),
 ) -> PartitionSeen:
     end = watermark if end is None else end
     return PartitionSeen(
@@ -74,6 +76,7 @@ def seen(
         followers,
         100,
         is_traced,
+        transactions,
     )
 
 

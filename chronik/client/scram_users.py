@@ -1,4 +1,4 @@
-"""`chronik serve --add-user` and Kafka's `--add-scram`: the users that a node makes when a cluster has none."""
+"""Users of SCRAM as the command line has them (`--add-user NAME=@FILE`, `--add-scram`), and their salted passwords."""
 
 from __future__ import annotations
 

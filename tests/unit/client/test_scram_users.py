@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from chronik.cli.serve.plain import read_plainly
-from chronik.cli.serve.users import first_users
 from chronik.client.errors import ChronikError
+from chronik.client.scram_users import first_users
 
 
 def test_a_user_gets_both_mechanisms_with_the_password_of_the_files_first_line(tmp_path: Path) -> None:
