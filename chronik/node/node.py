@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -115,11 +115,6 @@ class Node:
     ) -> None:
         self.config = config
         self.identity = identity
-        self._principal = principal
-        self.data_dir = data_dir
-        self._listener_names = tuple(point.name for point in config.listeners.all)
-        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
-        self._spared_listeners = config.listeners.node_listeners if len(self._listener_names) > 1 else frozenset()
         self._doors = doors
         self.metrics = Metrics()
         self._deadlines = Deadlines(asyncio.get_running_loop(), self.metrics)
@@ -131,9 +126,9 @@ class Node:
             soon=lambda action: asyncio.get_running_loop().call_soon(action),
         )
         self.waiting = Purgatory(self._deadlines, self.metrics, self.trace)
-        self.replicas = self._host_partitions()
+        self.replicas = self._host_partitions(data_dir)
         time = SteadyTime(doors.clock)
-        self.cluster = self._join_cluster(time)
+        self.cluster = self._join_cluster(time, principal)
         self.groups = self._coordinate_groups(time)
         self.transactions = self._coordinate_transactions(time)
         self._verifier = self._verify_transactions()
@@ -146,7 +141,6 @@ class Node:
             self._deadlines,
             self.metrics,
         )
-        self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
         self._dispatch = Dispatch(
@@ -182,7 +176,7 @@ class Node:
             ),
         )
 
-    def _host_partitions(self) -> Replicas:
+    def _host_partitions(self, data_dir: str) -> Replicas:
         config, purgatory, metrics = self.config, self.waiting, self.metrics
         files, clock = self._doors.files, self._doors.clock
         hosted = HostedPartitions()
@@ -193,7 +187,7 @@ class Node:
             hosted,
             node_id=config.node_id,
             is_synced=config.server.durability == "sync",
-            data_dir=self.data_dir,
+            data_dir=data_dir,
             metadata_log_synced=lambda: self.cluster.quorum.log_grew(),
         )
         listeners = ReplicaListeners(
@@ -312,13 +306,16 @@ class Node:
 
     def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
         config = self.config
+        names = tuple(point.name for point in config.listeners.all)
+        # Where nodes have a listener of their own, a flood of clients on another does not shut them out, as in Kafka.
+        spared = config.listeners.node_listeners if len(names) > 1 else frozenset[str]()
         return Connections(
             self._dispatch,
             frame_bytes_max=config.connections.socket_request_max_bytes,
             under_way_max=config.connections.queued_max_requests,
             send_now=self._doors.network.send_now,
             quotas=ConnectionQuotas(
-                self._connection_limits,
+                lambda: self._connection_limits(names, spared),
                 connections_max,
                 ConnectionRates(self.image.quotas, config.quotas),
                 self._doors.clock.monotonic_ms,
@@ -345,9 +342,9 @@ class Node:
             raise NotReady  # the metadata may have it, and this node does not yet
         return self.image.access.scram.get((user, mechanism))
 
-    def _connection_limits(self) -> ConnectionLimits:
+    def _connection_limits(self, names: Iterable[str], spared: frozenset[str]) -> ConnectionLimits:
         config = self.image.node_config.connections
-        limit_of, names = self.config.limit_of, self._listener_names
+        limit_of = self.config.limit_of
         opened = {name: limit_of(name, "max.connections") for name in names}
         rates = {name: limit_of(name, "max.connection.creation.rate") for name in names}
         rates[ALL_LISTENERS] = config.max_connection_creation_rate
@@ -357,10 +354,10 @@ class Node:
             config.connection_overrides,
             {name: limit for name, limit in opened.items() if limit is not None},
             {name: rate for name, rate in rates.items() if rate is not None and rate < INT_MAX},
-            self._spared_listeners,
+            spared,
         )
 
-    def _join_cluster(self, time: SteadyTime) -> ClusterMember:
+    def _join_cluster(self, time: SteadyTime, principal: KafkaPrincipal) -> ClusterMember:
         """The parts that have to do with other nodes. A node alone has them too, and they have nothing to do."""
         config, doors, metrics = self.config, self._doors, self.metrics
         peers = Peers(
@@ -376,7 +373,7 @@ class Node:
             controller,
             Liveness(
                 controller,
-                BrokerSetup.of(config, _principal_of(config, self._principal)),
+                BrokerSetup.of(config, _principal_of(config, principal)),
                 self.identity,
                 doors.files,
                 doors.chance,
@@ -430,6 +427,10 @@ class Node:
     @property
     def image(self) -> MetadataImage:
         return self.cluster.metadata.image
+
+    @property
+    def quotas(self) -> ClientQuotas:
+        return self._request_context.quotas
 
     @property
     def sessions(self) -> FetchSessions:
@@ -526,7 +527,7 @@ class Node:
             start=lambda work: self._dispatch.watch(work),
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
-            quotas=self.quotas,
+            quotas=ClientQuotas(self.image.quotas, self.config.quotas),
             authorizer=self._authorizer(),
             look=inspect_here,
         )
