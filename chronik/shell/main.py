@@ -31,6 +31,7 @@ from chronik.shell.errors import StartError
 from chronik.shell.files import RealFiles
 from chronik.shell.first_start import FirstStart
 from chronik.shell.first_users import make_first_users
+from chronik.shell.jwks import JwksKeys
 from chronik.shell.memory import memory_bytes, request_bytes_max
 from chronik.shell.network import RealNetwork
 from chronik.shell.settings import read_config_file
@@ -91,6 +92,8 @@ class House:
         self._tls = TlsContexts(config.security) if config.listeners.is_encrypted else None
         is_encrypted_between_nodes = config.listeners.inter_node.is_encrypted
         self._client_tls = self._tls.client if self._tls is not None and is_encrypted_between_nodes else None
+        self._let_in_by = join_checks.as_a_node(config)
+        self._token_keys = JwksKeys(config.sasl) if config.needs_token_keys else None
         self._lock = DataDirLock(config.server.log_dirs)
         self._descriptors = shared_out(raise_limit())
         self._files = RealFiles(config.server.log_dirs, self._descriptors.files)
@@ -123,8 +126,8 @@ class House:
         try:
             # All that can be refused before anything is written: a node that waits for others here may be stopped.
             proposed(self._files, config.node_id, chance, config.server.cluster_id)
-            self._config = config = await join_checks.with_voters(config, self._files, self._client_tls)
-            await join_checks.refuse_twin(config, self._client_tls)
+            self._config = config = await join_checks.with_voters(config, self._files, self._let_in_by)
+            await join_checks.refuse_twin(config, self._let_in_by)
             identity = settle(self._files, config.node_id, chance, config.server.cluster_id)
             log.info("%s", self._descriptors)
             self.node = Node(
@@ -140,8 +143,11 @@ class House:
                 connections_max=max(self._descriptors.connections - self._http_connections_max, 1),
                 request_bytes_max=request_bytes_max(memory_bytes()),
                 inspect=_inspect,
+                token_keys=self._token_keys,
                 principal=self._own_principal(),
             )
+            if self._token_keys is not None:
+                self._token_keys.start()
             if self._tls is not None:
                 self._watching = asyncio.get_running_loop().create_task(_reload_when_changed(self._tls))
             # Before the start, which in a cluster may wait for others: what it waits for can be looked at.
@@ -192,7 +198,7 @@ class House:
                 await asyncio.wait((starting,), timeout=LOOK_AT_OTHERS_EVERY_S)
                 if starting.done():
                     break
-                await join_checks.refuse_strangers(self._config, self._client_tls)
+                await join_checks.refuse_strangers(self._config, self._let_in_by)
             return await starting
         finally:
             starting.cancel()
@@ -228,6 +234,8 @@ class House:
         return None if self._http is None else self._http.address
 
     async def close(self) -> None:
+        if self._token_keys is not None:
+            self._token_keys.stop()
         if self._watching is not None:
             self._watching.cancel()
         if self._http is not None:
