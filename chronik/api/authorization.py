@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from chronik.api.context import Caller, RequestContext
+from chronik.api.delegation import TOKEN_REQUESTS, check_may_ask
 from chronik.api.refusals import trace_refusal
 from chronik.core.access.acls import CLUSTER_NAME
 from chronik.core.access.authorizer import Authorizer
@@ -322,13 +323,14 @@ _SEEN: dict[str, Callable[[Gate, Any], Any]] = {
 # These ask for themselves, topic by topic or key by key; or every client may have them.
 ASK_THEMSELVES = frozenset(
     ("produce", "fetch", "metadata", "find_coordinator", "offset_fetch", "describe_topic_partitions", "delete_topics",
-     "describe_cluster", "inspect", "api_versions", "sasl_handshake", "sasl_authenticate")
+     "describe_cluster", "inspect", "api_versions", "sasl_handshake", "sasl_authenticate", *TOKEN_REQUESTS)
 )  # fmt: skip
 GUARDED = frozenset((*_WHOLE, *_PARTS, *_SEEN))
 
 
 def check_whole(api: str, request: Any, caller: Caller, context: RequestContext) -> None:
     """Whether it may be asked at all. Raises Refused."""
+    check_may_ask(api, caller)
     gate = gate_of(context, caller, api)
     if gate is None or api in ASK_THEMSELVES:
         return

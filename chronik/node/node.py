@@ -14,6 +14,8 @@ from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.delegation_tokens import DelegationToken
+from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
@@ -32,6 +34,7 @@ from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
     ClientQuotaRecord,
     RegisterBrokerRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     UnregisterBrokerRecord,
@@ -97,6 +100,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
 NO_CONNECTION = -1
+CREDENTIALS = (UserScramCredentialRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 
 Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
@@ -114,6 +118,7 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        token_keys: TokenKeys | None = None,  # where clients log in with signed tokens
         principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
@@ -163,7 +168,7 @@ class Node:
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
-        self.connections = self._accept_connections(connections_max, request_bytes_max)
+        self.connections = self._accept_connections(connections_max, request_bytes_max, token_keys)
         self._background = self._work_in_background()
         self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
@@ -316,7 +321,9 @@ class Node:
         answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
         return answer
 
-    def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
+    def _accept_connections(
+        self, connections_max: int, request_bytes_max: int, token_keys: TokenKeys | None
+    ) -> Connections:
         config = self.config
         return Connections(
             self._dispatch,
@@ -332,7 +339,9 @@ class Node:
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
             on_login=self._logged_in,
-            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            authentication=Authentication(
+                config, self._doors.clock, self._doors.chance, self._credential, token_keys, self._delegation_token
+            ),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
@@ -345,7 +354,8 @@ class Node:
         else:
             self.audit.login_refused(caller, problem)
 
-    def _authorizer(self) -> Authorizer | None:
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -359,6 +369,11 @@ class Node:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
         return self.image.access.scram.get((user, mechanism))
+
+    def _delegation_token(self, token_id: str) -> DelegationToken | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady
+        return self.image.access.tokens.get(token_id)
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -488,10 +503,10 @@ class Node:
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
             self._node_registered()
-        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+        if any(isinstance(fact, CREDENTIALS) for fact in facts):
             self.connections.end_where(
                 lambda peer: peer.login is not None and peer.login.is_revoked,
-                "its user was removed, or has another password",
+                "its user or token was removed, or has another password",
             )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
@@ -544,7 +559,7 @@ class Node:
             quorum=self.cluster.quorum,
             quotas=self.quotas,
             audit=self.audit,
-            authorizer=self._authorizer(),
+            authorizer=self.make_authorizer(),
             look=inspect_here,
         )
 
