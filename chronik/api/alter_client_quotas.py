@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.alter_client_quotas.v1.request import AlterClientQuotasRequest
 from kio.schema.alter_client_quotas.v1.response import AlterClientQuotasResponse, EntityData, EntryData
@@ -17,7 +16,9 @@ REQUEST = AlterClientQuotasRequest
 RESPONSE = AlterClientQuotasResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: AlterClientQuotasRequest, caller: Caller, context: RequestContext
+) -> AlterClientQuotasResponse:
     changes = tuple(
         QuotaChange(
             tuple((one.entity_type, one.entity_name) for one in entry.entity),
@@ -28,7 +29,7 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(request, await context.metadata.ask_here(AlterClientQuotas(changes, request.validate_only)))
 
 
-def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
+def _response(request: AlterClientQuotasRequest, outcomes: tuple[ChangeOutcome, ...]) -> AlterClientQuotasResponse:
     entries = tuple(
         EntryData(
             error_code=outcome.code,
@@ -40,5 +41,5 @@ def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     return AlterClientQuotasResponse(throttle_time=datetime.timedelta(0), entries=entries)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: AlterClientQuotasRequest, code: Code, message: str | None) -> AlterClientQuotasResponse:
     return _response(request, (ChangeOutcome(code, message),) * len(request.entries))

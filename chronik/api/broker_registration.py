@@ -10,7 +10,6 @@ synced, so that a kill loses nothing. Where it is not (`durability = "os"`), a n
 from __future__ import annotations
 
 import datetime
-from typing import Any
 
 from kio.schema.broker_registration.v4.request import BrokerRegistrationRequest
 from kio.schema.broker_registration.v4.response import BrokerRegistrationResponse
@@ -30,7 +29,9 @@ NO_EPOCH = -1
 SHORTENED = -2
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(
+    request: BrokerRegistrationRequest, caller: Caller, context: RequestContext
+) -> BrokerRegistrationResponse:
     if not context.metadata.is_controller:
         raise Refused(Code.NOT_CONTROLLER)
     if request.cluster_id != context.cluster_id:
@@ -69,9 +70,9 @@ async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, await context.metadata.ask_here(command))
 
 
-def _response(code: Code, broker_epoch: int) -> Any:
+def _response(code: Code, broker_epoch: int) -> BrokerRegistrationResponse:
     return BrokerRegistrationResponse(throttle_time=datetime.timedelta(0), error_code=code, broker_epoch=broker_epoch)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: BrokerRegistrationRequest, code: Code, message: str | None) -> BrokerRegistrationResponse:
     return _response(code, NO_EPOCH)

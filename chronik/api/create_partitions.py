@@ -23,7 +23,7 @@ REQUEST = CreatePartitionsRequest
 RESPONSE = CreatePartitionsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: CreatePartitionsRequest, caller: Caller, context: RequestContext) -> Any:
     began_ms = context.clock.monotonic_ms()
     wanted = tuple(MorePartitions(topic.name, topic.count, _by_hand(topic)) for topic in request.topics)
     quota = mutation_quota(caller, context, STRICT_FROM)
@@ -49,7 +49,7 @@ def _by_hand(topic: Any) -> tuple[tuple[int, ...], ...] | None:
     return tuple(tuple(assignment.broker_ids) for assignment in topic.assignments)
 
 
-def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
+def _response(request: CreatePartitionsRequest, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     results = tuple(
         CreatePartitionsTopicResult(name=topic.name, error_code=outcome.code, error_message=outcome.message)
         for topic, outcome in zip(request.topics, outcomes, strict=True)
@@ -57,5 +57,5 @@ def _response(request: Any, outcomes: tuple[ChangeOutcome, ...]) -> Any:
     return CreatePartitionsResponse(throttle_time=datetime.timedelta(0), results=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: CreatePartitionsRequest, code: Code, message: str | None) -> Any:
     return _response(request, (ChangeOutcome(code, message),) * len(request.topics))

@@ -34,7 +34,7 @@ REQUEST = CreateTopicsRequest
 RESPONSE = CreateTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: CreateTopicsRequest, caller: Caller, context: RequestContext) -> Any:
     began_ms = context.clock.monotonic_ms()
     if _is_internal(request):
         own = await context.metadata.ask_here(CreateInternalTopic(request.topics[0].name, context.chance.uuid()))
@@ -73,7 +73,7 @@ def _partitions_of(topic: NewTopic, context: RequestContext) -> int:
     return max(0, image.node_config.topics.num_partitions if is_default else topic.partition_count)
 
 
-def _is_internal(request: Any) -> bool:
+def _is_internal(request: CreateTopicsRequest) -> bool:
     """A node needs one of our own topics and leaves to us what it is like. So it is made for every node that asks that
     way."""
     if request.validate_only or len(request.topics) != 1:
@@ -115,5 +115,5 @@ def _response(results: tuple[Any, ...]) -> Any:
     return CreateTopicsResponse(throttle_time=datetime.timedelta(0), topics=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: CreateTopicsRequest, code: Code, message: str | None) -> Any:
     return _response(tuple(_refused(topic.name, code, message) for topic in request.topics))

@@ -28,7 +28,7 @@ REQUEST = AnyDeleteTopicsRequest
 RESPONSE = DeleteTopicsResponse
 
 
-async def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+async def handle(request: AnyDeleteTopicsRequest, caller: Caller, context: RequestContext) -> Any:
     if not context.metadata.image.node_config.topics.delete_topic_enable:
         raise Refused(Code.TOPIC_DELETION_DISABLED if caller.version >= 3 else Code.INVALID_REQUEST)
     began_ms = context.clock.monotonic_ms()
@@ -86,7 +86,7 @@ def _response(results: tuple[Any, ...]) -> Any:
     return DeleteTopicsResponse(throttle_time=datetime.timedelta(0), responses=results)
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: AnyDeleteTopicsRequest, code: Code, message: str | None) -> Any:
     by_name = tuple(_result(name, None, code, message) for name in request.topic_names)
     by_either = tuple(_result(topic.name, topic.topic_id, code, message) for topic in request.topics)
     return _response(by_name + by_either)

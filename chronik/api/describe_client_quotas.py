@@ -22,7 +22,9 @@ REQUEST = DescribeClientQuotasRequest
 RESPONSE = DescribeClientQuotasResponse
 
 
-def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
+def handle(
+    request: DescribeClientQuotasRequest, caller: Caller, context: RequestContext
+) -> DescribeClientQuotasResponse:
     parts = (QuotaFilterPart(one.entity_type, one.match_type, one.match) for one in request.components)
     found = context.metadata.image.quotas.found_by(QuotaFilter(parts, strict=request.strict))
     entries = tuple(
@@ -35,11 +37,11 @@ def handle(request: Any, caller: Caller, context: RequestContext) -> Any:
     return _response(Code.NONE, None, entries)
 
 
-def _response(code: Code, message: str | None, entries: tuple[Any, ...] | None) -> Any:
+def _response(code: Code, message: str | None, entries: tuple[Any, ...] | None) -> DescribeClientQuotasResponse:
     return DescribeClientQuotasResponse(
         throttle_time=datetime.timedelta(0), error_code=code, error_message=message, entries=entries
     )
 
 
-def refuse(request: Any, code: Code, message: str | None) -> Any:
+def refuse(request: DescribeClientQuotasRequest, code: Code, message: str | None) -> DescribeClientQuotasResponse:
     return _response(code, message, None)

@@ -34,7 +34,7 @@ _OPTIONS = {
     AclResourceType.USER: "--user-principal",
 }
 
-Principal = Annotated[str, typer.Option("--principal", metavar="USER", help="User:alice; User:* is everybody.")]
+Principal = Annotated[str, typer.Option("--principal", metavar="USER", help="User:alice; User:* is every user.")]
 MaybePrincipal = Annotated[str | None, typer.Option("--principal", metavar="USER", help="Only rules about this one.")]
 Operations = Annotated[
     list[str] | None,

@@ -16,7 +16,7 @@ from chronik.cli.values import parse_pairs
 from chronik.client.admin import ClusterAdmin
 from chronik.client.delivery import Tally
 from chronik.client.errors import ChronikError
-from chronik.client.message_sender import Destination, MessageSender, generated
+from chronik.client.message_sender import MessageSender, MessageTarget, generated
 from chronik.shell.interrupts import Interrupts
 
 EXAMPLE = example(
@@ -75,7 +75,7 @@ def produce(
     lines = None if count is not None else _open_lines(file)
     _check_topic(bootstrap, topic, partition)
     sender = MessageSender(
-        bootstrap, Destination(topic, partition, tuple(headers)), acks.value, compression.value, timeout
+        bootstrap, MessageTarget(topic, partition, tuple(headers)), acks.value, compression.value, timeout
     )
     started = time.monotonic()
     interrupts = Interrupts()

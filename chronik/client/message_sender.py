@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_ACKS, ALL_ACKS = "0", "all"
 
 
-class Destination(NamedTuple):
+class MessageTarget(NamedTuple):
     """Where all messages of a sender go, and the headers of each."""
 
     topic: str
@@ -26,7 +26,9 @@ class Destination(NamedTuple):
 class MessageSender:
     """Hands messages to librdkafka and notes what becomes of each."""
 
-    def __init__(self, bootstrap: str, destination: Destination, acks: str, compression: str, timeout_s: float) -> None:
+    def __init__(
+        self, bootstrap: str, destination: MessageTarget, acks: str, compression: str, timeout_s: float
+    ) -> None:
         self.tally = Tally()
         self._has_offsets = acks != NO_ACKS
         self._timeout_s = timeout_s

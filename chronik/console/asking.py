@@ -18,7 +18,7 @@ from chronik.client.sending import NewMessage, send_one
 from chronik.client.trace_switch import plain_looks
 from chronik.client.transactions import OPEN_STATES, TransactionAdmin, TransactionDescription, TransactionListing
 from chronik.console.kafka_source import row_of
-from chronik.console.pages.settings import FeatureShown, NodeConfig, QuorumShown, Voter, source_words
+from chronik.console.pages.settings import ConfigShown, FeatureShown, QuorumShown, VoterShown, source_words
 from chronik.console.pages.trace import ASKED_MAX, SHOWN_KINDS
 from chronik.console.sight import Partition, Sight
 from chronik.console.words import time_of
@@ -200,7 +200,7 @@ class ClusterQuestions:
 
     # --- settings
 
-    def node_configs(self, node: int) -> list[NodeConfig]:
+    def node_configs(self, node: int) -> list[ConfigShown]:
         """Raises ChronikError."""
         from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
@@ -211,7 +211,7 @@ class ClusterQuestions:
         for name, entry in sorted(entries.items()):
             value = "(not shown: it is a secret)" if entry.is_sensitive else entry.value
             source = source_words(ConfigSource(entry.source).name)
-            found.append(NodeConfig(name, value, source, bool(entry.is_read_only)))
+            found.append(ConfigShown(name, value, source, bool(entry.is_read_only)))
         return found
 
     def alter_node_config(self, node: int, key: str, value: str | None) -> None:
@@ -259,11 +259,11 @@ class ClusterQuestions:
         return parse_addresses(answering or self.bootstrap)
 
 
-def _voter(each: Any, role: str, top: int) -> Voter:
+def _voter(each: Any, role: str, top: int) -> VoterShown:
     at = each.last_caught_up_timestamp
     at_ms = at.timestamp() * 1000 if hasattr(at, "timestamp") else at
     is_known = at_ms is not None and at_ms > 0
-    return Voter(
+    return VoterShown(
         each.replica_id,
         role,
         each.log_end_offset,

@@ -9,10 +9,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from chronik.api.call import Peer
 from chronik.api.context import Caller, FetchContext, RequestContext
 from chronik.api.quorum_topic import METADATA_TOPIC_ID
 from chronik.api.table import module_of
 from chronik.core.access.authorizer import Authorizer
+from chronik.core.access.delegation_tokens import DelegationToken
+from chronik.core.access.oauth import TokenKeys
 from chronik.core.access.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from chronik.core.access.sasl import NotReady
 from chronik.core.access.scram import ScramCredential, ScramMechanism
@@ -31,6 +34,7 @@ from chronik.core.machines.metadata.records import (
     TRANSACTION_VERSION,
     ClientQuotaRecord,
     RegisterBrokerRecord,
+    RemoveDelegationTokenRecord,
     RemoveTopicRecord,
     RemoveUserScramCredentialRecord,
     UnregisterBrokerRecord,
@@ -66,6 +70,7 @@ from chronik.node.net.connection_quotas import UNLIMITED, ConnectionLimits, Conn
 from chronik.node.net.link_login import node_login
 from chronik.node.net.peers import Peers
 from chronik.node.net.request_memory import DEFAULT_BYTES
+from chronik.node.observe.audit_store import AuditStore
 from chronik.node.observe.trace_store import TraceStore, is_sync_awaited
 from chronik.node.observe.tracing import Tracing
 from chronik.node.replication.checkpoints import Checkpoints
@@ -81,6 +86,7 @@ from chronik.node.routing.dispatch import Dispatch
 from chronik.node.routing.forwarding import Forwarding
 from chronik.node.runtime.deadlines import Deadlines
 from chronik.node.runtime.steady_time import SteadyTime
+from chronik.trace.audit import AuditTrail
 from chronik.trace.metrics import Metrics
 from chronik.trace.recorder import Recorder
 from chronik.wire.unions.add_partitions_to_txn import AnyAddPartitionsRequest, AnyAddPartitionsResponse
@@ -94,6 +100,7 @@ log = logging.getLogger(__name__)
 
 LOOK_AGAIN_MS = 5_000
 NO_CONNECTION = -1
+CREDENTIALS = (UserScramCredentialRecord, RemoveUserScramCredentialRecord, RemoveDelegationTokenRecord)
 
 Inspect: TypeAlias = "Callable[[Node, str, dict[str, Any]], Awaitable[bytes]]"
 
@@ -111,6 +118,7 @@ class Node:
         connections_max: int = UNLIMITED,  # what the process has descriptors for
         request_bytes_max: int = DEFAULT_BYTES,  # what the machine has memory for, if no setting says
         inspect: Inspect | None = None,  # None in the simulator, where nothing inspects a node over the wire
+        token_keys: TokenKeys | None = None,  # where clients log in with signed tokens
         principal: KafkaPrincipal = ANONYMOUS,  # as what other nodes see it, where that is by its certificate
     ) -> None:
         self.config = config
@@ -146,6 +154,9 @@ class Node:
             self._deadlines,
             self.metrics,
         )
+        self.audit = AuditTrail(
+            config.node_id, doors.clock, logs=lambda: self.image.node_config.audit.chronik_audit_log
+        )
         self.quotas = ClientQuotas(self.image.quotas, config.quotas)
         self._request_context = self._context(inspect)
         self._principals = NodePrincipals(config.security.node_principals, self.image, doors.files)
@@ -157,7 +168,7 @@ class Node:
             serves_clients=False,  # until it has started
             lets_clients_wait=config.is_alone,
         )
-        self.connections = self._accept_connections(connections_max, request_bytes_max)
+        self.connections = self._accept_connections(connections_max, request_bytes_max, token_keys)
         self._background = self._work_in_background()
         self._listeners: dict[str, Listener] = {}  # by name
         self.is_ready = False
@@ -310,7 +321,9 @@ class Node:
         answer: Awaitable[Any] = module_of(api_key).handle(request, caller, self._request_context)
         return answer
 
-    def _accept_connections(self, connections_max: int, request_bytes_max: int) -> Connections:
+    def _accept_connections(
+        self, connections_max: int, request_bytes_max: int, token_keys: TokenKeys | None
+    ) -> Connections:
         config = self.config
         return Connections(
             self._dispatch,
@@ -325,12 +338,24 @@ class Node:
             ),
             request_bytes_max=config.connections.request_bytes_max(request_bytes_max),
             on_closed=self.forwarding.connection_closed,
-            authentication=Authentication(config, self._doors.clock, self._doors.chance, self._credential),
+            on_login=self._logged_in,
+            authentication=Authentication(
+                config, self._doors.clock, self._doors.chance, self._credential, token_keys, self._delegation_token
+            ),
             frame_bytes_max_before_login=config.sasl.sasl_server_max_receive_size,
             login_s=config.sasl.chronik_authentication_timeout_ms / 1000,
         )
 
-    def _authorizer(self) -> Authorizer | None:
+    def _logged_in(self, peer: Peer, problem: str | None) -> None:
+        """By a certificate; or not."""
+        caller = Caller("", peer.host, 0, peer.connection_id, principal=peer.principal, listener=peer.listener)
+        if problem is None:
+            self.audit.login(caller, "SSL")
+        else:
+            self.audit.login_refused(caller, problem)
+
+    def make_authorizer(self) -> Authorizer | None:
+        """Who may do what, by the image of this node; None where everything is allowed."""
         security = self.config.security
         if not security.authorizer_class_name:
             return None
@@ -344,6 +369,11 @@ class Node:
         if not self._dispatch.serves_clients:
             raise NotReady  # the metadata may have it, and this node does not yet
         return self.image.access.scram.get((user, mechanism))
+
+    def _delegation_token(self, token_id: str) -> DelegationToken | None:
+        if not self._dispatch.serves_clients:
+            raise NotReady
+        return self.image.access.tokens.get(token_id)
 
     def _connection_limits(self) -> ConnectionLimits:
         config = self.image.node_config.connections
@@ -425,6 +455,7 @@ class Node:
             Housekeeping(self.image, self.replicas, self.connections, clock, metrics),
             Cleaner(self.image, self.replicas, clock, metrics),
             Tracing(self.trace, store, self.image, self.replicas, self.groups, self.transactions, clock, metrics),
+            AuditStore(self.audit, self.image, self.replicas, ask, clock, self._doors.chance, metrics, config.node_id),
         )
 
     @property
@@ -472,10 +503,10 @@ class Node:
             self._dispatch.watch(self._remove_later(directory))
         if any(isinstance(fact, RegisterBrokerRecord | UnregisterBrokerRecord) for fact in facts):
             self._node_registered()
-        if any(isinstance(fact, UserScramCredentialRecord | RemoveUserScramCredentialRecord) for fact in facts):
+        if any(isinstance(fact, CREDENTIALS) for fact in facts):
             self.connections.end_where(
                 lambda peer: peer.login is not None and peer.login.is_revoked,
-                "its user was removed, or has another password",
+                "its user or token was removed, or has another password",
             )
         if any(isinstance(fact, RemoveTopicRecord) for fact in facts):
             self.groups.forget_deleted_topics()
@@ -527,7 +558,8 @@ class Node:
             forwarding=self.forwarding,
             quorum=self.cluster.quorum,
             quotas=self.quotas,
-            authorizer=self._authorizer(),
+            audit=self.audit,
+            authorizer=self.make_authorizer(),
             look=inspect_here,
         )
 
@@ -612,12 +644,14 @@ class Node:
     async def stop(self) -> None:
         """Orderly: no new requests, everything synced and closed, the stop marked as clean."""
         self.is_ready = False
+        self._background.audit_store.flush()
         self._background.tracing.flush()  # while it still leads where that goes
         await self.cluster.liveness.shut_down()  # clients are served until others lead what was led here
         for listener in self._listeners.values():
             await listener.close()
         await self.connections.close_all()
         self._background.tracing.stop()
+        self._background.audit_store.stop()
         self.groups.runtime.close()
         self.transactions.close()
         self._verifier.close()

@@ -186,7 +186,7 @@ class ReadingRoutes:
         node = int(asked) if asked.isdecimal() and len(asked) < 10 else next(iter(answering), None)
         questions, problems = self._desk.questions, []
         addresses = questions.addresses_of(sight)
-        configs: list[settings.NodeConfig] = []
+        configs: list[settings.ConfigShown] = []
         quorum, features = None, []
         try:
             if node is not None:

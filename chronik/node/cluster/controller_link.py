@@ -2,8 +2,8 @@
 
 Controllers come and go. A caller does not notice, but for the time it takes: as long as none is known, or the
 one that was known is gone, the question waits for the next. So a question may be decided twice, when only its answer
-was lost; nothing that is asked here minds: registering twice is registering, ids are plenty, a topic that is there
-already counts as made by the one that asked, and an in-sync set carries the epoch it belongs to.
+was lost; no command that is asked here is harmed by that: a broker may register twice, a block of ids may be lost, a
+topic that is there already counts as made by the one that asked, and an in-sync set carries the epoch it belongs to.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@ that decides what comes next.
 
 The image holds exactly the records below the quorum's watermark, so it never takes anything back. The leader of the
 quorum is the controller: when the record that begins its epoch is safe, and so everything before it, it copies the
-image and decides on the copy, ahead of what is safe. What it decided reaches the image when it is safe, and only then
-are those that asked answered. When it loses the office, copy and machine are dropped and those that wait are answered
-to ask another.
+image and decides on the copy, ahead of what is committed. What it decided reaches the image when it is safe, and only
+then are those that asked answered. When another node is elected, copy and machine are dropped, and requests that wait
+get NOT_CONTROLLER.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ from chronik.core.machines.metadata.commands import CreateInternalTopic, Metadat
 from chronik.core.machines.metadata.image import MetadataImage
 from chronik.core.machines.metadata.machine import AnyMetadataCommand, MetadataMachine
 from chronik.core.machines.metadata.records import MetadataRecord, decode, encode
-from chronik.core.machines.metadata.sessions import BalanceLookedAt, BrokerSeen, ControllerConfig, MetadataFact
+from chronik.core.machines.metadata.sessions import (
+    BalanceLookedAt,
+    BrokerSeen,
+    ControllerConfig,
+    MetadataFact,
+    TokensLookedAt,
+)
 from chronik.core.machines.metadata.snapshots import gone_since, records_of
 from chronik.core.ports import Files
 from chronik.core.raft import snapshot_file
@@ -154,7 +160,7 @@ class Metadata:
 
     def _decided(self, facts: list[MetadataFact]) -> None:
         """The machine has written these, and goes on from there."""
-        durable = [fact for fact in facts if not isinstance(fact, BrokerSeen | BalanceLookedAt)]
+        durable = [fact for fact in facts if not isinstance(fact, BrokerSeen | BalanceLookedAt | TokensLookedAt)]
         if durable:
             end_offset = self._quorum.log.end_offset
             self._proposed.append(_Proposed(end_offset - len(durable), end_offset, durable))
