@@ -278,7 +278,7 @@ class OffsetDropped(Event, frozen=True, gc=False, tag="offset_dropped"):
     reason: str
 
 
-# --- transactions, told by their coordinator; markers by the leader that wrote them
+# --- transactions, reported by their coordinator; markers by the leader that wrote them
 
 
 class TransactionBegun(Event, frozen=True, gc=False, tag="transaction_begun"):
@@ -417,7 +417,7 @@ class MarkerMissing(msgspec.Struct, frozen=True, gc=False):
 
 
 class TransactionSeen(Event, frozen=True, gc=False, tag="transaction_seen"):
-    """A transaction that is not over after a second, told by its coordinator."""
+    """A transaction that is not over after a second, reported by its coordinator."""
 
     transactional_id: str
     producer_id: int

@@ -1,6 +1,6 @@
 """Transaction hangs: it is open and its producer is silent, or it is decided and a marker does not get to a partition.
 
-Readers of what is committed wait for it: nothing above its first record is given to them. Three kinds are told apart.
+Readers of what is committed wait for it: nothing above its first record is given to them. There are three kinds.
 Decided, and a partition has no marker for 5 s: the coordinator says which, and why. Open for longer than its own
 timeout: the coordinator should have aborted it. Open, its producer has written nothing for 10 s, and a reader waits for
 it. One that no reader waits for, or that is written to, is as it should be. What its producer wrote is known only where
@@ -20,7 +20,7 @@ from chronik.trace.verdicts import Cause, Verdict
 
 ONGOING = "Ongoing"
 NAMED_MAX = 5
-UNTOLD_MS = 2_500  # its coordinator tells of it once a second: told of others since, it is over
+UNTOLD_MS = 2_500  # its coordinator reports it once a second: silent about it for longer, it is over
 
 
 class Held(NamedTuple):
